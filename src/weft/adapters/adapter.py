@@ -1,0 +1,55 @@
+"""What every adapter is."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from weft.encoder.sites import Site, check_kind
+from weft.errors import WeftError
+from weft.routing import Route, StackedModule
+
+
+class Adapter(StackedModule):
+    """A small module for one site, called as `adapter(x, route)`.
+
+    At a term site (linear maps, norms, scores) it returns what is added, or None; at a value site
+    (embeddings, deltas, block, top) it returns the new value. `weft.encoder.sites` has the equations.
+    It may read `route.block_input`, and `route.after_attention` if it says so.
+
+    Args:
+        site: where it will be woven in.
+
+    Attributes:
+        fits: the kinds of site it is made for.
+        reads_input: whether a term depends on x at all; at a norm, x̂ is computed only if so.
+        reads_after_attention: whether it reads `route.after_attention`.
+    """
+
+    fits: ClassVar[tuple[str, ...]] = ()
+    reads_input: ClassVar[bool] = True
+    reads_after_attention: ClassVar[bool] = False
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        if check_kind(site.kind) not in self.fits:
+            name = type(self).__name__
+            raise WeftError(f"{name} cannot sit at {site.key!r}; it fits {', '.join(self.fits)}")
+        self.site = site
+
+    def forward(self, x: Tensor, route: Route) -> Tensor | None:
+        """The term or the new value; see the class."""
+        raise WeftError(f"{type(self).__name__} does not say what it does: it has no forward")
+
+    def merged(self, task: int) -> tuple[Tensor | None, Tensor | None] | None:
+        """What it adds, for one task, to the site's own weight and bias: (ΔW, Δb), each or None.
+
+        Returns:
+            None where the adapter is not an addition to weight and bias, and cannot be merged.
+        """
+        return None
+
+    def slot(self, name: str, task: int) -> Tensor:
+        """The entry of the stacked parameter `name` that a task uses."""
+        return self.get_parameter(name)[self.stacks[name].slots.of_task[task]]

@@ -1,0 +1,27 @@
+"""The encoder is Hugging Face's own: found, loaded, and opened at its sites."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft._lazy import lazy
+
+if TYPE_CHECKING:
+    from weft.encoder.anatomy import Anatomy, register_family, sites_of
+    from weft.encoder.load import Encoder, load_encoder
+    from weft.encoder.sites import Site, Sites
+
+__all__ = ["Anatomy", "Encoder", "Site", "Sites", "load_encoder", "register_family", "sites_of"]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "Anatomy": "weft.encoder.anatomy",
+        "Encoder": "weft.encoder.load",
+        "Site": "weft.encoder.sites",
+        "Sites": "weft.encoder.sites",
+        "load_encoder": "weft.encoder.load",
+        "register_family": "weft.encoder.anatomy",
+        "sites_of": "weft.encoder.anatomy",
+    },
+)

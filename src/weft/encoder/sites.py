@@ -1,0 +1,168 @@
+"""The sites that an encoder offers, and how a method picks among them.
+
+Two ways of taking part in the forward pass exist, by the kind of the site:
+
+- *term* sites: what the adapter returns is added, and None adds nothing. At a linear site
+  y = W·x + b + Σ adapter(x); at a norm y = norm(x) + Σ adapter(x̂), with x̂ the input normalised without
+  weight and bias; at `scores` the attention scores gain Σ adapter(x), x the attention's input.
+- *value* sites: the value is replaced, v ← adapter(v), by one adapter after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from weft.errors import WeftError, did_you_mean
+
+BLOCK_LINEAR = ("query", "key", "value", "attention_out", "ffn_in", "ffn_out")
+LINEAR = (*BLOCK_LINEAR, "pooler")
+BLOCK_NORM = ("norm_1", "norm_2")
+NORM = (*BLOCK_NORM, "embeddings_norm", "final_norm")
+VALUE = ("embeddings", "attention_delta", "ffn_delta", "block", "top")
+KINDS = (*LINEAR, *NORM, *VALUE, "scores")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place in the encoder where adapters may be woven in.
+
+    Attributes:
+        kind: one of `KINDS`.
+        layer: the block's number from 0, or None outside the blocks.
+        in_width: the width of what an adapter reads there.
+        out_width: the width of what it gives.
+        path: where the module is, from the encoder's root.
+        part: (index, of how many) where the site is a slice of a fused linear.
+    """
+
+    kind: str
+    layer: int | None
+    in_width: int
+    out_width: int
+    path: str
+    part: tuple[int, int] = (0, 1)
+
+    @property
+    def key(self) -> str:
+        """The site's name in `model.adapters`, files and messages: `3/query`, `top`."""
+        return self.kind if self.layer is None else f"{self.layer}/{self.kind}"
+
+
+class Sites:
+    """All sites of one encoder.
+
+    Args:
+        family: the encoder's family, for messages.
+        width: the width d of the hidden states.
+        num_layers: the number of blocks.
+        sites: the sites there are.
+        lacking: for each kind that is missing somewhere, the reason.
+    """
+
+    def __init__(
+        self, family: str, width: int, num_layers: int, sites: Iterable[Site], lacking: dict[str, str]
+    ) -> None:
+        self.family = family
+        self.width = width
+        self.num_layers = num_layers
+        self.lacking = lacking
+        self._sites = {(s.kind, s.layer): s for s in sites}
+
+    def __iter__(self) -> Iterator[Site]:
+        return iter(self._sites.values())
+
+    def available(self, kinds: Sequence[str], layers: str | Sequence[int] = "all") -> list[Site]:
+        """The sites of these kinds in these layers that the family has, block by block."""
+        return self._pick(kinds, layers)
+
+    def select(self, kinds: Sequence[str], layers: str | Sequence[int] = "all") -> list[Site]:
+        """As `available`, but a kind that is missing in a chosen layer is an error that says why.
+
+        Args:
+            kinds: some of `KINDS`.
+            layers: `all`, `top half`, `bottom half`, a range such as `6-11` or `0,2,4-6`, or numbers.
+        """
+        found = self._pick(kinds, layers)
+        chosen = parse_layers(layers, self.num_layers)
+        for kind in kinds:
+            in_blocks = kind not in OUTSIDE
+            there = {s.layer for s in found if s.kind == kind}
+            missing = [n for n in chosen if n not in there] if in_blocks else [] if there else [None]
+            if missing:
+                where = f" in layer {missing[0]}" if in_blocks else ""
+                reason = self.lacking.get(kind, "its anatomy has no such place")
+                raise WeftError(
+                    f"site {kind!r} does not exist{where} of this {self.family} encoder: {reason}. "
+                    f"It has: {', '.join(k for k in KINDS if any(s.kind == k for s in self))}"
+                )
+        return found
+
+    def _pick(self, kinds: Sequence[str], layers: str | Sequence[int]) -> list[Site]:
+        for kind in kinds:
+            check_kind(kind)
+        chosen = parse_layers(layers, self.num_layers)
+        places = [(kind, n) for n in chosen for kind in kinds] + [(kind, None) for kind in kinds]
+        return [self._sites[p] for p in places if p in self._sites]
+
+
+OUTSIDE = ("pooler", "embeddings_norm", "final_norm", "embeddings", "top")
+"""The kinds that are there once, not once a block."""
+
+
+def check_kind(kind: str) -> str:
+    """The kind itself, or an error that says what it could have been."""
+    if kind not in KINDS:
+        raise WeftError(f"site {kind!r} does not exist; {did_you_mean(kind, KINDS)}")
+    return kind
+
+
+def _as_kinds(value: object) -> object:
+    """`query` and `query, value` are as good as a list, and every name must exist."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",")]
+    if isinstance(value, list | tuple):
+        try:
+            return tuple(check_kind(str(kind)) for kind in value)
+        except WeftError as wrong:
+            raise ValueError(str(wrong)) from None
+    return value
+
+
+SiteKinds = Annotated[tuple[str, ...], BeforeValidator(_as_kinds)]
+"""A method's setting that names site kinds."""
+
+
+def parse_layers(layers: str | Sequence[int], count: int) -> list[int]:
+    """The block numbers that a setting means, ascending.
+
+    `all`, `top half`, `bottom half`, a list of numbers, or text such as `6-11` or `0,2,4-6`.
+    """
+    if layers == "all":
+        return list(range(count))
+    if layers == "top half":
+        return list(range(count - count // 2, count))
+    if layers == "bottom half":
+        return list(range(count // 2))
+    try:
+        if isinstance(layers, str):
+            numbers: set[int] = set()
+            for part in layers.split(","):
+                first, _, last = part.strip().partition("-")
+                span = range(int(first), int(last or first) + 1)
+                if not span:
+                    raise ValueError
+                numbers.update(span)
+        else:
+            numbers = {int(n) for n in layers}
+    except ValueError:
+        raise WeftError(
+            f"layers {layers!r} cannot be read; expected all, top half, bottom half, a range such as 6-11, "
+            "or a list such as 0,2,4-6"
+        ) from None
+    if not numbers or min(numbers) < 0 or max(numbers) >= count:
+        raise WeftError(f"layers {layers!r} is outside the encoder, whose layers are 0-{count - 1}")
+    return sorted(numbers)

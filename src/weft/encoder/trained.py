@@ -1,0 +1,48 @@
+"""What of an encoder trains."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from weft.encoder.anatomy import anatomy_of, find
+from weft.encoder.sites import parse_layers
+from weft.errors import WeftError
+
+
+def set_trained(encoder: nn.Module, choices: list[str]) -> None:
+    """Freeze the encoder but for what any of the choices trains.
+
+    Args:
+        encoder: a Hugging Face encoder.
+        choices: each `none`, `all`, `biases`, or `layers 6-11`: those blocks and, when the last block is
+            among them, what stands above it (final norm, pooler).
+    """
+    encoder.requires_grad_(False)
+    for choice in choices:
+        if choice == "all":
+            encoder.requires_grad_(True)
+        elif choice == "biases":
+            biases = [p for name, p in encoder.named_parameters() if name.endswith("bias")]
+            if not biases:
+                family = encoder.config.model_type  # type: ignore[union-attr]
+                raise WeftError(
+                    f"train_encoder: biases, but this {family} encoder has none; method bitfit adds its own"
+                )
+            for bias in biases:
+                bias.requires_grad_(True)
+        elif choice != "none":
+            _train_layers(encoder, choice.split(maxsplit=1)[1])
+
+
+def _train_layers(encoder: nn.Module, layers: str) -> None:
+    anatomy = anatomy_of(encoder)
+    blocks = encoder.get_submodule(anatomy.blocks)
+    count = len(blocks)  # type: ignore[arg-type]
+    chosen = parse_layers(layers, count)
+    for number in chosen:
+        blocks[number].requires_grad_(True)  # type: ignore[index]
+    if count - 1 in chosen:
+        for above in ("final_norm", "pooler"):
+            found = find(encoder, above)
+            if found is not None:
+                found[1].requires_grad_(True)

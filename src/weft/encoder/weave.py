@@ -1,0 +1,135 @@
+"""Weaving: adapters set into a Hugging Face encoder without touching its classes, names or state dict.
+
+Each woven module gets, on the instance, a `forward` that holds the original bound method and the site's
+adapters. No module is replaced, since Hugging Face finds its layers by class, and no hook is registered,
+since a compiled bare encoder's graph is silently reused for a hooked one of the same class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from weft.encoder.anatomy import Anatomy
+from weft.encoder.deberta import weave_disentangled
+from weft.encoder.sites import LINEAR, NORM, Site, Sites
+from weft.encoder.woven import (
+    Remember,
+    RoutedCheckpoint,
+    WovenBlock,
+    WovenLinear,
+    WovenNorm,
+    WovenScores,
+    WovenValue,
+)
+from weft.errors import WeftError
+from weft.routing import RouteHolder
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+
+
+def weave(
+    encoder: nn.Module,
+    anatomy: Anatomy,
+    sites: Sites,
+    pairs: Iterable[tuple[Site, Adapter]],
+    holder: RouteHolder,
+) -> None:
+    """Weave the adapters into the encoder at their sites; several at one site act in their order.
+
+    The embeddings and every block are woven in any case: the route learns there what enters a block,
+    and collects the layers' outputs.
+    """
+    at: dict[Site, list[Adapter]] = {}
+    for site, adapter in pairs:
+        at.setdefault(site, []).append(adapter)
+    remembering = {s.layer for s, adapters in at.items() if any(a.reads_after_attention for a in adapters)}
+    fused: dict[str, list[list[Adapter]]] = {}
+    for site in sites:
+        adapters = at.get(site, [])
+        if site.kind in LINEAR and adapters:
+            parts = fused.setdefault(site.path, [[] for _ in range(site.part[1])])
+            parts[site.part[0]] += adapters
+    for path, parts in fused.items():
+        _around(encoder, path, WovenLinear, holder, parts)
+    for site in sites:
+        adapters = at.get(site, [])
+        if site.kind in NORM:
+            if adapters:
+                norm = encoder.get_submodule(site.path)
+                _around(encoder, site.path, WovenNorm, holder, adapters, norm)
+            if site.layer in remembering and site.kind == ("norm_2" if anatomy.pre_norm else "norm_1"):
+                _around(encoder, site.path, Remember, holder, anatomy.pre_norm)
+        elif site.kind == "scores" and not anatomy.disentangled:
+            if adapters:
+                _check_attention(encoder)
+                _around(encoder, site.path, WovenScores, holder, adapters)
+        elif site.kind in ("attention_delta", "ffn_delta") and adapters:
+            _around(encoder, site.path, WovenValue, holder, adapters)
+        elif site.kind == "embeddings":
+            _around(encoder, site.path, WovenValue, holder, adapters, 0)
+        elif site.kind == "block":
+            assert site.layer is not None
+            # a module between block 0 and 1 gives what Hugging Face calls block 0's hidden states
+            late = site.layer == 0 and anatomy.after_first_block and _has(encoder, anatomy.after_first_block)
+            collect = None if late else site.layer + 1
+            _around(encoder, site.path, WovenBlock, holder, adapters, collect)
+            if late:
+                assert anatomy.after_first_block is not None
+                _around(encoder, anatomy.after_first_block, WovenValue, holder, [], 1)
+    if anatomy.disentangled:
+        weave_disentangled(encoder, sites, at, holder)
+
+
+def route_checkpoints(encoder: nn.Module, holder: RouteHolder) -> None:
+    """Make gradient checkpointing run a block again under the route it ran under first.
+
+    Without this, a second forward between a forward and its backward would change the tasks of the
+    recomputation, and so the gradients, silently.
+    """
+    module: Any
+    for module in encoder.modules():
+        plain = module.__dict__.get("_gradient_checkpointing_func")
+        if plain is not None and not isinstance(plain, RoutedCheckpoint):
+            module._gradient_checkpointing_func = RoutedCheckpoint(plain, holder)
+
+
+def unweave(encoder: nn.Module) -> nn.Module:
+    """Take every adapter out again; the encoder is Hugging Face's own, as it was loaded."""
+    for module in encoder.modules():
+        for name in ("forward", "disentangled_attention_bias"):
+            module.__dict__.pop(name, None)
+        checkpoint = module.__dict__.get("_gradient_checkpointing_func")
+        if isinstance(checkpoint, RoutedCheckpoint):
+            module.__dict__["_gradient_checkpointing_func"] = checkpoint.plain
+    return encoder
+
+
+def is_woven(encoder: nn.Module) -> bool:
+    """Whether the encoder is part of a model already."""
+    return any(isinstance(m.__dict__.get("forward"), WovenBlock) for m in encoder.modules())
+
+
+def _around(encoder: nn.Module, path: str, kind: Callable[..., Any], *rest: Any) -> None:
+    module: Any = encoder.get_submodule(path)
+    module.forward = kind(module.forward, *rest)
+
+
+def _has(encoder: nn.Module, path: str) -> bool:
+    try:
+        encoder.get_submodule(path)
+    except AttributeError:
+        return False
+    return True
+
+
+def _check_attention(encoder: Any) -> None:
+    implementation = encoder.config._attn_implementation
+    if implementation not in ("eager", "sdpa"):
+        raise WeftError(
+            f"the site 'scores' adds a term to the attention scores, for which attention {implementation!r} "
+            "has no place; load the encoder with attention 'sdpa' or 'eager'"
+        )

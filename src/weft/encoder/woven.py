@@ -1,0 +1,226 @@
+"""What a woven module's `forward` is: the original bound method and, around it, the site's adapters.
+
+Plain callables, not modules: they stay out of the encoder's names and state dict, and are copied with it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from weft.routing import Route, RouteHolder
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+
+Inner = Callable[..., Any]
+
+
+class WovenLinear:
+    """y = W·x + b + Σ adapter(x), for each equal part of a fused map.
+
+    The input is [R, L, i]; [R, i] at the pooler; or [1, S, i] where all rows share it (DeBERTa's relative
+    positions under a shared query map), and then the output is [R, S, o].
+    """
+
+    def __init__(self, inner: Inner, holder: RouteHolder, parts: Sequence[Sequence[Adapter]]) -> None:
+        self.inner = inner
+        self.holder = holder
+        self.parts = parts
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The map and its terms; the map alone without a route."""
+        y = self.inner(x)
+        route = self.holder.route
+        if route is None:
+            return y
+        if x.dim() == 2:
+            return self._add(y[:, None], x[:, None], route)[:, 0]
+        return self._add(y, x.expand(route.rows, -1, -1), route)
+
+    def _add(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
+        if len(self.parts) == 1:
+            return add_terms(y, x, self.parts[0], route)
+        pieces = y.chunk(len(self.parts), dim=-1)
+        return torch.cat(
+            [add_terms(p, x, adapters, route) for p, adapters in zip(pieces, self.parts, strict=True)], dim=-1
+        )
+
+
+class WovenNorm:
+    """y = norm(x) + Σ adapter(x̂), x̂ = (x − mean)/std.
+
+    What changes the affine is written as a term, x̂·Δweight + Δbias, so that a zero change is exactly the
+    base's output, to the last bit.
+    """
+
+    def __init__(
+        self, inner: Inner, holder: RouteHolder, adapters: Sequence[Adapter], norm: nn.LayerNorm
+    ) -> None:
+        self.inner = inner
+        self.holder = holder
+        self.adapters = adapters
+        self.norm = norm
+        self.reads = any(a.reads_input for a in adapters)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The norm and its terms; the norm alone without a route."""
+        y = self.inner(x)
+        route = self.holder.route
+        if route is None:
+            return y
+        normalised = F.layer_norm(x, self.norm.normalized_shape, eps=self.norm.eps) if self.reads else x
+        return add_terms(y, normalised, self.adapters, route)
+
+
+class WovenScores:
+    """scores = q·kᵀ/√d_head + Σ adapter(x) + mask, the padding masked after the term.
+
+    The mask comes as None, booleans or floats, by position or by name, and goes on as
+    where(allowed, term, lowest) in the query's dtype.
+    """
+
+    def __init__(self, inner: Inner, holder: RouteHolder, adapters: Sequence[Adapter]) -> None:
+        self.inner = inner
+        self.holder = holder
+        self.adapters = adapters
+        self.position = list(inspect.signature(inner).parameters).index("attention_mask")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The attention, its mask exchanged for the masked term."""
+        route = self.holder.route
+        hidden = args[0] if args else kwargs["hidden_states"]
+        term = None if route is None else sum_terms(hidden, self.adapters, route)
+        if term is None:
+            return self.inner(*args, **kwargs)
+        if "attention_mask" in kwargs:
+            kwargs = {**kwargs, "attention_mask": masked_scores(term, kwargs["attention_mask"], hidden)}
+        elif len(args) > self.position:
+            mask = masked_scores(term, args[self.position], hidden)
+            args = (*args[: self.position], mask, *args[self.position + 1 :])
+        else:
+            kwargs = {**kwargs, "attention_mask": masked_scores(term, None, hidden)}
+        return self.inner(*args, **kwargs)
+
+
+class WovenValue:
+    """v ← adapter(v), one adapter after the other; v is the module's output, or the first of several.
+
+    Args:
+        inner: the module's own forward.
+        holder: where the route is.
+        adapters: what replaces the value.
+        collect: the value's place among the collected layers, if it has one.
+    """
+
+    def __init__(
+        self, inner: Inner, holder: RouteHolder, adapters: Sequence[Adapter], collect: int | None = None
+    ) -> None:
+        self.inner = inner
+        self.holder = holder
+        self.adapters = adapters
+        self.collect = collect
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The module, its value exchanged, in the form the module gave it."""
+        output = self.inner(*args, **kwargs)
+        route = self.holder.route
+        if route is None:
+            return output
+        value = output if isinstance(output, Tensor) else output[0]
+        for adapter in self.adapters:
+            value = adapter(value, route)
+        # a block that runs again under gradient checkpointing must not be collected again
+        if self.collect is not None and route.layers is not None and route.layers[self.collect] is None:
+            route.layers[self.collect] = value
+        return value if isinstance(output, Tensor) else (value, *output[1:])
+
+
+class WovenBlock(WovenValue):
+    """A value site whose route knows, while it runs, what entered the block."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The block; what the route remembers of it is dropped before it returns."""
+        route = self.holder.route
+        if route is not None:
+            route.block_input = args[0] if args else kwargs["hidden_states"]
+        output = super().__call__(*args, **kwargs)
+        if route is not None:
+            route.block_input = None
+            route.after_attention = None
+        return output
+
+
+class Remember:
+    """Tells the route the residual stream after the attention: a norm's output, or its input if pre-norm."""
+
+    def __init__(self, inner: Inner, holder: RouteHolder, pre_norm: bool) -> None:
+        self.inner = inner
+        self.holder = holder
+        self.pre_norm = pre_norm
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The norm, unchanged."""
+        y = self.inner(x)
+        if self.holder.route is not None:
+            self.holder.route.after_attention = x if self.pre_norm else y
+        return y
+
+
+class RoutedCheckpoint:
+    """A checkpoint function whose recomputation sees the route of the first pass."""
+
+    def __init__(self, plain: Callable[..., Any], holder: RouteHolder) -> None:
+        self.plain = plain
+        self.holder = holder
+
+    def __call__(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Checkpoint `function(*args)`."""
+        route = self.holder.route
+
+        def under_route(*inputs: Any) -> Any:
+            now, self.holder.route = self.holder.route, route
+            try:
+                return function(*inputs)
+            finally:
+                self.holder.route = now
+
+        return self.plain(under_route, *args)
+
+
+def sum_terms(x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor | None:
+    """Σ adapter(x), or None where no adapter has anything to add."""
+    total: Tensor | None = None
+    for adapter in adapters:
+        term = adapter(x, route)
+        if term is not None:
+            total = term if total is None else total + term
+    return total
+
+
+def add_terms(y: Tensor, x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor:
+    """y + Σ adapter(x)."""
+    term = sum_terms(x, adapters, route)
+    return y if term is None else y + term
+
+
+def masked_scores(term: Tensor, mask: Tensor | None, hidden: Tensor) -> Tensor:
+    """The term where attention is allowed, the lowest number elsewhere, in the query's dtype.
+
+    Args:
+        term: [R, 1 or H, L, L].
+        mask: None (all allowed), booleans (true: allowed) or floats (below zero: not), [R, 1, 1 or L, L].
+        hidden: the attention's input, [R, L, d].
+    """
+    device = hidden.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+    term = term.to(dtype)
+    if mask is None:
+        return term
+    allowed = mask if mask.dtype == torch.bool else mask >= 0
+    return torch.where(allowed, term, torch.finfo(dtype).min)

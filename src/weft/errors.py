@@ -1,0 +1,25 @@
+"""The one exception for a user's mistake, and the "did you mean" that goes into its text."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class WeftError(Exception):
+    """A mistake in a call, a setting or a file.
+
+    Its text is complete: where it happened, the value found, what was expected and what to do next.
+    The command line prints it without a traceback and leaves with exit code 2.
+    """
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Say which of the `known` words is nearest to `word`, then list them all.
+
+    Returns, for example, "did you mean 'lora'? Known: bitfit, full, lora".
+    """
+    known = sorted(known)
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}Known: {', '.join(known)}"

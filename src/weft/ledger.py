@@ -1,0 +1,92 @@
+"""The ledger: how many parameters a model holds, for whom, and what part of them trains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+from weft.ownership import owned
+
+if TYPE_CHECKING:
+    from weft.model import Model
+
+
+class Ledger(TypedDict):
+    """The counts of one model.
+
+    Attributes:
+        encoder: the parameters of one encoder.
+        shared: what the method adds for all tasks, or for a group of tasks, together.
+        per_task: what it adds for each task; for `separate`, the task's whole encoder.
+        heads: the head of each task.
+        total_ratio: what serving all tasks holds over one encoder, heads left out.
+        trained_percent_per_task: (trained encoder + shared + per_task) / encoder / T · 100, heads left out.
+        paper: the two ratios as the method's paper counts them, where that differs; else None.
+    """
+
+    encoder: int
+    shared: int
+    per_task: dict[str, int]
+    heads: dict[str, int]
+    total_ratio: float
+    trained_percent_per_task: float
+    paper: PaperCount | None
+
+
+class PaperCount(TypedDict):
+    """A paper's own accounting: the ratios, what they divide by, and why."""
+
+    basis: int
+    total_ratio: float
+    trained_percent_per_task: float
+    why: str
+
+
+def count(model: Model) -> Ledger:
+    """Count the model's tensors; those on the meta device count as well.
+
+    Args:
+        model: any model.
+    """
+    names = [task.name for task in model.tasks]
+    per_task = dict.fromkeys(names, 0)
+    heads = dict.fromkeys(names, 0)
+    held_encoder = shared = trained = 0
+    for item in owned(model):
+        kind, _, name = item.owner.partition(":")
+        if item.part == "heads":
+            heads[name] += item.numel
+            continue
+        trained += item.numel * item.trains
+        if kind == "task":
+            per_task[name] += item.numel
+        elif kind == "encoder":
+            held_encoder += item.numel
+        else:
+            shared += item.numel
+    # separate bodies hold no encoder in common: one of them is the measure
+    encoder = held_encoder or sum(per_task.values()) // len(names)
+    added = shared + sum(per_task.values())
+
+    def ratios(basis: int) -> tuple[float, float]:
+        held = (basis if held_encoder else 0) + added
+        return held / basis, 100 * trained / basis / len(names)
+
+    total, percent = ratios(encoder)
+    paper = None
+    for part in model.method.parts:
+        # a paper's round number stands for the encoder it used, not for any other
+        if part.paper_basis is not None and abs(encoder / part.paper_basis[0] - 1) < 0.02:
+            basis, why = part.paper_basis
+            paper_total, paper_percent = ratios(basis)
+            paper = PaperCount(
+                basis=basis, total_ratio=paper_total, trained_percent_per_task=paper_percent, why=why
+            )
+    return Ledger(
+        encoder=encoder,
+        shared=shared,
+        per_task=per_task,
+        heads=heads,
+        total_ratio=total,
+        trained_percent_per_task=percent,
+        paper=paper,
+    )

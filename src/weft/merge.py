@@ -1,0 +1,55 @@
+"""Merging: one task's adapters folded into the encoder's own weights, at no cost when it runs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from weft.encoder.sites import LINEAR, NORM, Site
+from weft.encoder.weave import unweave
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+
+
+@torch.no_grad()
+def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) -> nn.Module:
+    """A plain Hugging Face encoder that computes what the woven one does for one task.
+
+    A norm or a linear map that had no bias gets one where an adapter added a vector.
+
+    Args:
+        encoder: the woven encoder, which stays as it is.
+        pairs: its adapters and their sites.
+        task: the task's id.
+    """
+    updates = []
+    for site, adapter in pairs:
+        update = adapter.merged(task) if site.kind in (*LINEAR, *NORM) else None
+        if update is None:
+            raise WeftError(
+                f"{type(adapter).__name__} at {site.key!r} cannot be merged: "
+                "it is no addition to a weight or a bias"
+            )
+        updates.append((site, update))
+    plain = unweave(copy.deepcopy(encoder))
+    for site, (weight, bias) in updates:
+        module: Any = plain.get_submodule(site.path)
+        index, parts = site.part
+        if weight is not None:
+            _part(module.get_parameter("weight"), index, parts).add_(weight)
+        if bias is not None:
+            if module.bias is None:
+                own = module.get_parameter("weight")
+                module.bias = nn.Parameter(own.new_zeros(own.size(0)))
+            _part(module.get_parameter("bias"), index, parts).add_(bias)
+    return plain.requires_grad_(False)
+
+
+def _part(parameter: Tensor, index: int, parts: int) -> Tensor:
+    return parameter.chunk(parts, dim=0)[index]

@@ -1,0 +1,83 @@
+"""The papers as compositions, one a file.
+
+A new method is one file and one line in `METHODS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import WeftError
+from weft.methods.method import Method
+from weft.registry import Registry
+
+if TYPE_CHECKING:
+    from weft.methods.bitfit import Bitfit
+    from weft.methods.composed import Composed
+    from weft.methods.frozen import Frozen
+    from weft.methods.full import Full
+    from weft.methods.lora import Lora
+    from weft.methods.separate import Separate
+
+METHODS: Registry[type[Method]] = Registry(
+    "method",
+    {
+        "bitfit": "weft.methods.bitfit:Bitfit",
+        "frozen": "weft.methods.frozen:Frozen",
+        "full": "weft.methods.full:Full",
+        "lora": "weft.methods.lora:Lora",
+        "separate": "weft.methods.separate:Separate",
+    },
+)
+
+__all__ = [
+    "METHODS",
+    "Bitfit",
+    "Composed",
+    "Frozen",
+    "Full",
+    "Lora",
+    "Method",
+    "Separate",
+    "build_method",
+]
+
+
+def build_method(spec: object) -> Method:
+    """A method from what a run file may say.
+
+    Args:
+        spec: a name (`lora`), settings (`{use: lora, rank: 4}`), a `Method`, or a list of these.
+    """
+    if isinstance(spec, Method):
+        return spec
+    if isinstance(spec, str):
+        return METHODS[spec]()
+    if isinstance(spec, Mapping):
+        settings: dict[str, Any] = {str(k): v for k, v in spec.items()}
+        if "use" not in settings:
+            raise WeftError(f"method: {dict(spec)!r} lacks the key 'use', which names the method")
+        return METHODS[str(settings.pop("use"))](**settings)
+    if isinstance(spec, list | tuple):
+        from weft.methods.composed import Composed
+
+        methods = tuple(build_method(part) for part in spec)
+        if len(methods) == 1:
+            return methods[0]
+        return Composed(methods=methods)
+    raise WeftError(f"method: expected a name, settings with 'use', or a list of these; found {spec!r}")
+
+
+def __getattr__(name: str) -> object:
+    """The method classes by name (`weft.methods.Lora`), imported when first used."""
+    if name == "Composed":
+        from weft.methods.composed import Composed
+
+        return Composed
+    key = name.lower()
+    if name[:1].isupper():
+        for registered in METHODS:
+            if registered.replace("_", "") == key:
+                return METHODS[registered]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

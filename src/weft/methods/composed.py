@@ -1,0 +1,49 @@
+"""Several methods at once: `method: [lora, bitfit]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import WeftError
+from weft.methods.method import Method
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+    from weft.encoder.sites import Site, Sites
+
+
+class Composed(Method):
+    """All adapters of all parts; of the encoder trains what any part trains."""
+
+    name = "composed"
+    methods: tuple[Method, ...]
+
+    def model_post_init(self, context: Any) -> None:
+        """Refuse what cannot stand beside another method."""
+        if not self.methods:
+            raise WeftError("method: an empty list; expected at least one method")
+        for method in self.methods:
+            if method.separate and len(self.methods) > 1:
+                raise WeftError(
+                    f"method {method.name!r} gives each task a whole encoder and composes with none"
+                )
+
+    @property
+    def starts_at_base(self) -> bool:  # type: ignore[override]
+        """Whether every part does."""
+        return all(m.starts_at_base for m in self.methods)
+
+    @property
+    def parts(self) -> tuple[Method, ...]:
+        """The parts, in their order."""
+        return tuple(part for m in self.methods for part in m.parts)
+
+    def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
+        """The parts' adapters, in the parts' order."""
+        for method in self.methods:
+            yield from method.weave(sites, tasks, seed)
+
+    def settings(self) -> list[dict[str, Any]]:
+        """The parts' settings, as a list."""
+        return [m.settings() for m in self.parts]  # type: ignore[misc]

@@ -1,0 +1,111 @@
+"""What every method is: a short file of settings and of (site, adapter) pairs.
+
+Nothing here imports torch: a run file is checked before anything heavy is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from weft.errors import WeftError, did_you_mean
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+    from weft.encoder.sites import Site, Sites
+    from weft.routing import Slots
+
+_LAYERS = re.compile(r"layers?\s+\S.*")
+
+
+def _train_encoder(value: object) -> object:
+    if value is None:
+        return "none"
+    if isinstance(value, str) and (value in ("none", "all", "biases") or _LAYERS.fullmatch(value)):
+        return value
+    raise ValueError(f"expected none, all, biases, or layers such as 'layers 6-11'; found {value!r}")
+
+
+TrainEncoder = Annotated[str, BeforeValidator(_train_encoder)]
+"""What of the encoder trains, shared by all tasks: none, all, biases, or `layers 6-11`."""
+
+ROUND_BERT_BASE = (110_000_000, "MORRIS (Tables 1 and 2) takes BERT-base for 110 million parameters")
+
+Share = Literal["task", "all"] | dict[str, list[str]]
+"""Who has parameters of its own: every `task`, `all` tasks one set, or named groups of tasks."""
+
+
+class Method(BaseModel):
+    """A way to fit one encoder to many tasks: which adapters go where, and what of the encoder trains.
+
+    Attributes:
+        name: the name it is registered under.
+        starts_at_base: whether a fresh model gives exactly the bare encoder's hidden states.
+        separate: whether every task has a whole encoder of its own.
+        paper_basis: what the paper's ratios divide by where it is not the encoder's real size, and why.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: ClassVar[str]
+    starts_at_base: ClassVar[bool] = True
+    separate: ClassVar[bool] = False
+    paper_basis: ClassVar[tuple[int, str] | None] = None
+
+    train_encoder: TrainEncoder = Field(
+        "none", description="what of the encoder trains: none, all, biases, or layers such as 'layers 6-11'"
+    )
+
+    def __init__(self, **settings: Any) -> None:
+        """Take the settings by name; every wrong one is told at once."""
+        try:
+            super().__init__(**settings)
+        except ValidationError as invalid:
+            raise WeftError(_explain(self.name, type(self), invalid)) from None
+
+    def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
+        """The adapters and their sites.
+
+        Args:
+            sites: what the encoder offers.
+            tasks: the tasks' names, in the order of their ids.
+            seed: of the start values.
+        """
+        return iter(())
+
+    @property
+    def parts(self) -> tuple[Method, ...]:
+        """The methods it is composed of: itself, or several."""
+        return (self,)
+
+    def settings(self) -> dict[str, Any] | list[dict[str, Any]]:
+        """The method as a run file would say it, complete."""
+        return {"use": self.name, **self.model_dump(mode="json")}
+
+
+def slots_for(share: Share, tasks: Sequence[str]) -> Slots:
+    """The slots that a `share` setting means."""
+    from weft.routing import Slots
+
+    if share == "task":
+        return Slots.per_task(tasks)
+    if share == "all":
+        return Slots.one(tasks)
+    assert isinstance(share, Mapping)
+    return Slots.grouped(tasks, share)
+
+
+def _explain(name: str, cls: type[Method], invalid: ValidationError) -> str:
+    lines = []
+    for error in invalid.errors():
+        key = ".".join(str(part) for part in error["loc"][:1]) or "settings"
+        if error["type"] == "extra_forbidden":
+            lines.append(f"  {key}: no such setting; {did_you_mean(key, cls.model_fields)}")
+        else:
+            text = error["msg"].removeprefix("Value error, ")
+            found = "" if "found" in text or "does not exist" in text else f"; found {error['input']!r}"
+            lines.append(f"  {key}: {text}{found}")
+    return f"method {name!r} has wrong settings:\n" + "\n".join(dict.fromkeys(lines))

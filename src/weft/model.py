@@ -1,0 +1,269 @@
+"""The model: an encoder, a method and heads, where the task is data."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from weft.encoder.anatomy import sites_of
+from weft.encoder.body import Body, SeparateBodies, WovenBody
+from weft.encoder.load import Encoder, load_encoder
+from weft.encoder.trained import set_trained
+from weft.encoder.weave import is_woven, unweave
+from weft.errors import WeftError, did_you_mean
+from weft.heads import build_heads
+from weft.ledger import Ledger, count
+from weft.losses import example_weights
+from weft.merge import merge
+from weft.methods import build_method
+from weft.routing import Route, select
+from weft.tasks.kinds import KINDS
+from weft.tasks.task import Task, check_tasks
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+    from weft.encoder.sites import Site
+
+
+@dataclass
+class Output:
+    """What a forward pass gives for R rows of length L and E examples.
+
+    Attributes:
+        hidden: the last hidden states, after `top`, [R, L, d].
+        pooled: the encoder's pooler on `hidden`, else hidden[:, 0]; [R, d].
+        layers: the embeddings and every block's output, each [R, L, d], where asked for.
+        by_shape: the logits [E, C] of every head shape; an example's own is that of its task.
+        task: the task id of each example, [E].
+        heads: the head shape of each task.
+    """
+
+    hidden: Tensor
+    pooled: Tensor
+    layers: tuple[Tensor, ...] | None
+    by_shape: dict[str, Tensor]
+    task: Tensor
+    heads: tuple[str, ...]
+
+    @property
+    def logits(self) -> list[Tensor]:
+        """The logits of each example, [C] of its own task's size; reads the task ids back to the host."""
+        return [self.by_shape[self.heads[t]][e] for e, t in enumerate(self.task.tolist())]
+
+
+class Model(nn.Module):
+    """One encoder, many tasks, one forward pass.
+
+    One forward at a time: the modules of a model find the batch's tasks in one place.
+
+    Args:
+        encoder: what `load_encoder` takes, what it gives, or a Hugging Face encoder, which is woven in place.
+        tasks: the tasks; a task's id is its position.
+        method: a method, its name, its settings (`{"use": "lora", "rank": 4}`), or a list of these.
+        head_dropout: on the pooled vector, in training.
+        seed: of all start values.
+        device: where to put it; `meta` counts without memory (`random:` encoders).
+
+    Attributes:
+        encoder: the Hugging Face encoder, its names unchanged; one for each task under `separate`.
+        adapters: the method's adapters, by site.
+        heads: the stacked heads, by shape.
+    """
+
+    def __init__(
+        self,
+        encoder: str | Path | Encoder | nn.Module,
+        tasks: Sequence[Task],
+        method: object = "full",
+        *,
+        head_dropout: float = 0.1,
+        seed: int = 0,
+        device: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.tasks = check_tasks(tasks)
+        self.method = build_method(method)
+        self.seed = seed
+        if isinstance(encoder, nn.Module):
+            encoder = Encoder(type(encoder).__name__, encoder)
+        elif not isinstance(encoder, Encoder):
+            encoder = load_encoder(encoder, seed=seed, device=device)
+        self.source = encoder
+        base = encoder.model
+        if is_woven(base):
+            raise WeftError(
+                "this encoder is woven into a model already; load it anew, or pass a copy of it bare"
+            )
+        sites = sites_of(base)
+        names = [task.name for task in self.tasks]
+        with torch.device(device or base.device):
+            self.pairs: list[tuple[Site, Adapter]] = list(self.method.weave(sites, names, seed))
+            self.heads = build_heads(self.tasks, sites.width, head_dropout, seed)
+        self.adapters = _by_site(self.pairs)
+        set_trained(base, [part.train_encoder for part in self.method.parts])
+        self.body: Body
+        if self.method.separate:
+            copies = [base, *(copy.deepcopy(base) for _ in names[1:])]
+            self.encoder: nn.Module = nn.ModuleDict(dict(zip(names, copies, strict=True)))
+            self.body = SeparateBodies(copies)
+        else:
+            self.encoder = base
+            self.body = WovenBody(base, self.pairs)
+        self._num_layers = sites.num_layers
+        self._heads = tuple(task.head for task in self.tasks)
+        self._kinds = {task.head: KINDS[task.kind]() for task in self.tasks}
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        task: Tensor | None = None,
+        *,
+        example: Tensor | None = None,
+        layers: bool = False,
+    ) -> Output:
+        """Run rows of any mix of tasks through the model once.
+
+        Args:
+            input_ids: token ids, [R, L].
+            attention_mask: 1 where a row has a token, [R, L]; None if nothing is padded.
+            token_type_ids: segment ids, [R, L]; families without segments ignore them.
+            task: the task id of each row, [R]; may be left out if there is one task.
+            example: the example of each row, [R], from 0 on without a gap; by default each row is its own.
+                An example of several rows gets the mean of their logits.
+            layers: whether to collect `Output.layers`.
+        """
+        task = self._checked(input_ids, attention_mask, token_type_ids, task, example)
+        mask = None if attention_mask is None else attention_mask.bool()
+        route = Route(task, mask, [None] * (self._num_layers + 1) if layers else None)
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        hidden, pooled = self.body.encode(route, {k: v for k, v in given.items() if v is not None})
+        by_shape = {shape: head(pooled, route) for shape, head in self.heads.items()}
+        if example is not None:
+            count = int(example.max()) + 1
+            task = task.new_zeros(count).index_copy(0, example, task)
+            by_shape = {shape: mean_by_example(x, example, count) for shape, x in by_shape.items()}
+        collected = None if route.layers is None else tuple(x for x in route.layers if x is not None)
+        return Output(hidden, pooled, collected, by_shape, task, self._heads)
+
+    def run(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        task: Tensor | None = None,
+        *,
+        example: Tensor | None = None,
+        layers: bool = False,
+    ) -> Output:
+        """The forward pass, as calling the model; see `forward`."""
+        return self(input_ids, attention_mask, token_type_ids, task, example=example, layers=layers)
+
+    def collate_labels(self, values: Sequence[Any], task: Tensor) -> dict[str, Tensor]:
+        """The labels of a batch's examples as one tensor a kind.
+
+        Args:
+            values: each example's label: an id for `classify`, a number or several for `regress`.
+            task: the task id of each example, [E].
+        """
+        kinds = [self.tasks[t].kind for t in task.tolist()]
+        return {
+            kind.name: kind.collate(values, [k == kind.name for k in kinds]).to(task.device)
+            for kind in {k.name: k for k in self._kinds.values()}.values()
+        }
+
+    def example_losses(self, output: Output, labels: Mapping[str, Tensor]) -> Tensor:
+        """The loss of each example by its task's kind, [E]: every shape for all, then each its own."""
+        shapes = list(self._kinds)
+        shape_of_task = torch.tensor([shapes.index(h) for h in self._heads], device=output.task.device)
+        shape = select(shape_of_task, output.task)  # [E]
+        total = torch.zeros(output.task.shape, device=output.task.device)
+        for number, (name, kind) in enumerate(self._kinds.items()):
+            loss = kind.loss(output.by_shape[name], labels[kind.name])
+            total = total + torch.where(shape == number, loss, 0.0)
+        return total
+
+    def loss(self, output: Output, labels: Mapping[str, Tensor], weight: Tensor | None = None) -> Tensor:
+        """Σ weight·ℓ over the examples.
+
+        Args:
+            output: of the forward pass.
+            labels: of `collate_labels`.
+            weight: [E]; by default the mean over the tasks present of each task's mean.
+        """
+        weight = example_weights(output.task) if weight is None else weight
+        return (self.example_losses(output, labels) * weight).sum()
+
+    def ledger(self) -> Ledger:
+        """How many parameters it holds, for whom; see `weft.ledger`."""
+        return count(self)
+
+    def merge(self, task: str) -> nn.Module:
+        """A plain Hugging Face encoder that computes, for this task, the hidden states of this model."""
+        index = self.task_id(task)
+        if self.method.separate:
+            return unweave(copy.deepcopy(self.encoder[task]))  # type: ignore[index]
+        return merge(self.encoder, self.pairs, index)
+
+    def task_id(self, name: str) -> int:
+        """The id of the task of this name."""
+        names = [task.name for task in self.tasks]
+        if name not in names:
+            raise WeftError(f"task {name!r} is not in this model; {did_you_mean(name, names)}")
+        return names.index(name)
+
+    def gradient_checkpointing_enable(self) -> None:
+        """Recompute blocks in the backward pass instead of storing them, under the route they ran under."""
+        self.body.enable_checkpointing()
+
+    def _checked(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        task: Tensor | None,
+        example: Tensor | None,
+    ) -> Tensor:
+        if input_ids.dim() != 2:
+            raise WeftError(f"input_ids: expected [rows, length]; found shape {list(input_ids.shape)}")
+        for name, value in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
+            if value is not None and value.shape != input_ids.shape:
+                expected, found = list(input_ids.shape), list(value.shape)
+                raise WeftError(f"{name}: expected the shape of input_ids, {expected}; found {found}")
+        rows, tasks = input_ids.size(0), len(self.tasks)
+        if task is None:
+            if tasks > 1:
+                raise WeftError(f"task: missing; expected {rows} task ids from 0 to {tasks - 1}, one a row")
+            task = torch.zeros(rows, dtype=torch.long, device=input_ids.device)
+        for name, value in (("task", task), ("example", example)):
+            if value is not None and (value.shape != (rows,) or value.dtype != torch.long):
+                found = f"{value.dtype} {list(value.shape)}"
+                raise WeftError(f"{name}: expected a LongTensor [{rows}], one id a row; found {found}")
+        if not torch.compiler.is_compiling() and task.device.type == "cpu" and rows:
+            low, high = int(task.min()), int(task.max())
+            if low < 0 or high >= tasks:
+                wrong = low if low < 0 else high
+                raise WeftError(f"task: id {wrong} does not exist; this model's ids are 0 to {tasks - 1}")
+        return task
+
+
+def mean_by_example(x: Tensor, example: Tensor, count: int) -> Tensor:
+    """The mean over each example's rows, [R, C] → [E, C]."""
+    total = x.new_zeros(count, x.size(-1)).index_add(0, example, x)
+    rows = x.new_zeros(count).index_add(0, example, x.new_ones(x.size(0)))
+    return total / rows[:, None]
+
+
+def _by_site(pairs: Sequence[tuple[Site, Adapter]]) -> nn.ModuleDict:
+    """The adapters by site and, within a site, by their position."""
+    by_site: dict[str, nn.ModuleList] = {}
+    for site, adapter in pairs:
+        by_site.setdefault(site.key, nn.ModuleList()).append(adapter)
+    return nn.ModuleDict(by_site)

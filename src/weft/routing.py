@@ -1,0 +1,204 @@
+"""The task as data: which row belongs to which task, and the parameters that are looked up by it.
+
+A batch has *rows* [R, L] (what the encoder sees) and *examples* [E] (what the loss sees); choices,
+windows or texts encoded apart are several rows of one example. Parameters that differ between tasks
+are stacked along a first dimension of *slots*; a row finds its slot by its task id. Nothing here, and
+nothing that uses it, knows a task's name or loops over tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from weft.errors import WeftError, did_you_mean
+from weft.seeding import generator
+
+Role = Literal["weight", "bias", "norm", "gate"]
+"""What a parameter is, declared where it is made: weight decay is given to the role `weight` alone."""
+
+ENCODER = "encoder"
+SHARED = "shared"
+
+
+def task_owner(name: str) -> str:
+    """The owner of what belongs to one task."""
+    return f"task:{name}"
+
+
+def group_owner(name: str) -> str:
+    """The owner of what belongs to a named group of tasks."""
+    return f"group:{name}"
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Who owns each slot of a stacked parameter, and which slot a task uses.
+
+    Attributes:
+        owners: the owner of each slot, [S].
+        of_task: the slot of each task, [T].
+    """
+
+    owners: tuple[str, ...]
+    of_task: tuple[int, ...]
+
+    @classmethod
+    def per_task(cls, tasks: Sequence[str]) -> Slots:
+        """A slot for every task."""
+        return cls(tuple(task_owner(t) for t in tasks), tuple(range(len(tasks))))
+
+    @classmethod
+    def one(cls, tasks: Sequence[str]) -> Slots:
+        """One slot for all tasks."""
+        return cls((SHARED,), (0,) * len(tasks))
+
+    @classmethod
+    def grouped(cls, tasks: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Slots:
+        """A slot for every named group; a task in no group has a slot of its own."""
+        group_of: dict[str, str] = {}
+        for group, members in groups.items():
+            for task in members:
+                if task not in tasks:
+                    raise WeftError(f"group {group!r} names the task {task!r}; {did_you_mean(task, tasks)}")
+                if task in group_of:
+                    raise WeftError(f"task {task!r} is in two groups, {group_of[task]!r} and {group!r}")
+                group_of[task] = group
+        holders = [group_owner(group_of[t]) if t in group_of else task_owner(t) for t in tasks]
+        owners = tuple(dict.fromkeys(holders))
+        return cls(owners, tuple(owners.index(h) for h in holders))
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all tasks use one slot, so that nothing needs looking up."""
+        return self.owners == (SHARED,)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether a task's id is its slot."""
+        return self.of_task == tuple(range(len(self.owners)))
+
+
+@dataclass(eq=False)
+class Route:
+    """What the modules of one forward pass know of the batch.
+
+    A route lives until its backward is done (gradient checkpointing runs blocks again then). The
+    tensors it remembers of a block are dropped before that block returns.
+
+    Attributes:
+        task: the task id of each row, [R].
+        attention_mask: true where a row has a token, [R, L]; None if nothing is padded.
+        layers: filled with the embeddings and every block's output, where they were asked for.
+        block_input: what entered the block that is running, [R, L, d].
+        after_attention: the residual stream between its attention and its feed-forward part,
+            [R, L, d]: the output of norm 1 in a post-norm encoder, the input of norm 2 in a pre-norm one.
+    """
+
+    task: Tensor
+    attention_mask: Tensor | None = None
+    layers: list[Tensor | None] | None = None
+    block_input: Tensor | None = None
+    after_attention: Tensor | None = None
+
+    @property
+    def rows(self) -> int:
+        """The number of rows R."""
+        return self.task.size(0)
+
+
+class RouteHolder:
+    """The place where woven modules find the route: one forward at a time per model.
+
+    Attributes:
+        route: the route of the last forward; None before the first one and while weaving is switched off.
+    """
+
+    def __init__(self) -> None:
+        self.route: Route | None = None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """How a stacked parameter was declared: its slots and its role."""
+
+    slots: Slots
+    role: Role
+
+
+Init = Callable[[Tensor, torch.Generator], object]
+
+
+class StackedModule(nn.Module):
+    """A module with parameters [S, …], one entry a slot.
+
+    Subclasses declare them with `stack`, fill them with `start` and read them with `take`.
+
+    Attributes:
+        stacks: how each stacked parameter was declared, by name.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stacks: dict[str, Stack] = {}
+
+    def stack(self, name: str, shape: Sequence[int], slots: Slots, role: Role) -> None:
+        """Declare the parameter `name` of shape [S, *shape]; `start` fills it."""
+        self.register_parameter(name, nn.Parameter(torch.empty(len(slots), *shape)))
+        self.stacks[name] = Stack(slots, role)
+        if not (slots.is_shared or slots.is_identity):
+            # not persistent: it follows from the model's tasks, and a file of one task must not hold it
+            index = torch.tensor(slots.of_task, dtype=torch.long)
+            self.register_buffer(f"_{name}_slot", index, persistent=False)
+
+    @torch.no_grad()
+    def start(self, name: str, init: Init, seed: int, place: str) -> None:
+        """Fill each slot of `name` by `init(tensor, generator)`, drawn from its owner and place alone."""
+        parameter = self.get_parameter(name)
+        if parameter.is_meta:
+            return
+        for slot, owner in enumerate(self.stacks[name].slots.owners):
+            value = torch.empty(parameter.shape[1:])
+            init(value, generator(seed, owner, place, name))
+            parameter[slot].copy_(value)
+
+    def take(self, name: str, route: Route) -> Tensor:
+        """The parameter of each row: [R, …], or [1, …] where all tasks share one slot."""
+        parameter = self.get_parameter(name)
+        slots = self.stacks[name].slots
+        if slots.is_shared:
+            return parameter
+        if slots.is_identity:
+            return select(parameter, route.task)
+        return select(parameter, select(self.get_buffer(f"_{name}_slot"), route.task))
+
+
+def select(stacked: Tensor, index: Tensor) -> Tensor:
+    """stacked[index] along the first dimension, [S, …] and [R] → [R, …].
+
+    By `index_select`: the backward of `stacked[index]` is not deterministic on the CPU.
+    """
+    return stacked.index_select(0, index)
+
+
+def row_linear(x: Tensor, weight: Tensor) -> Tensor:
+    """Each row through its own map: y[r] = x[r] · weight[r]ᵀ.
+
+    Args:
+        x: [R, L, i].
+        weight: [R, o, i], or [1, o, i] for one map that all rows share.
+
+    Returns:
+        [R, L, o].
+    """
+    if weight.size(0) == 1:
+        return F.linear(x, weight[0])
+    return torch.bmm(x, weight.transpose(1, 2))

@@ -1,0 +1,35 @@
+"""What every kind of task answers for. No torch is imported to say what a task is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Kind(ABC):
+    """One kind of task: the size of its head, its labels as a tensor, its loss.
+
+    Attributes:
+        name: the name it is registered under.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
+        """The number of outputs of a task's head, or an error that names the task."""
+
+    @abstractmethod
+    def collate(self, values: Sequence[Any], of_this_kind: Sequence[bool]) -> Tensor:
+        """The labels [E, …] of a batch; an example of another kind gets any valid stand-in."""
+
+    @abstractmethod
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The loss of each example, [E], from logits [E, C] and the labels of `collate`.
+
+        It must be finite for an example of another kind or size too: such a one has weight 0.
+        """

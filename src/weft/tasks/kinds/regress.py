@@ -1,0 +1,45 @@
+"""`regress`: one number, or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import WeftError
+from weft.tasks.kinds.kind import Kind
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Regress(Kind):
+    """Squared error over k outputs; a label is a number or a list of k numbers."""
+
+    name = "regress"
+
+    def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
+        """K, 1 unless said otherwise."""
+        if labels:
+            raise WeftError(f"task {task!r}: regress has no labels; found {list(labels)}")
+        if size is not None and size < 1:
+            raise WeftError(f"task {task!r}: regress needs one output or more; found size {size}")
+        return size or 1
+
+    def collate(self, values: Sequence[Any], of_this_kind: Sequence[bool]) -> Tensor:
+        """Targets, [E, most outputs] of float32, zero where a task has fewer."""
+        import torch
+
+        rows = [
+            [float(x) for x in (v if isinstance(v, list | tuple) else [v])] if mine else []
+            for v, mine in zip(values, of_this_kind, strict=True)
+        ]
+        width = max(map(len, rows), default=0) or 1
+        return torch.tensor([row + [0.0] * (width - len(row)) for row in rows])
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The mean over the outputs of (output − target)², [E]."""
+        from torch.nn import functional as F
+
+        size = logits.size(-1)
+        targets = F.pad(labels, (0, max(0, size - labels.size(-1))))[:, :size]
+        return (logits.float() - targets).square().mean(-1)

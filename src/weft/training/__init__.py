@@ -1,0 +1,1 @@
+"""Training: what happens in a step, and who is moved by it."""

@@ -1,0 +1,98 @@
+"""One optimiser for each owner, so that a step leaves alone whoever had no example in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from weft.ownership import Owned, owned
+from weft.routing import ENCODER, SHARED, StackedModule, task_owner
+
+if TYPE_CHECKING:
+    from weft.model import Model
+
+
+class OwnerOptimizers:
+    """An AdamW for each owner over views of the (stacked) parameters.
+
+    An absent owner's step is skipped whole: values, momentum, decay and step count stay as they are, as if
+    its parameters had no gradient. Gradients are kept as zeros between steps, never as None, since the views
+    look into them. Weight decay is given to parameters of the role `weight`.
+
+    Args:
+        model: the model; its trainable parameters get zero gradients here.
+        lr: the learning rate.
+        weight_decay: AdamW's decay.
+        betas: AdamW's β.
+        eps: AdamW's ε.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        lr: float = 1e-3,
+        weight_decay: float = 0.01,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        self.model = model
+        self.optimizers: dict[str, torch.optim.AdamW] = {}
+        by_owner: dict[str, list[Owned]] = {}
+        for item in owned(model):
+            if item.trains:
+                by_owner.setdefault(item.owner, []).append(item)
+        for owner, items in by_owner.items():
+            groups = [
+                {"params": [_view(i) for i in items if (i.role == "weight") == decays], "weight_decay": decay}
+                for decays, decay in ((True, weight_decay), (False, 0.0))
+            ]
+            groups = [g for g in groups if g["params"]]
+            # fused: one kernel for an owner's many small views
+            self.optimizers[owner] = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)
+        self._owners_of = owners_of_tasks(model)
+
+    def present(self, tasks: Collection[int]) -> set[str]:
+        """The owners that a step with examples of these task ids moves."""
+        return {owner for task in tasks for owner in self._owners_of[task]} & set(self.optimizers)
+
+    def step(self, tasks: Collection[int]) -> None:
+        """Move the owners of these tasks, and no other."""
+        for owner in sorted(self.present(tasks)):
+            self.optimizers[owner].step()
+
+    def zero_grad(self) -> None:
+        """Set every gradient to zero, in place."""
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        torch._foreach_zero_(gradients)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimisers' states, by owner."""
+        return {owner: optimizer.state_dict() for owner, optimizer in self.optimizers.items()}
+
+
+def owners_of_tasks(model: Model) -> list[set[str]]:
+    """For each task id, the owners whose parameters its rows run through."""
+    found = [{ENCODER, SHARED, task_owner(task.name)} for task in model.tasks]
+    for module in model.modules():
+        if isinstance(module, StackedModule):
+            for stack in module.stacks.values():
+                for task, slot in enumerate(stack.slots.of_task):
+                    owner = stack.slots.owners[slot]
+                    if owner.startswith("group:"):
+                        found[task].add(owner)
+    return found
+
+
+def _view(item: Owned) -> nn.Parameter:
+    """The owner's part of a parameter, as a parameter over the same memory, gradient included."""
+    whole = item.parameter
+    if whole.grad is None:
+        whole.grad = torch.zeros_like(whole)
+    if item.slot is None:
+        return whole
+    view = nn.Parameter(whole.data[item.slot])
+    view.grad = whole.grad[item.slot]
+    return view
