@@ -84,6 +84,8 @@ class SeparateBodies:
     def __init__(self, encoders: Sequence[nn.Module]) -> None:
         self.bodies = [WovenBody(encoder) for encoder in encoders]
 
+    # the rows of a task differ in number from batch to batch: compiled, every batch would compile anew
+    @torch.compiler.disable
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """See `Body`; each present task's rows run through its encoder and go back to their places."""
         order: list[Tensor] = []

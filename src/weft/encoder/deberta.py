@@ -76,10 +76,10 @@ class RelativeTerms:
         if route is not None:
             for adapter in self.adapters:
                 assert route.block_input is not None
-                term = adapter(route.block_input, route)  # [R, 1 or H, L, L]
+                term = adapter(route.block_input, route)  # [R or 1, H or 1, L, L]
                 if term is not None:
-                    term = term.expand(-1, attention.num_attention_heads, -1, -1)
-                    score = score + term.reshape(-1, *term.shape[-2:]).to(query.dtype)
+                    term = term.expand(route.rows, attention.num_attention_heads, -1, -1)
+                    score = score + term.flatten(0, 1).to(query.dtype)
         return score
 
     def _heads(self, mapped: Tensor, query: Tensor) -> Tensor:

@@ -213,7 +213,7 @@ def masked_scores(term: Tensor, mask: Tensor | None, hidden: Tensor) -> Tensor:
     """The term where attention is allowed, the lowest number elsewhere, in the query's dtype.
 
     Args:
-        term: [R, 1 or H, L, L].
+        term: [R or 1, H or 1, L, L].
         mask: None (all allowed), booleans (true: allowed) or floats (below zero: not), [R, 1, 1 or L, L].
         hidden: the attention's input, [R, L, d].
     """

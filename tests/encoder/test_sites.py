@@ -1,0 +1,49 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tiny import tiny
+from weft.encoder.anatomy import sites_of
+from weft.encoder.sites import parse_layers
+from weft.errors import WeftError
+
+
+@given(st.integers(1, 30))
+def test_halves_make_a_whole(count):
+    top, bottom = parse_layers("top half", count), parse_layers("bottom half", count)
+    assert not set(top) & set(bottom)
+    assert len(top) == len(bottom) == count // 2
+    assert parse_layers("all", count) == list(range(count))
+
+
+@given(st.sets(st.integers(0, 23), min_size=1))
+def test_a_list_and_its_text_mean_the_same(numbers):
+    text = ",".join(map(str, numbers))
+    assert parse_layers(text, 24) == parse_layers(list(numbers), 24) == sorted(numbers)
+
+
+def test_ranges():
+    assert parse_layers("6-8", 12) == [6, 7, 8]
+    assert parse_layers("0, 2,4-5", 12) == [0, 2, 4, 5]
+
+
+@pytest.mark.parametrize("wrong", ["top", "5-3", "", "1,,2", "a-b"])
+def test_text_that_cannot_be_read(wrong):
+    with pytest.raises(WeftError, match="cannot be read"):
+        parse_layers(wrong, 12)
+
+
+@pytest.mark.parametrize("wrong", ["12", "0-12", [-1], []])
+def test_layers_that_are_not_there(wrong):
+    with pytest.raises(WeftError, match="outside the encoder, whose layers are 0-11"):
+        parse_layers(wrong, 12)
+
+
+def test_a_misspelt_site_is_guessed():
+    with pytest.raises(WeftError, match="did you mean 'query'"):
+        sites_of(tiny("bert")).select(["qury"])
+
+
+def test_sites_come_block_by_block():
+    found = sites_of(tiny("bert")).select(["query", "value", "top"])
+    assert [s.key for s in found] == ["0/query", "0/value", "1/query", "1/value", "top"]
