@@ -1,0 +1,71 @@
+"""Which examples each step trains on: samplers, one policy a file, and the plan that follows from them.
+
+A new sampler is one file and one line in `SAMPLERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import WeftError
+from weft.registry import Registry
+from weft.sampling.sampler import Sampler
+
+if TYPE_CHECKING:
+    from weft.sampling.plan import Plan, Step, TaskSummary
+    from weft.sampling.proportional import Proportional
+    from weft.sampling.round_robin import RoundRobin
+    from weft.sampling.uniform import Uniform
+
+SAMPLERS: Registry[type[Sampler]] = Registry(
+    "sampler",
+    {
+        "proportional": "weft.sampling.proportional:Proportional",
+        "round_robin": "weft.sampling.round_robin:RoundRobin",
+        "uniform": "weft.sampling.uniform:Uniform",
+    },
+)
+
+__all__ = [
+    "SAMPLERS",
+    "Plan",
+    "Proportional",
+    "RoundRobin",
+    "Sampler",
+    "Step",
+    "TaskSummary",
+    "Uniform",
+    "build_sampler",
+]
+
+
+def build_sampler(spec: object) -> Sampler:
+    """A sampler from what a run file may say.
+
+    Args:
+        spec: a name (`uniform`), settings (`{use: uniform}`), or a `Sampler`.
+    """
+    if isinstance(spec, Sampler):
+        return spec
+    if isinstance(spec, str):
+        return SAMPLERS[spec]()
+    if isinstance(spec, Mapping):
+        settings: dict[str, Any] = {str(k): v for k, v in spec.items()}
+        if "use" not in settings:
+            raise WeftError(f"sampler: {dict(spec)!r} lacks the key 'use', which names the sampler")
+        return SAMPLERS[str(settings.pop("use"))](**settings)
+    raise WeftError(f"sampler: expected a name or settings with 'use'; found {spec!r}")
+
+
+def __getattr__(name: str) -> object:
+    """The plan and the sampler classes by name (`weft.sampling.Uniform`), imported when first used."""
+    if name in ("Plan", "Step", "TaskSummary"):
+        from weft.sampling import plan
+
+        return getattr(plan, name)
+    if name[:1].isupper():
+        for registered in SAMPLERS:
+            if registered.replace("_", "") == name.lower():
+                return SAMPLERS[registered]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

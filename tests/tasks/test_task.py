@@ -1,0 +1,55 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.errors import WeftError
+from weft.tasks import Task, check_tasks
+from weft.tasks.kinds import KINDS
+
+
+def test_sizes():
+    assert Task("a", labels=("x", "y", "z")).head == "classify-3"
+    assert Task("a", size=7).head == "classify-7"
+    assert Task("a", "regress").head == "regress-1"
+    assert Task("a", "regress", size=3).head == "regress-3"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Task("a/b", size=2), "task name 'a/b'"),
+        (lambda: Task("", size=2), "task name ''"),
+        (lambda: Task("a", "clasify"), "kind 'clasify' does not exist; did you mean 'classify'"),
+        (lambda: Task("a"), "task 'a': classify needs two labels or more; found 0"),
+        (lambda: Task("a", labels=("x", "x")), "label 'x' is given twice"),
+        (lambda: Task("a", labels=("x", "y"), size=3), "size 3 does not fit its 2 labels"),
+        (lambda: Task("a", "regress", labels=("x",)), "regress has no labels"),
+        (lambda: Task("a", "regress", size=0), "found size 0"),
+        (lambda: check_tasks([]), "no tasks"),
+        (lambda: check_tasks([Task("a", size=2), Task("a", size=3)]), "two tasks are named 'a'"),
+        (lambda: check_tasks(["a"]), "expected a weft.Task; found 'a'"),
+    ],
+)
+def test_tasks_that_cannot_be(call, message):
+    with pytest.raises(WeftError, match=message):
+        call()
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=8), st.integers(2, 5))
+def test_classify_is_cross_entropy_and_finite_for_strangers(labels, size):
+    kind = KINDS["classify"]()
+    logits = torch.randn(len(labels), size)
+    found = kind.loss(logits, kind.collate(labels, [True] * len(labels)))
+    assert found.isfinite().all()
+    for e, label in enumerate(labels):
+        if label < size:
+            torch.testing.assert_close(found[e], -logits[e].log_softmax(-1)[label])
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=8))
+def test_regress_is_squared_error(values):
+    kind = KINDS["regress"]()
+    logits = torch.randn(len(values), 1)
+    found = kind.loss(logits, kind.collate(values, [True] * len(values)))
+    torch.testing.assert_close(found, (logits[:, 0] - torch.tensor(values)).square())

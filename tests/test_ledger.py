@@ -1,0 +1,80 @@
+"""The ledger against the papers' counts, on the meta device: no memory, real shapes."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+
+
+def ledger(method, tasks=8, encoder="random:bert-base", labels=2):
+    names = [weft.Task(f"t{i}", size=labels) for i in range(tasks)]
+    return weft.Model(encoder, names, method, device="meta").ledger()
+
+
+def test_lora_on_query_and_value_of_bert_base():
+    found = ledger("lora")
+    assert set(found["per_task"].values()) == {294_912}
+    assert found["shared"] == 0
+    assert found["encoder"] == 109_482_240
+    assert found["total_ratio"] == pytest.approx(1 + 8 * 294_912 / 109_482_240)
+    assert found["trained_percent_per_task"] == pytest.approx(100 * 294_912 / 109_482_240)
+
+
+def test_morris_counts_lora_and_bitfit_on_a_round_number():
+    """Table 2: x1.024 and 0.27 % (0.268 before rounding); Table 1: BitFit x1.008 and 0.09 %."""
+    lora, bitfit = ledger("lora", 9)["paper"], ledger("bitfit", 9)["paper"]
+    assert (round(lora["total_ratio"], 3), round(lora["trained_percent_per_task"], 3)) == (1.024, 0.268)
+    assert (round(bitfit["total_ratio"], 3), round(bitfit["trained_percent_per_task"], 2)) == (1.008, 0.09)
+    assert lora["basis"] == 110_000_000
+    assert ledger("lora", encoder="random:minilm")["paper"] is None
+    assert ledger("full")["paper"] is None
+
+
+def test_separate_holds_an_encoder_a_task():
+    found = ledger("separate")
+    assert found["total_ratio"] == 8.0
+    assert found["trained_percent_per_task"] == 100.0
+    assert set(found["per_task"].values()) == {found["encoder"]} == {109_482_240}
+
+
+def test_full_is_shared_by_all():
+    found = ledger("full")
+    assert (found["total_ratio"], found["trained_percent_per_task"]) == (1.0, 12.5)
+    assert ledger("frozen")["trained_percent_per_task"] == 0
+
+
+def test_bert_bases_biases():
+    assert set(ledger("bitfit")["per_task"].values()) == {102_912}
+    assert set(ledger({"use": "bitfit", "biases": "dense"})["per_task"].values()) == {82_944}
+    own = ledger({"use": "full", "train_encoder": "biases"}, tasks=1)
+    assert own["trained_percent_per_task"] == pytest.approx(100 * 102_912 / 109_482_240)
+
+
+def test_what_is_shared_and_what_is_a_tasks_own():
+    one = ledger({"use": "lora", "share": "all"})
+    assert (one["shared"], sum(one["per_task"].values())) == (294_912, 0)
+    groups = ledger({"use": "lora", "share": {"g": ["t0", "t1"], "h": ["t2", "t3", "t4"]}})
+    assert groups["shared"] == 2 * 294_912
+    assert groups["per_task"] == {f"t{i}": 294_912 if i > 4 else 0 for i in range(8)}
+    both = ledger(["lora", {"use": "bitfit", "share": "all"}])
+    assert (both["shared"], both["per_task"]["t0"]) == (102_912, 294_912)
+
+
+def test_multitask_lora_has_its_size():
+    per_set = ledger({"use": "lora", "rank": 20, "sites": "query, key, value"}, 3)
+    assert set(per_set["per_task"].values()) == {1_105_920}
+
+
+def test_heads_are_counted_apart():
+    assert ledger("frozen", labels=3)["heads"] == {f"t{i}": 3 * 768 + 3 for i in range(8)}
+
+
+def test_layers_that_train():
+    upper = ledger({"use": "full", "train_encoder": "layers 6-11"}, tasks=1)
+    block = 7_087_872
+    pooler = 768 * 768 + 768
+    expected = (6 * block + pooler) / 109_482_240
+    assert upper["trained_percent_per_task"] == pytest.approx(100 * expected)
+    lower = ledger({"use": "frozen", "train_encoder": "layers 0-5"}, tasks=1)
+    assert lower["trained_percent_per_task"] == pytest.approx(100 * 6 * block / 109_482_240)
