@@ -85,7 +85,7 @@ class SeparateBodies:
         self.bodies = [WovenBody(encoder) for encoder in encoders]
 
     # the rows of a task differ in number from batch to batch: compiled, every batch would compile anew
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """See `Body`; each present task's rows run through its encoder and go back to their places."""
         order: list[Tensor] = []
