@@ -2,7 +2,7 @@
 
     python -m benchmarks [--tasks 9] [--rows 36] [--length 32] [--rounds 15]
 
-Prints medians with the spread (quartiles) and the ratio to the bare encoder, and writes benchmarks/out/cpu.json.
+Prints medians, quartiles and the ratio to the bare encoder, and writes benchmarks/out/cpu.json.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def main() -> None:
     for name, taken in times.items():
         low, middle, high = statistics.quantiles(taken, n=4)
         rows[name] = {"ms": middle * 1e3, "low": low * 1e3, "high": high * 1e3, "ratio": middle / base}
-        print(f"{name:28} {middle * 1e3:8.1f} ms  ({low * 1e3:.1f} to {high * 1e3:.1f})  {middle / base:5.2f}x")
+        spread = f"({low * 1e3:.1f} to {high * 1e3:.1f})"
+        print(f"{name:28} {middle * 1e3:8.1f} ms  {spread:18} {middle / base:5.2f}x")
     out = Path(__file__).parent / "out"
     out.mkdir(exist_ok=True)
     machine = {"machine": platform.processor() or platform.machine(), "torch": torch.__version__}

@@ -21,5 +21,6 @@ for (name, text), logits in zip(texts, output.logits, strict=True):
     print(f"{name:14} {text:14} {[round(x, 3) for x in logits.tolist()]}")
 
 ledger = model.ledger()
-print(f"\none encoder of {ledger['encoder']:,} parameters; each task adds {ledger['per_task']['similarity']:,}")
+each = ledger["per_task"]["similarity"]
+print(f"\none encoder of {ledger['encoder']:,} parameters; each task adds {each:,}")
 print(f"all three together hold {ledger['total_ratio']:.3f} encoders, {len(tasks)}.000 if each had its own")

@@ -1,15 +1,17 @@
-"""A task: its name, its kind, and the size of its answer."""
+"""A task: its name, its kind, where its texts and labels are, and how its answers are judged."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from weft.errors import WeftError
+from weft.errors import WeftError, did_you_mean
 from weft.tasks.kinds import KINDS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -19,29 +21,62 @@ class Task:
     Args:
         name: letters, digits, `_` and `-`: it names the task's file too.
         kind: a registered kind, such as `classify` or `regress`.
-        labels: the label names in the order of their ids (`classify`).
+        labels: the label names in the order of their ids (`classify`); a file may hold names or ids.
         size: the number of outputs; by default the number of labels, and 1 for `regress`.
+        texts: the column of the text, or the two columns of a pair.
+        label: the column of the label; several for `regress` of that size.
+        metrics: the metrics that judge it; the first is its score. By default those of its kind.
+        files: the file of each split, `train`, `validation`, `test` (csv, tsv, jsonl, parquet), or the rows
+            themselves as dicts.
+        hub: a data set's hub id, `name` or `name/config`, where there are no files.
     """
 
     name: str
     kind: str = "classify"
     labels: tuple[str, ...] = ()
     size: int | None = None
+    texts: tuple[str, ...] = ("text",)
+    label: str | tuple[str, ...] = "label"
+    metrics: tuple[str, ...] = ()
+    files: Mapping[str, Path | Sequence[Mapping[str, object]]] = field(default_factory=dict, compare=False)
+    hub: str | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise WeftError(f"task name {self.name!r} cannot be used; expected letters, digits, _ and -")
         kind = KINDS[self.kind]()
-        object.__setattr__(self, "labels", tuple(str(label) for label in self.labels))
+        self._set("labels", tuple(str(label) for label in self.labels))
         if len(set(self.labels)) < len(self.labels):
             twice = next(x for x in self.labels if self.labels.count(x) > 1)
             raise WeftError(f"task {self.name!r}: label {twice!r} is given twice")
-        object.__setattr__(self, "size", kind.size(self.name, self.labels, self.size))
+        self._set("size", kind.size(self.name, self.labels, self.size))
+        self._set("labels", kind.label_names(self.labels, self.size or 0))
+        self._set("texts", (self.texts,) if isinstance(self.texts, str) else tuple(self.texts))
+        if not 1 <= len(self.texts) <= 2:
+            raise WeftError(f"task {self.name!r}: expected one text column or two; found {list(self.texts)}")
+        self._set("metrics", tuple(self.metrics) or kind.metrics)
+        for metric in self.metrics:
+            if metric not in kind.known_metrics:
+                raise WeftError(
+                    f"task {self.name!r}: metric {metric!r} does not fit {self.kind}; "
+                    f"{did_you_mean(metric, kind.known_metrics)}"
+                )
+        for split in self.files:
+            if split not in SPLITS:
+                raise WeftError(f"task {self.name!r}: split {split!r}; {did_you_mean(split, SPLITS)}")
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
 
     @property
     def head(self) -> str:
         """The name of its head's shape, such as `classify-2`: tasks with equal shapes are stacked."""
         return f"{self.kind}-{self.size}"
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns of the label: one, or one for each output of `regress`."""
+        return (self.label,) if isinstance(self.label, str) else self.label
 
 
 def check_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:

@@ -16,6 +16,8 @@ class Classify(Kind):
     """Cross-entropy over C logits; a label is its id."""
 
     name = "classify"
+    known_metrics = ("accuracy", "f1", "macro_f1", "matthews")
+    metrics = ("accuracy",)
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
         """C: the number of labels, which `size` may give without names."""
@@ -25,6 +27,24 @@ class Classify(Kind):
         if found < 2:
             raise WeftError(f"task {task!r}: classify needs two labels or more; found {found}")
         return found
+
+    def label_names(self, labels: tuple[str, ...], size: int) -> tuple[str, ...]:
+        """The names that were given, else the ids as names."""
+        return labels or tuple(str(i) for i in range(size))
+
+    def parse(self, values: Sequence[object], labels: Sequence[str]) -> int:
+        """A label's id, from its name or from the id itself."""
+        (value,) = values
+        if str(value) in labels:
+            return labels.index(str(value))
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = -1.0
+        # names win over ids: a label named "1" is that label, wherever it stands
+        if number in range(len(labels)) and not isinstance(value, bool):
+            return int(number)
+        raise ValueError(f"one of {', '.join(labels)}, or an id from 0 to {len(labels) - 1}")
 
     def collate(self, values: Sequence[Any], of_this_kind: Sequence[bool]) -> Tensor:
         """Label ids, [E] of int64."""

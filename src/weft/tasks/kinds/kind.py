@@ -15,13 +15,33 @@ class Kind(ABC):
 
     Attributes:
         name: the name it is registered under.
+        known_metrics: the metrics that can judge it.
+        metrics: those that do unless a task says otherwise; the first is the score.
     """
 
     name: ClassVar[str]
+    known_metrics: ClassVar[tuple[str, ...]]
+    metrics: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
         """The number of outputs of a task's head, or an error that names the task."""
+
+    def label_names(self, labels: tuple[str, ...], size: int) -> tuple[str, ...]:
+        """The names of the labels, where the kind has any."""
+        return labels
+
+    @abstractmethod
+    def parse(self, values: Sequence[object], labels: Sequence[str]) -> object:
+        """A label from the values of its columns in a file.
+
+        Args:
+            values: one value, or one for each output.
+            labels: the task's label names.
+
+        Raises:
+            ValueError: with what was expected, as words that may follow "found …; expected".
+        """
 
     @abstractmethod
     def collate(self, values: Sequence[Any], of_this_kind: Sequence[bool]) -> Tensor:

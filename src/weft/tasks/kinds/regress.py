@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ class Regress(Kind):
     """Squared error over k outputs; a label is a number or a list of k numbers."""
 
     name = "regress"
+    known_metrics = ("pearson", "spearman", "mse")
+    metrics = ("pearson", "spearman")
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
         """K, 1 unless said otherwise."""
@@ -24,6 +27,16 @@ class Regress(Kind):
         if size is not None and size < 1:
             raise WeftError(f"task {task!r}: regress needs one output or more; found size {size}")
         return size or 1
+
+    def parse(self, values: Sequence[object], labels: Sequence[str]) -> float | list[float]:
+        """A number, or one for each output."""
+        try:
+            numbers = [float(value) for value in values]  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise ValueError("a number") from None
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError("a finite number")
+        return numbers[0] if len(numbers) == 1 else numbers
 
     def collate(self, values: Sequence[Any], of_this_kind: Sequence[bool]) -> Tensor:
         """Targets, [E, most outputs] of float32, zero where a task has fewer."""
