@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from weft.encoder.anatomy import sites_of
 from weft.encoder.body import Body, SeparateBodies, WovenBody
-from weft.encoder.load import Encoder, load_encoder
+from weft.encoder.load import Encoder, as_encoder, weights_sha256
 from weft.encoder.trained import set_trained
 from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError, did_you_mean
@@ -67,6 +67,7 @@ class Model(nn.Module):
         tasks: the tasks; a task's id is its position.
         method: a method, its name, its settings (`{"use": "lora", "rank": 4}`), or a list of these.
         head_dropout: on the pooled vector, in training.
+        max_length: tokens of a row in `predict`; longer texts are cut.
         seed: of all start values.
         device: where to put it; `meta` counts without memory (`random:` encoders).
 
@@ -83,6 +84,7 @@ class Model(nn.Module):
         method: object = "full",
         *,
         head_dropout: float = 0.1,
+        max_length: int = 128,
         seed: int = 0,
         device: str | None = None,
     ) -> None:
@@ -90,10 +92,9 @@ class Model(nn.Module):
         self.tasks = check_tasks(tasks)
         self.method = build_method(method)
         self.seed = seed
-        if isinstance(encoder, nn.Module):
-            encoder = Encoder(type(encoder).__name__, encoder)
-        elif not isinstance(encoder, Encoder):
-            encoder = load_encoder(encoder, seed=seed, device=device)
+        self.head_dropout = head_dropout
+        self.max_length = max_length
+        encoder = as_encoder(encoder, seed=seed, device=device)
         self.source = encoder
         base = encoder.model
         if is_woven(base):
@@ -101,6 +102,9 @@ class Model(nn.Module):
                 "this encoder is woven into a model already; load it anew, or pass a copy of it bare"
             )
         sites = sites_of(base)
+        if encoder.sha256 is None and base.device.type != "meta":
+            encoder.sha256 = weights_sha256(base)  # now: the method may train these weights
+        self.pad_id: int = base.config.pad_token_id or 0
         names = [task.name for task in self.tasks]
         with torch.device(device or base.device):
             self.pairs: list[tuple[Site, Adapter]] = list(self.method.weave(sites, names, seed))
@@ -200,6 +204,18 @@ class Model(nn.Module):
         """
         weight = example_weights(output.task) if weight is None else weight
         return (self.example_losses(output, labels) * weight).sum()
+
+    def predict(self, requests: Sequence[Any], batch_size: int = 64) -> list[dict[str, Any]]:
+        """Answers to (task, text) or (task, (text, text)), in any mix and order; see `weft.predict`."""
+        from weft.predict import predict
+
+        return predict(self, requests, batch_size)
+
+    def save(self, folder: str | Path, with_encoder: bool = False) -> Path:
+        """Write the model as a bundle; see `weft.bundle`."""
+        from weft.bundle.save import save
+
+        return save(self, folder, with_encoder)
 
     def ledger(self) -> Ledger:
         """How many parameters it holds, for whom; see `weft.ledger`."""

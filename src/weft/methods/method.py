@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
-from weft.errors import WeftError, did_you_mean
+from weft.settings import Named
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -38,33 +38,28 @@ Share = Literal["task", "all"] | dict[str, list[str]]
 """Who has parameters of its own: every `task`, `all` tasks one set, or named groups of tasks."""
 
 
-class Method(BaseModel):
+class Method(Named):
     """A way to fit one encoder to many tasks: which adapters go where, and what of the encoder trains.
 
     Attributes:
-        name: the name it is registered under.
         starts_at_base: whether a fresh model gives exactly the bare encoder's hidden states.
         separate: whether every task has a whole encoder of its own.
+        default_lr: a peak learning rate that suits it, where a run gives none.
         paper_basis: what the paper's ratios divide by where it is not the encoder's real size, and why.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: ClassVar[str]
     starts_at_base: ClassVar[bool] = True
     separate: ClassVar[bool] = False
+    default_lr: ClassVar[float] = 1e-3
     paper_basis: ClassVar[tuple[int, str] | None] = None
 
     train_encoder: TrainEncoder = Field(
         "none", description="what of the encoder trains: none, all, biases, or layers such as 'layers 6-11'"
     )
 
-    def __init__(self, **settings: Any) -> None:
-        """Take the settings by name; every wrong one is told at once."""
-        try:
-            super().__init__(**settings)
-        except ValidationError as invalid:
-            raise WeftError(_explain(self.name, type(self), invalid)) from None
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.what = f"method {cls.__dict__.get('name', cls.__name__)!r}"
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """The adapters and their sites.
@@ -81,10 +76,6 @@ class Method(BaseModel):
         """The methods it is composed of: itself, or several."""
         return (self,)
 
-    def settings(self) -> dict[str, Any] | list[dict[str, Any]]:
-        """The method as a run file would say it, complete."""
-        return {"use": self.name, **self.model_dump(mode="json")}
-
 
 def slots_for(share: Share, tasks: Sequence[str]) -> Slots:
     """The slots that a `share` setting means."""
@@ -96,16 +87,3 @@ def slots_for(share: Share, tasks: Sequence[str]) -> Slots:
         return Slots.one(tasks)
     assert isinstance(share, Mapping)
     return Slots.grouped(tasks, share)
-
-
-def _explain(name: str, cls: type[Method], invalid: ValidationError) -> str:
-    lines = []
-    for error in invalid.errors():
-        key = ".".join(str(part) for part in error["loc"][:1]) or "settings"
-        if error["type"] == "extra_forbidden":
-            lines.append(f"  {key}: no such setting; {did_you_mean(key, cls.model_fields)}")
-        else:
-            text = error["msg"].removeprefix("Value error, ")
-            found = "" if "found" in text or "does not exist" in text else f"; found {error['input']!r}"
-            lines.append(f"  {key}: {text}{found}")
-    return f"method {name!r} has wrong settings:\n" + "\n".join(dict.fromkeys(lines))

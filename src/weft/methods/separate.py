@@ -1,5 +1,7 @@
 """`separate`: one whole encoder a task, the baseline that every paper compares with."""
 
+from pydantic import Field
+
 from weft.methods.method import Method, TrainEncoder
 
 
@@ -10,5 +12,6 @@ class Separate(Method):
     """
 
     name = "separate"
+    default_lr = 1e-4
     separate = True
-    train_encoder: TrainEncoder = "all"
+    train_encoder: TrainEncoder = Field("all", description="what of each encoder trains")

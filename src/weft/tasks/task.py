@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.kinds import KINDS
@@ -29,6 +30,7 @@ class Task:
         files: the file of each split, `train`, `validation`, `test` (csv, tsv, jsonl, parquet), or the rows
             themselves as dicts.
         hub: a data set's hub id, `name` or `name/config`, where there are no files.
+        suite: the built-in suite that its rows are made by, where there are no files.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Task:
     metrics: tuple[str, ...] = ()
     files: Mapping[str, Path | Sequence[Mapping[str, object]]] = field(default_factory=dict, compare=False)
     hub: str | None = None
+    suite: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -51,15 +54,16 @@ class Task:
             raise WeftError(f"task {self.name!r}: label {twice!r} is given twice")
         self._set("size", kind.size(self.name, self.labels, self.size))
         self._set("labels", kind.label_names(self.labels, self.size or 0))
-        self._set("texts", (self.texts,) if isinstance(self.texts, str) else tuple(self.texts))
+        self._set("texts", tuple(self.texts))
         if not 1 <= len(self.texts) <= 2:
             raise WeftError(f"task {self.name!r}: expected one text column or two; found {list(self.texts)}")
         self._set("metrics", tuple(self.metrics) or kind.metrics)
         for metric in self.metrics:
-            if metric not in kind.known_metrics:
+            known = kind.metrics_for(self.size or 0)
+            if metric not in known:
                 raise WeftError(
-                    f"task {self.name!r}: metric {metric!r} does not fit {self.kind}; "
-                    f"{did_you_mean(metric, kind.known_metrics)}"
+                    f"task {self.name!r}: metric {metric!r} does not fit {self.head}; "
+                    f"{did_you_mean(metric, known)}"
                 )
         for split in self.files:
             if split not in SPLITS:
@@ -67,6 +71,18 @@ class Task:
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
+
+    def settings(self) -> dict[str, Any]:
+        """What the task is, without its data: JSON-able, and enough to build it again."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "labels": list(self.labels),
+            "size": self.size,
+            "texts": list(self.texts),
+            "label": self.label if isinstance(self.label, str) else list(self.label),
+            "metrics": list(self.metrics),
+        }
 
     @property
     def head(self) -> str:

@@ -54,6 +54,17 @@ class OwnerOptimizers:
             self.optimizers[owner] = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)
         self._owners_of = owners_of_tasks(model)
 
+    @property
+    def lr(self) -> float:
+        """The learning rate of the last step."""
+        return float(next((g["lr"] for o in self.optimizers.values() for g in o.param_groups), 0.0))
+
+    def set_lr(self, lr: float) -> None:
+        """Set every owner's learning rate."""
+        for optimizer in self.optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = lr
+
     def present(self, tasks: Collection[int]) -> set[str]:
         """The owners that a step with examples of these task ids moves."""
         return {owner for task in tasks for owner in self._owners_of[task]} & set(self.optimizers)

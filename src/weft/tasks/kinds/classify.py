@@ -9,6 +9,8 @@ from weft.errors import WeftError
 from weft.tasks.kinds.kind import Kind
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 
@@ -16,7 +18,6 @@ class Classify(Kind):
     """Cross-entropy over C logits; a label is its id."""
 
     name = "classify"
-    known_metrics = ("accuracy", "f1", "macro_f1", "matthews")
     metrics = ("accuracy",)
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
@@ -27,6 +28,10 @@ class Classify(Kind):
         if found < 2:
             raise WeftError(f"task {task!r}: classify needs two labels or more; found {found}")
         return found
+
+    def metrics_for(self, size: int) -> tuple[str, ...]:
+        """F1 is of one label against the other, so it needs two."""
+        return ("accuracy", "macro_f1", "matthews", *(("f1",) if size == 2 else ()))
 
     def label_names(self, labels: tuple[str, ...], size: int) -> tuple[str, ...]:
         """The names that were given, else the ids as names."""
@@ -51,6 +56,19 @@ class Classify(Kind):
         import torch
 
         return torch.tensor([int(v) if mine else 0 for v, mine in zip(values, of_this_kind, strict=True)])
+
+    def decode(self, logits: NDArray[np.float32]) -> NDArray[Any]:
+        """The most likely label's id, [N]."""
+        return logits.argmax(-1)
+
+    def answer(self, logits: NDArray[np.float32], labels: Sequence[str]) -> dict[str, Any]:
+        """The label's name and the probability of each."""
+        import numpy as np
+
+        shifted = np.exp((logits - logits.max()).astype(np.float64))
+        shares = shifted / shifted.sum()
+        by_label = {name: float(p) for name, p in zip(labels, shares, strict=True)}
+        return {"label": labels[int(logits.argmax())], "probabilities": by_label}
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """−log softmax(logits)[label], [E]."""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 
@@ -15,17 +17,19 @@ class Kind(ABC):
 
     Attributes:
         name: the name it is registered under.
-        known_metrics: the metrics that can judge it.
         metrics: those that do unless a task says otherwise; the first is the score.
     """
 
     name: ClassVar[str]
-    known_metrics: ClassVar[tuple[str, ...]]
     metrics: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
         """The number of outputs of a task's head, or an error that names the task."""
+
+    @abstractmethod
+    def metrics_for(self, size: int) -> tuple[str, ...]:
+        """The metrics that can judge a task of this size."""
 
     def label_names(self, labels: tuple[str, ...], size: int) -> tuple[str, ...]:
         """The names of the labels, where the kind has any."""
@@ -46,6 +50,14 @@ class Kind(ABC):
     @abstractmethod
     def collate(self, values: Sequence[Any], of_this_kind: Sequence[bool]) -> Tensor:
         """The labels [E, …] of a batch; an example of another kind gets any valid stand-in."""
+
+    @abstractmethod
+    def decode(self, logits: NDArray[np.float32]) -> NDArray[Any]:
+        """The answers that metrics compare with labels, from the logits [N, C] of one task."""
+
+    @abstractmethod
+    def answer(self, logits: NDArray[np.float32], labels: Sequence[str]) -> dict[str, Any]:
+        """One example's answer for a user, from its logits [C]: JSON-able."""
 
     @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:

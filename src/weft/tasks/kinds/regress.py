@@ -10,6 +10,8 @@ from weft.errors import WeftError
 from weft.tasks.kinds.kind import Kind
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 
@@ -17,7 +19,6 @@ class Regress(Kind):
     """Squared error over k outputs; a label is a number or a list of k numbers."""
 
     name = "regress"
-    known_metrics = ("pearson", "spearman", "mse")
     metrics = ("pearson", "spearman")
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
@@ -27,6 +28,10 @@ class Regress(Kind):
         if size is not None and size < 1:
             raise WeftError(f"task {task!r}: regress needs one output or more; found size {size}")
         return size or 1
+
+    def metrics_for(self, size: int) -> tuple[str, ...]:
+        """All of them, for any number of outputs."""
+        return ("pearson", "spearman", "mse")
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> float | list[float]:
         """A number, or one for each output."""
@@ -48,6 +53,15 @@ class Regress(Kind):
         ]
         width = max(map(len, rows), default=0) or 1
         return torch.tensor([row + [0.0] * (width - len(row)) for row in rows])
+
+    def decode(self, logits: NDArray[np.float32]) -> NDArray[Any]:
+        """The numbers, [N], or [N, k] of several outputs."""
+        return logits[:, 0] if logits.shape[1] == 1 else logits
+
+    def answer(self, logits: NDArray[np.float32], labels: Sequence[str]) -> dict[str, Any]:
+        """The number, or the list of several."""
+        numbers = [float(x) for x in logits]
+        return {"value": numbers[0] if len(numbers) == 1 else numbers}
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The mean over the outputs of (output − target)², [E]."""

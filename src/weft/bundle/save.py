@@ -1,0 +1,119 @@
+"""Writing a bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+import weft
+from weft.encoder.load import file_sha256
+from weft.errors import WeftError
+from weft.files import new_folder, write_json
+from weft.ownership import Owned, owned
+from weft.routing import task_owner
+
+if TYPE_CHECKING:
+    from weft.methods import Method
+    from weft.model import Model
+
+FORMAT = 1
+MANIFEST = "bundle.json"
+SHARED_FILE = "shared.safetensors"
+METADATA = "weft"
+
+
+def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
+    """Write the model as a bundle, in one move.
+
+    Args:
+        model: the model.
+        folder: the bundle's folder; a bundle that stands there is replaced, anything else is left alone.
+        with_encoder: whether the encoder and its tokenizer go along, or only their name and sha256.
+    """
+    folder = Path(folder)
+    if folder.exists() and not (folder / MANIFEST).is_file():
+        raise WeftError(f"{folder} exists and is no bundle; give another folder")
+    by_owner: dict[str, list[Owned]] = {}
+    for item in owned(model):
+        if in_files(item):
+            by_owner.setdefault(item.owner, []).append(item)
+    task_owners = {task_owner(task.name) for task in model.tasks}
+    with new_folder(folder) as work:
+        (work / "tasks").mkdir()
+        shared = [item for owner, items in by_owner.items() if owner not in task_owners for item in items]
+        _write(work / SHARED_FILE, shared, {})
+        stands_on = {
+            "encoder": model.source.sha256,
+            "shared": file_sha256(work / SHARED_FILE),
+            "method": method_sha256(model.method),
+        }
+        for task in model.tasks:
+            facts = {"task": task.settings(), "stands_on": stands_on}
+            _write(task_file(work, task.name), by_owner.get(task_owner(task.name), []), facts)
+        said = manifest(model)
+        if with_encoder:
+            _write_encoder(model, work / "encoder")
+            said["encoder"]["included"] = file_sha256(work / "encoder" / "model.safetensors")
+        write_json(work / MANIFEST, said)
+    return folder
+
+
+def manifest(model: Model) -> dict[str, Any]:
+    """What bundle.json says; `included` is the sha256 of the encoder's file where it comes along."""
+    return {
+        "format": FORMAT,
+        "weft": weft.__version__,
+        "encoder": {"name": model.source.name, "sha256": model.source.sha256, "included": None},
+        "method": model.method.settings(),
+        "tasks": [task.name for task in model.tasks],
+        "head_dropout": model.head_dropout,
+        "max_length": model.max_length,
+        "seed": model.seed,
+    }
+
+
+def in_files(item: Owned) -> bool:
+    """Whether a tensor belongs in a bundle: all but the encoder's own frozen weights."""
+    return item.part != "encoder" or item.trains or item.owner != "encoder"
+
+
+def task_file(folder: Path, name: str) -> Path:
+    """Where a task's file is in a bundle."""
+    return folder / "tasks" / f"{name}.safetensors"
+
+
+def method_sha256(method: Method) -> str:
+    """The sha256 of a method's complete settings."""
+    return hashlib.sha256(json.dumps(method.settings(), sort_keys=True).encode()).hexdigest()
+
+
+def key(item: Owned) -> str:
+    """A tensor's name in its file: the parameter's, and the owner's where a file holds several owners."""
+    return item.name if item.owner.startswith(("task:", "encoder")) else f"{item.owner}/{item.name}"
+
+
+def _write(path: Path, items: list[Owned], facts: dict[str, Any]) -> None:
+    tensors: dict[str, Tensor] = {key(i): i.data.detach().cpu().contiguous().clone() for i in items}
+    # one metadata key: several would be written in no fixed order, and equal files could differ in bytes
+    save_file(tensors, path, {METADATA: json.dumps(facts, sort_keys=True)})
+
+
+def _write_encoder(model: Model, folder: Path) -> None:
+    """The base weights, as they were before training: what the hashes are of."""
+    from weft.encoder.load import load_encoder
+
+    source = model.source.source or model.source.name
+    try:
+        encoder = load_encoder(source, seed=model.seed)
+    except WeftError:
+        raise WeftError(
+            f"encoder {model.source.name!r} cannot be included: it has no files to copy"
+        ) from None
+    encoder.model.save_pretrained(folder)
+    if encoder.source is not None:
+        encoder.tokenizer.save_pretrained(folder)

@@ -1,0 +1,205 @@
+"""The commands. Nothing heavy is imported before a command needs it: `weft --help` must answer at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from weft.cli.show import show
+from weft.errors import WeftError
+
+app = typer.Typer(
+    name="weft",
+    help="One pretrained text encoder, many tasks, a few extra parameters for each.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(show, name="show")
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN.yaml", help="a run file, or a preset by name")]
+Overrides = Annotated[list[str] | None, typer.Argument(metavar="key=value", help="such as train.steps=500")]
+Json = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
+
+
+@app.command()
+def train(
+    source: RunArgument,
+    overrides: Overrides = None,
+    out: Annotated[Path, typer.Option(help="the run's folder")] = Path("runs/run"),
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the last checkpoint")] = False,
+    with_encoder: Annotated[
+        bool, typer.Option("--with-encoder", help="put the encoder into the bundle")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU if there is one")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a model as a run file says, and save the best one as a bundle."""
+    from weft.config import load_run
+    from weft.data.split import load_split
+
+    run_file = load_run(source, overrides or [])
+    # the data before torch: a wrong row is told in a second
+    splits = {(t.name, s): load_split(t, s) for t in run_file.tasks for s in ("train", "validation")}
+
+    from weft.cli.tables import print_scores
+    from weft.encoder.load import load_encoder
+    from weft.model import Model
+    from weft.training import run as runs
+
+    training = run_file.training
+    encoder = load_encoder(run_file.encoder, seed=training.seed)
+    for note in encoder.notes:
+        print(f"note: {note}", file=sys.stderr)
+    model = Model(
+        encoder, run_file.tasks, run_file.method, max_length=training.max_length, seed=training.seed
+    )
+    done = runs.train(
+        model.to(device or _device()),
+        training,
+        out,
+        resume=resume,
+        with_encoder=with_encoder,
+        resolved=run_file.resolved,
+        splits=splits,
+    )
+    if as_json:
+        print(json.dumps({"run": str(done.folder), **done.metrics}))
+    else:
+        print_scores(done.metrics, title=f"{done.folder}: validation, best model")
+        print(f"bundle: {done.folder / 'bundle'}")
+
+
+@app.command()
+def evaluate(
+    folder: Annotated[Path, typer.Argument(metavar="RUN|BUNDLE", help="a run's folder, or a bundle")],
+    tasks: Annotated[str | None, typer.Option(metavar="RUN.yaml", help="where a bundle's data is")] = None,
+    split: Annotated[str, typer.Option(help="validation or test")] = "validation",
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="beside it a majority guess and a bag of words")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU if there is one")] = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate a saved model on whole splits."""
+    from weft.bundle.load import find_bundle
+    from weft.config import load_run
+    from weft.data.split import load_split
+
+    find_bundle(folder)
+    run_file = folder / "run.yaml" if tasks is None else Path(tasks)
+    if tasks is None and not run_file.is_file():
+        raise WeftError(f"{folder} is a bundle and has no data; say where it is with: --tasks RUN.yaml")
+    known = {task.name: task for task in load_run(str(run_file)).tasks}
+
+    from weft.bundle.load import load
+    from weft.cli.tables import print_scores
+    from weft.data.tokens import tokenise
+    from weft.evaluation import baselines as peers
+    from weft.evaluation.evaluate import evaluate as run_evaluation
+
+    model = load(folder, device=device or _device())
+    missing = [task.name for task in model.tasks if task.name not in known]
+    if missing:
+        raise WeftError(f"{run_file} has no data for the task {missing[0]!r} of {folder}")
+    splits = {task.name: load_split(known[task.name], split) for task in model.tasks}
+    for name, rows in splits.items():
+        if rows.labels is None:
+            raise WeftError(f"split {split!r} of task {name!r} has no labels: it cannot be evaluated")
+    tokenizer = model.source.tokenizer
+    data = {name: tokenise(rows, tokenizer, model.max_length) for name, rows in splits.items()}
+    scores = run_evaluation(model, data)
+    beside: dict[str, dict[str, dict[str, float]]] = {}
+    if baselines:
+        for task in model.tasks:
+            given = load_split(known[task.name], "train"), splits[task.name]
+            for label, peer in (("majority", peers.majority), ("bag of words", peers.bag_of_words)):
+                beside.setdefault(label, {})[task.name] = peer(task, *given)
+    if as_json:
+        print(json.dumps({"split": split, **scores, **({"baselines": beside} if beside else {})}))
+    else:
+        print_scores(scores, title=f"{folder}: {split}", beside=beside)
+
+
+@app.command()
+def predict(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="a bundle, or a run's folder")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="one object a line with its `task`")],
+    out: Annotated[Path | None, typer.Option(help="write here and not to standard output")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU if there is one")] = None,
+) -> None:
+    """Answer every line of a file, tasks mixed anyhow: {"task": …, "text": …}, or with the task's columns."""
+    from weft.bundle.load import find_bundle
+
+    find_bundle(bundle)
+    from weft.cli.requests import read_requests
+
+    lines = read_requests(file)
+    from weft.bundle.load import load
+    from weft.cli.requests import as_requests
+
+    model = load(bundle, device=device or _device())
+    answers = model.predict(as_requests(lines, model.tasks, file))
+    text = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        out.write_text(text, encoding="utf-8")
+
+
+@app.command()
+def check(source: RunArgument, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Look at a run's file and all its data before anything is trained."""
+    from weft.config import load_run
+    from weft.data.check import check as check_data
+
+    run_file = load_run(source, overrides or [])
+    tokenizer = _tokenizer(run_file.encoder)
+    report = check_data(run_file.tasks, tokenizer, run_file.training.max_length)
+    if as_json:
+        print(json.dumps(report.as_dict()))
+    else:
+        print("\n".join(report.lines()))
+    if not report.ok:
+        raise typer.Exit(2)
+
+
+def _tokenizer(encoder: str) -> Any:
+    from weft.encoder.load import load_tokenizer
+
+    return load_tokenizer(encoder)
+
+
+def _device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command line; returns the exit code and never raises for a user's mistake."""
+    try:
+        code = app(arguments, standalone_mode=False)
+    except WeftError as wrong:
+        print(wrong, file=sys.stderr)
+        return 2
+    except (typer.Abort, KeyboardInterrupt):
+        print("stopped", file=sys.stderr)
+        return 1
+    except Exception as wrong:
+        # the parser's own errors know how to show themselves
+        if hasattr(wrong, "show") and hasattr(wrong, "exit_code"):
+            wrong.show()
+            return int(wrong.exit_code)
+        raise
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """The `weft` command."""
+    sys.exit(run())

@@ -1,0 +1,113 @@
+"""`weft show`: what a run would do, what a model would hold, what there is."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+show = typer.Typer(help="Show a plan, the parameters, or the methods.", no_args_is_help=True)
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN.yaml", help="a run file, or a preset by name")]
+Overrides = Annotated[list[str] | None, typer.Argument(metavar="key=value", help="such as train.steps=500")]
+Json = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
+
+
+@show.command()
+def plan(source: RunArgument, overrides: Overrides = None, as_json: Json = False) -> None:
+    """The share, steps and epochs of each task, counted from the plan itself."""
+    from dataclasses import asdict
+
+    from weft.cli.tables import print_table
+    from weft.config import load_run
+    from weft.data.split import load_split
+    from weft.encoder.load import load_tokenizer
+
+    run = load_run(source, overrides or [])
+    training = run.training
+    splits = [load_split(task, "train") for task in run.tasks]
+    from weft.data.tokens import tokenise
+    from weft.sampling.plan import Plan
+
+    tokenizer = load_tokenizer(run.encoder)
+    lengths = None
+    if tokenizer is not None:
+        lengths = [tokenise(split, tokenizer, training.max_length).lengths for split in splits]
+    made = Plan(
+        [len(split) for split in splits],
+        training.sampler,
+        training.seed,
+        training.steps,
+        training.batch_size,
+        mixed=training.mixed,
+        lengths=lengths,
+        group_by_length=training.group_by_length and lengths is not None,
+        loss=training.loss,
+        names=[task.name for task in run.tasks],
+    )
+    summary = [asdict(row) for row in made.summary()]
+    waste = None if lengths is None else made.padding_waste()
+    unit = "examples" if training.mixed else "steps"
+    if as_json:
+        told = {"tasks": summary, "drawn": unit, "padding": waste, "fingerprint": made.fingerprint()}
+        print(json.dumps(told))
+        return
+    rows = [
+        [r["name"], r["size"], f"{100 * r['share']:.1f}%", r["drawn"], r["examples"], f"{r['epochs']:.2f}"]
+        for r in summary
+    ]
+    kind = "mixed batches" if training.mixed else "one task a batch"
+    title = f"{training.steps} steps of {training.batch_size}, {made.sampler.name}, {kind}"
+    print_table(title, ["task", "rows", "share", unit, "examples seen", "epochs"], rows)
+    if waste is not None:
+        print(f"padding: {100 * waste:.1f}% of the token places")
+
+
+@show.command()
+def params(source: RunArgument, overrides: Overrides = None, as_json: Json = False) -> None:
+    """How many parameters the run's model holds, and for whom."""
+    from weft.cli.tables import print_table
+    from weft.config import load_run
+
+    run = load_run(source, overrides or [])
+    from weft.model import Model
+
+    meta = "meta" if run.encoder.startswith("random:") else None
+    ledger = Model(run.encoder, run.tasks, run.method, device=meta).ledger()
+    if as_json:
+        print(json.dumps(ledger))
+        return
+    rows: list[list[Any]] = [["encoder", ledger["encoder"], ""], ["shared", ledger["shared"], ""]]
+    rows += [[name, count, ledger["heads"][name]] for name, count in ledger["per_task"].items()]
+    print_table(f"{run.encoder}, {run.method.name}", ["owner", "parameters", "head"], rows)
+    print(f"all tasks together: {ledger['total_ratio']:.4f} encoders (heads left out)")
+    print(f"trained a task: {ledger['trained_percent_per_task']:.4f}% of the encoder")
+    if (paper := ledger["paper"]) is not None:
+        print(
+            f"as the paper counts: {paper['total_ratio']:.4f}, {paper['trained_percent_per_task']:.4f}% "
+            f"({paper['why']})"
+        )
+
+
+@show.command()
+def methods(as_json: Json = False) -> None:
+    """The methods there are, with their settings."""
+    from weft.methods import METHODS
+
+    told: dict[str, dict[str, Any]] = {}
+    for name in METHODS:
+        method = METHODS[name]
+        first = (method.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
+        fields = {
+            key: {"default": field.get_default(call_default_factory=True), "about": field.description}
+            for key, field in method.model_fields.items()
+        }
+        told[name] = {"about": " ".join(first.split()), "lr": method.default_lr, "settings": fields}
+    if as_json:
+        print(json.dumps(told))
+        return
+    for name, facts in told.items():
+        print(f"{name}: {facts['about']}")
+        for key, field in facts["settings"].items():
+            print(f"    {key} = {field['default']!r}  {field['about'] or ''}")

@@ -1,0 +1,45 @@
+"""Tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from weft.evaluation.evaluate import Scores
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table on standard output; the first column is text, the others are numbers."""
+    table = Table(title=title, title_justify="left", title_style="", box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, str) else f"{cell:,}" for cell in row))
+    console = Console()
+    # a pipe has no width, and a cut number is a wrong number
+    console.width = max(console.width, 120)
+    console.print(table)
+
+
+def print_scores(
+    scores: Scores, title: str, beside: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None
+) -> None:
+    """Each task's metrics in percent (Pearson 0.9 is 90.0), with those of others beside."""
+    beside = beside or {}
+    rows: list[list[object]] = []
+    for name, metrics in scores["tasks"].items():
+        for number, (metric, value) in enumerate(metrics.items()):
+            peers = [f"{100 * peer[name][metric]:.1f}" for peer in beside.values()]
+            first = name if number == 0 else ""
+            rows_here = str(scores["rows"][name]) if number == 0 else ""
+            rows.append([first, metric, rows_here, *peers, f"{100 * value:.1f}"])
+    averages = []
+    for peer in beside.values():
+        firsts = [next(iter(metrics.values())) for metrics in peer.values()]
+        averages.append(f"{100 * sum(firsts) / len(firsts):.1f}")
+    rows.append(["average", "of first metrics", "", *averages, f"{100 * scores['average']:.1f}"])
+    print_table(title, ["task", "metric", "rows", *beside, "this model"], rows)

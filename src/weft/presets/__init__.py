@@ -1,0 +1,1 @@
+"""Run files that ship with weft, used by name: `weft train quickstart`."""

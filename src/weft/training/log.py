@@ -1,0 +1,62 @@
+"""log.jsonl: a line an event."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+
+class Log:
+    """The log of a run, and its TensorBoard twin where that is asked for.
+
+    Args:
+        folder: the run's folder.
+        tensorboard: whether to write TensorBoard events.
+        cut_to: the length in bytes to cut an existing log back to; None begins a new one.
+    """
+
+    def __init__(self, folder: Path, tensorboard: bool = False, cut_to: int | None = None) -> None:
+        self.path = folder / "log.jsonl"
+        if cut_to is None:
+            self.path.write_bytes(b"")
+        else:
+            with self.path.open("r+b") as file:
+                file.truncate(cut_to)
+        self._board: Any = _board(folder) if tensorboard else None
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        return self.path.stat().st_size
+
+    def write(self, event: str, **facts: Any) -> None:
+        """Add one line; numbers of a step go to TensorBoard too."""
+        line = {"event": event, "time": round(time.time(), 3), **facts}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        if self._board is not None and "step" in facts:
+            for name, value in _numbers(event, facts):
+                self._board.add_scalar(name, value, facts["step"])
+
+    def close(self) -> None:
+        """Have everything written."""
+        if self._board is not None:
+            self._board.close()
+
+
+def _numbers(place: str, value: Any) -> list[tuple[str, float]]:
+    if isinstance(value, dict):
+        return [pair for k, v in value.items() if k != "step" for pair in _numbers(f"{place}/{k}", v)]
+    return [(place, float(value))] if isinstance(value, int | float) and not isinstance(value, bool) else []
+
+
+def _board(folder: Path) -> Any:
+    from weft.errors import WeftError
+
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise WeftError("train.tensorboard needs TensorBoard; type: pip install tensorboard") from None
+    return SummaryWriter(str(folder / "tensorboard"))

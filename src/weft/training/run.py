@@ -1,0 +1,177 @@
+"""A run: its folder from the first line to the bundle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import yaml
+
+from weft.bundle.save import save
+from weft.data.split import load_split
+from weft.data.tokens import tokenise
+from weft.errors import WeftError
+from weft.evaluation.evaluate import Scores
+from weft.files import write_json
+from weft.training.checkpoint import last_checkpoint
+from weft.training.log import Log
+from weft.training.loop import Loop
+from weft.training.progress import Progress, Quiet, progress_for
+from weft.training.settings import Training
+
+if TYPE_CHECKING:
+    from weft.data.split import Split
+    from weft.model import Model
+
+FREE = ("log_every", "tensorboard", "checkpoint_every")
+"""Keys of `train` that may differ when a run is resumed: they change no weight."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Attributes:
+        folder: run.yaml, log.jsonl, metrics.json, checkpoints/, bundle/.
+        metrics: the scores of the best model, over whole validation splits.
+    """
+
+    folder: Path
+    metrics: Scores
+
+
+def train(
+    model: Model,
+    training: Training | None = None,
+    out: str | Path = "runs/run",
+    *,
+    resume: bool = False,
+    with_encoder: bool = False,
+    resolved: dict[str, Any] | None = None,
+    splits: dict[tuple[str, str], Split] | None = None,
+    progress: bool = True,
+) -> Run:
+    """Train a model; it ends with the best weights, and its bundle is in the run's folder.
+
+    Args:
+        model: the model; its tasks have files or rows for `train` and `validation`.
+        training: how to train; by default `Training()`.
+        out: the run's folder; a run that stands there is not touched unless it is resumed.
+        resume: go on from the last checkpoint in `out`.
+        with_encoder: put the encoder into the bundle, not only its name and sha256.
+        resolved: what run.yaml is to say, where a run file was read.
+        splits: (task, split) → rows that are read already.
+        progress: show what happens.
+    """
+    training = training or Training()
+    if training.lr is None:
+        training = training.model_copy(update={"lr": model.method.default_lr})
+    resolved = resolved or _resolved(model, training)
+    folder = Path(out)
+    _prepare(folder, resolved, resume)
+    model.max_length = training.max_length
+    tokenizer = model.source.tokenizer
+    tokens = {}
+    for split in ("train", "validation"):
+        for task in model.tasks:
+            rows = (splits or {}).get((task.name, split)) or load_split(task, split)
+            tokens[task.name, split] = tokenise(rows, tokenizer, training.max_length)
+    loop = Loop(
+        model,
+        training,
+        [tokens[task.name, "train"] for task in model.tasks],
+        [tokens[task.name, "validation"] for task in model.tasks],
+        folder,
+    )
+    said = _resume(loop, folder) if resume else None
+    log = Log(folder, training.tensorboard, None if said is None else said["log_bytes"])
+    shown: Progress = progress_for(training.steps, loop.state.step) if progress else Quiet()
+    try:
+        if said is None:
+            log.write("start", steps=training.steps, tasks=loop.names, plan=loop.plan.fingerprint())
+        else:
+            log.write("resume", step=loop.state.step)
+            _warn(said, shown)
+        metrics = loop.run(log, shown)
+        save(model, folder / "bundle", with_encoder)
+        best = loop.state.best_step or training.steps
+        write_json(folder / "metrics.json", {"step": best, "split": "validation", **metrics})
+        log.write("end", step=training.steps, best_step=best, seconds=round(loop.state.seconds, 2), **metrics)
+    finally:
+        shown.close()
+        log.close()
+    return Run(folder, metrics)
+
+
+def _prepare(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
+    """Make the run's folder, or make sure that the one to resume is of the same run."""
+    file = folder / "run.yaml"
+    if resume:
+        if not file.is_file():
+            raise WeftError(f"{folder} holds no run to resume: run.yaml is missing; leave out --resume")
+        if (folder / "metrics.json").is_file():
+            raise WeftError(f"the run in {folder} has ended; see it with: weft evaluate {folder}")
+        before = yaml.safe_load(file.read_text(encoding="utf-8"))
+        differs = _differences(before, json.loads(json.dumps(resolved)))
+        if differs:
+            raise WeftError(
+                f"the run in {folder} was begun with other settings, and cannot go on with these:\n"
+                + "\n".join(differs)
+            )
+    else:
+        if folder.exists() and any(folder.iterdir()):
+            raise WeftError(f"{folder} is not empty; go on with --resume, or give another --out")
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+def _resume(loop: Loop, folder: Path) -> dict[str, Any]:
+    checkpoint = last_checkpoint(loop.checkpoints)
+    if checkpoint is None:
+        # killed before its first checkpoint: from the start it is the same run
+        return {"log_bytes": 0, "torch": torch.__version__, "threads": torch.get_num_threads()}
+    said = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+    if said["plan"] != loop.plan.fingerprint():
+        raise WeftError(
+            f"{checkpoint} was made on other data: the rows or their lengths have changed since.\n"
+            f"  begin anew with another --out, or put the old data back"
+        )
+    return loop.resume(checkpoint)
+
+
+def _warn(said: dict[str, Any], shown: Progress) -> None:
+    now = {"torch": torch.__version__, "threads": torch.get_num_threads()}
+    odd = [f"{what} {said[what]} then, {value} now" for what, value in now.items() if said[what] != value]
+    if odd:
+        shown.say(f"warning: {'; '.join(odd)}: the last bits of the weights may differ")
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    lines = []
+    for section in ("encoder", "method", "tasks"):
+        if before.get(section) != now[section]:
+            lines.append(f"  {section}: {before.get(section)!r} then, {now[section]!r} now")
+    old, new = before.get("train", {}), now["train"]
+    for key in sorted(old.keys() | new.keys()):
+        if key not in FREE and old.get(key) != new.get(key):
+            lines.append(f"  train.{key}: {old.get(key)!r} then, {new.get(key)!r} now")
+    return lines
+
+
+def _resolved(model: Model, training: Training) -> dict[str, Any]:
+    tasks: list[dict[str, Any]] = []
+    for task in model.tasks:
+        if task.suite is not None:
+            tasks.append({"suite": task.suite, "only": [task.name]})
+        else:
+            files = {s: str(f.resolve()) for s, f in task.files.items() if isinstance(f, Path)}
+            tasks.append({**task.settings(), **files, **({"hub": task.hub} if task.hub else {})})
+    return {
+        "encoder": model.source.name,
+        "method": model.method.settings(),
+        "tasks": tasks,
+        "train": training.model_dump(mode="json"),
+    }
