@@ -40,10 +40,24 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file in one move."""
+    write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in one move."""
     work = path.with_name(f".{path.name}.new")
-    work.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    work.write_text(text, encoding="utf-8")
     sync(work)
     os.replace(work, path)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed process left half-written in a folder that nobody else writes to."""
+    for left in folder.glob(".*"):
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
 
 
 def sync(path: Path) -> None:

@@ -27,8 +27,8 @@ def test_sound_data_has_no_finding():
     assert report.ok
     assert report.findings == []
     assert report.lines() == [
-        "x/train: 6 rows; 0 3, 1 3",
-        "x/validation: 4 rows; 0 2, 1 2",
+        "x/train: 6 rows; 0: 3, 1: 3",
+        "x/validation: 4 rows; 0: 2, 1: 2",
         "0 errors, 0 warnings, 0 notes",
     ]
 

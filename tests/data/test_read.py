@@ -131,6 +131,11 @@ WRONG = {
         b"good film,0\nbad,1\n",
         ["column 'text'", "the first line must name the columns"],
     ),
+    "a long first line": (
+        "a.csv",
+        b"word " * 99 + b",0\nb,1\n",
+        ["column 'text'", "word word …; the first line"],
+    ),
     "column twice": (
         "a.csv",
         b"text,label,text\na,0,b\n",
@@ -246,6 +251,8 @@ def test_files_that_are_not_there(tmp_path, monkeypatch):
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(DataError, match="found a folder; expected a file"):
         read_rows(tmp_path / "folder.csv", ["text"])
+    with pytest.raises(DataError, match="the file cannot be read: File name too long"):
+        read_rows(tmp_path / ("x" * 300 + ".csv"), ["text"])
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match="looked for from"):
         read_rows("tran.csv", ["text"])

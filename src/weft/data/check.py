@@ -98,18 +98,16 @@ def _facts(
 def _label_facts(split: Split) -> dict[str, float] | None:
     if split.labels is None:
         return None
-    if split.task.labels:
-        counts = Counter(split.labels)
-        return {name: counts[i] for i, name in enumerate(split.task.labels)}
     numbers = [
-        float(number)
+        number
         for label in split.labels
         for number in (label if isinstance(label, list | tuple) else [label])
         if isinstance(number, int | float)
     ]
-    if not numbers:
-        return {}
-    return {"min": min(numbers), "mean": sum(numbers) / len(numbers), "max": max(numbers)}
+    if split.task.labels:
+        counts = Counter(numbers)
+        return {name: counts[i] for i, name in enumerate(split.task.labels)}
+    return {"min": min(numbers), "mean": sum(numbers) / len(numbers), "max": max(numbers)} if numbers else {}
 
 
 def _oddities(split: Split, facts: Facts, max_length: int) -> Iterator[Finding]:

@@ -51,8 +51,12 @@ def read_rows(
     path = Path(path).expanduser()
     for suffix, reader in FORMATS.items():
         if path.name.lower().endswith(suffix):
-            _must_exist(path)
-            return reader(path, columns, optional)
+            try:
+                _must_exist(path)
+                return reader(path, columns, optional)
+            except OSError as failed:
+                message = f"the file cannot be read: {failed.strerror or failed}"
+                raise DataError(Problem(str(path), message)) from failed
     message = f"found the ending {path.suffix!r}; expected a name that ends in {', '.join(FORMATS)}"
     raise DataError(Problem(str(path), message, value=path.suffix))
 

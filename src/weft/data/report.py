@@ -75,7 +75,7 @@ class Facts:
         if self.labels is None:
             text += "; no labels"
         else:
-            text += "; " + ", ".join(f"{name} {count:g}" for name, count in self.labels.items())
+            text += "; " + ", ".join(f"{name}: {count:g}" for name, count in self.labels.items())
         if self.mean_tokens is not None:
             text += f"; tokens {self.mean_tokens:.1f} mean, {self.max_tokens} max"
             text += f", {self.truncated:.1%} of the rows truncated"

@@ -106,8 +106,10 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
             if not any(map(_missing, values)):
                 try:
                     label = parse(values, task.labels)
-                except ValueError as expected:
+                except (ValueError, OverflowError) as failed:
                     one = values[0] if len(values) == 1 else values
+                    # a whole number of 400 digits is no float
+                    expected = failed if isinstance(failed, ValueError) else "a smaller number"
                     problem(at, ", ".join(label_columns), one, f"expected {expected}{_no_gold(one)}")
         if len(problems) == before:
             sound.append(at)

@@ -58,9 +58,11 @@ def wanted_columns(
         DataError: a column is missing, or there twice; all such columns at once.
     """
     problems = []
+    # where a file lacks its line of names, a whole text stands in their place
+    names = [name if len(name) <= 40 else f"{name[:40]}…" for name in known]
     for column in dict.fromkeys(columns):
         if column not in known:
-            message = f"there is no such column; {did_you_mean(column, known)}{hint}"
+            message = f"there is no such column; {did_you_mean(column, names)}{hint}"
             problems.append(Problem(source, message, row, column, list(known), unit))
     found = [column for column in dict.fromkeys((*columns, *optional)) if column in known]
     for column in found:

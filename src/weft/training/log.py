@@ -22,7 +22,7 @@ class Log:
         if cut_to is None:
             self.path.write_bytes(b"")
         else:
-            with self.path.open("r+b") as file:
+            with self.path.open("ab") as file:
                 file.truncate(cut_to)
         self._board: Any = _board(folder) if tensorboard else None
 

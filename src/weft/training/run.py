@@ -15,7 +15,7 @@ from weft.data.split import load_split
 from weft.data.tokens import tokenise
 from weft.errors import WeftError
 from weft.evaluation.evaluate import Scores
-from weft.files import write_json
+from weft.files import sweep, write_json, write_text
 from weft.training.checkpoint import last_checkpoint
 from weft.training.log import Log
 from weft.training.loop import Loop
@@ -125,14 +125,19 @@ def _prepare(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
         if folder.exists() and any(folder.iterdir()):
             raise WeftError(f"{folder} is not empty; go on with --resume, or give another --out")
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        write_text(file, yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
 
 
-def _resume(loop: Loop, folder: Path) -> dict[str, Any]:
+def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
+    """Bring the loop to where the last checkpoint left it; None if there is none.
+
+    A run killed before its first checkpoint is the same run from the start.
+    """
+    for place in (folder, loop.checkpoints):
+        sweep(place)
     checkpoint = last_checkpoint(loop.checkpoints)
     if checkpoint is None:
-        # killed before its first checkpoint: from the start it is the same run
-        return {"log_bytes": 0, "torch": torch.__version__, "threads": torch.get_num_threads()}
+        return None
     said = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
     if said["plan"] != loop.plan.fingerprint():
         raise WeftError(

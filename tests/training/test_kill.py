@@ -1,0 +1,88 @@
+"""kill −9 at random moments: the resumed run ends with the weights of the uninterrupted one, bit by bit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.tiny_run import write_run
+from tests.training import child
+
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["tests.training.child"])
+
+
+def start(arguments: list[str], threads: int, cache: Path):
+    process = context.Process(target=child.train, args=(arguments, threads, str(cache)))
+    process.start()
+    return process
+
+
+def finish(arguments, threads, cache) -> float:
+    began = time.monotonic()
+    process = start(arguments, threads, cache)
+    process.join(120)
+    assert process.exitcode == 0, arguments
+    return time.monotonic() - began
+
+
+def hashes(run: Path) -> dict[str, str]:
+    """Of every file that holds weights, and of what was measured."""
+    files = sorted((run / "bundle").rglob("*.safetensors"))
+    found = {str(f.relative_to(run)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
+    assert len(found) == 4
+    found["metrics"] = (run / "metrics.json").read_text()
+    return found
+
+
+def events(run: Path) -> list[tuple]:
+    """The log without times."""
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    return [(e["event"], e.get("step"), json.dumps(e.get("loss"))) for e in lines if e["event"] != "resume"]
+
+
+SETTINGS = {
+    "lora, one task a batch": ([], 1),
+    "full, mixed": (["method=full", "train.mixed=true", "train.sampler=uniform", "train.lr=0.001"], 1),
+    "lora, two threads": (["train.accumulate=2"], 2),
+    "separate, round robin": (["method=separate", "train.sampler=round_robin", "train.lr=0.001"], 1),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_killed_and_resumed_runs_end_bit_equal(name, tmp_path):
+    overrides, threads = SETTINGS[name]
+    run_file, cache = str(write_run(tmp_path)), tmp_path / "cache"
+    call = [run_file, *overrides, "--out"]
+    finish([*call, str(tmp_path / "straight")], threads, cache)  # fills the cache
+    took = finish([*call, str(tmp_path / "again")], threads, cache)
+    expected = hashes(tmp_path / "straight")
+    assert hashes(tmp_path / "again") == expected
+    draw = random.Random(name)
+    killed = 0
+    for number in range(5):
+        out = tmp_path / f"killed-{number}"
+        arguments = [*call, str(out)]
+        # twice in one run, now and then
+        for attempt in range(1 + number % 2):
+            resume = ["--resume"] if (out / "run.yaml").exists() else []
+            if (out / "metrics.json").exists():
+                break
+            process = start([*arguments, *resume], threads, cache)
+            time.sleep(draw.uniform(0.05, took * (0.9 if attempt == 0 else 0.5)))
+            process.kill()
+            process.join(60)
+            killed += process.exitcode == -signal.SIGKILL
+        if not (out / "metrics.json").exists():
+            finish([*arguments, *(["--resume"] if (out / "run.yaml").exists() else [])], threads, cache)
+        assert hashes(out) == expected
+        assert events(out) == events(tmp_path / "straight")
+        assert not [p for p in (out / "checkpoints").glob(".*") if p.is_dir()]
+    assert killed >= 3, "the children ended before they could be killed"
