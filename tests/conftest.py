@@ -2,12 +2,15 @@
 
 import os
 
+# children with two threads on a busy machine would spin for each other
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
 import torch
 from hypothesis import settings
 
 # two workers on two cores: tiny encoders run faster on one thread each
 torch.set_num_threads(1)
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 # timing is no property; the machine may be busy
 settings.register_profile("weft", deadline=None, max_examples=50, derandomize=True)

@@ -13,7 +13,10 @@ from transformers import PreTrainedTokenizerFast
 
 from tests.tiny import CONFIGS, tiny
 
-WORDS = ["the", "a", "cat", "dog", "bird", "sees", "likes", "fears", "red", "blue", "old", "new", "here", "there", "now", "then", "not", "very"]
+WORDS = (
+    *("the", "a", "cat", "dog", "bird", "sees", "likes", "fears", "red", "blue"),
+    *("old", "new", "here", "there", "now", "then", "not", "very"),
+)
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 

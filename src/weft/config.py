@@ -61,9 +61,10 @@ class _Reading:
         self.mistakes.append(f"  {line}{'.'.join(place) or 'the file'}: {text}")
 
     def path(self, value: str) -> Path:
-        """A path from the run file's folder, else from the current one; absolute."""
-        beside = self.folder / Path(value).expanduser()
-        return (beside if beside.exists() else Path(value).expanduser()).resolve()
+        """A path from the run file's folder or, if it exists only there, from the current one; absolute."""
+        here = Path(value).expanduser()
+        beside = self.folder / here
+        return (here if here.exists() and not beside.exists() else beside).resolve()
 
 
 def preset_names() -> list[str]:

@@ -72,9 +72,9 @@ def _checked(model: Model, number: int, request: Request) -> tuple[int, tuple[st
         index = model.task_id(name)
     except WeftError as wrong:
         raise WeftError(f"{where}: {wrong}") from None
-    texts = (given,) if isinstance(given, str) else tuple(given)
+    texts = tuple(given) if isinstance(given, list | tuple) else (given,)
     wanted = len(model.tasks[index].texts)
     if len(texts) != wanted or not all(isinstance(t, str) and t.strip() for t in texts):
         kind = "one text" if wanted == 1 else "a pair of texts"
         raise WeftError(f"{where}: task {name!r} takes {kind}; found {given!r}")
-    return index, texts
+    return index, tuple(str(text) for text in texts)

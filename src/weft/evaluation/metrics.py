@@ -33,7 +33,7 @@ def matthews(gold: NDArray[np.float64], found: NDArray[np.float64]) -> float:
     """Matthews' correlation; 0 where all answers are alike."""
     from sklearn.metrics import matthews_corrcoef
 
-    return float(matthews_corrcoef(gold, found))
+    return 0.0 if _constant(gold, found) else float(matthews_corrcoef(gold, found))
 
 
 def pearson(gold: NDArray[np.float64], found: NDArray[np.float64]) -> float:

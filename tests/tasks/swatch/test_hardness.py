@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from threadpoolctl import threadpool_limits
 
 from weft.tasks.suites.swatch import SWATCH, generate
 
@@ -74,7 +75,9 @@ def bags(task):
 
 @pytest.mark.parametrize("task", sorted(SWATCH))
 def test_a_bag_of_words_stays_below_its_ceiling(task):
-    best = max(bags(task))
+    # the solver's many small products wait for each other's threads: on a busy machine 200 s in place of 3
+    with threadpool_limits(1):
+        best = max(bags(task))
     assert best < CEILINGS[task]
     assert best > FLOORS.get(task, -math.inf)
 

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import weft
+from tests.conformance.table import METHODS
+from tests.tiny import FAMILIES, TASKS, batch, scramble, tiny
+from tests.tiny_run import save_encoder
+from weft.bundle.load import find_bundle
+from weft.errors import WeftError
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory):
+    """A saved tiny encoder of each family."""
+    root = tmp_path_factory.mktemp("encoders")
+    for family in FAMILIES:
+        tiny(family).save_pretrained(root / family)
+    return root
+
+
+def hashes(folder):
+    return {
+        str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest()
+        for f in folder.rglob("*")
+        if f.is_file()
+    }
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("method", METHODS)
+def test_saved_equals_loaded(method, family, encoders, tmp_path):
+    model = scramble(weft.Model(encoders / family, TASKS, METHODS[method], max_length=17)).eval()
+    if method == "full":
+        with torch.no_grad():
+            next(model.encoder.parameters()).add_(0.1)  # trained weights come along
+    inputs = batch(model)
+    model.save(tmp_path / "bundle")
+    again = weft.load(tmp_path / "bundle").eval()
+    with torch.no_grad():
+        for one, other in zip(model.run(**inputs).logits, again.run(**inputs).logits, strict=True):
+            assert torch.equal(one, other)
+    assert (again.max_length, again.tasks, again.method) == (17, model.tasks, model.method)
+    again.save(tmp_path / "again")
+    assert hashes(tmp_path / "again") == hashes(tmp_path / "bundle")
+
+
+@pytest.fixture
+def bundle(encoders, tmp_path):
+    model = scramble(weft.Model(encoders / "bert", TASKS, ["lora", {"use": "bitfit", "share": "all"}]))
+    return model.save(tmp_path / "bundle")
+
+
+def test_a_task_is_a_file(bundle):
+    assert sorted(p.name for p in (bundle / "tasks").iterdir()) == [f"{t}.safetensors" for t in "abcd"]
+    own = load_file(bundle / "tasks" / "b.safetensors")
+    assert {k.split(".")[0] for k in own} == {"adapters", "heads"}
+    assert own["heads.classify-3.weight"].shape == (3, 32)
+    shared = load_file(bundle / "shared.safetensors")
+    assert all(k.startswith("shared/adapters.") for k in shared)
+
+
+def test_changing_one_task_leaves_every_other_file_alone(encoders, tmp_path):
+    """Also when a task joins: the others' files are the same bytes."""
+    method = ["lora", {"use": "bitfit", "share": "all"}]
+    three = weft.Model(encoders / "bert", TASKS[:3], method)
+    three.save(tmp_path / "three")
+    four = weft.Model(encoders / "bert", TASKS, method)
+    with torch.no_grad():
+        four.heads["classify-2"].weight[1].add_(1.0)  # of task d alone
+    four.save(tmp_path / "four")
+    before, after = hashes(tmp_path / "three"), hashes(tmp_path / "four")
+    same = {name for name in before if before[name] == after.get(name)}
+    assert same == {"shared.safetensors", *(f"tasks/{t}.safetensors" for t in "abc")}
+
+
+def test_the_frozen_encoder_stays_outside(bundle):
+    assert not any("encoder" in k for k in load_file(bundle / "shared.safetensors"))
+    assert json.loads((bundle / "bundle.json").read_text())["encoder"]["included"] is None
+
+
+def test_with_the_encoder_it_stands_alone(tmp_path):
+    save_encoder(tmp_path / "encoder")
+    model = weft.Model(tmp_path / "encoder", TASKS, "full")
+    with torch.no_grad():
+        next(model.encoder.parameters()).add_(0.1)
+    model.save(tmp_path / "bundle", with_encoder=True)
+    expected = model.predict([("a", "the cat sees"), ("c", "a dog")])
+    shutil.rmtree(tmp_path / "encoder")
+    assert weft.load(tmp_path / "bundle").predict([("a", "the cat sees"), ("c", "a dog")]) == expected
+    tensors = load_file(tmp_path / "bundle" / "encoder" / "model.safetensors")
+    save_file(
+        {k: v + 1 for k, v in tensors.items()},
+        tmp_path / "bundle" / "encoder" / "model.safetensors",
+        {"format": "pt"},
+    )
+    with pytest.raises(WeftError, match="is not the encoder that came with this bundle"):
+        weft.load(tmp_path / "bundle")
+
+
+def test_random_and_passed_encoders_can_be_saved_too(tmp_path):
+    model = weft.Model("random:bert-tiny", TASKS[:1], "lora", seed=3).eval()
+    model.save(tmp_path / "random")
+    ids = torch.randint(5, 99, (2, 6))
+    assert torch.equal(weft.load(tmp_path / "random").eval().run(ids).logits[0], model.run(ids).logits[0])
+    passed = weft.Model(tiny("bert"), TASKS[:1], "lora").eval()
+    passed.save(tmp_path / "passed")
+    again = weft.load(tmp_path / "passed", encoder=tiny("bert")).eval()
+    assert torch.equal(again.run(ids).logits[0], passed.run(ids).logits[0])
+
+
+def test_an_encoder_with_other_weights_is_refused(bundle, encoders):
+    with pytest.raises(WeftError, match=r"a.safetensors stands on another encoder than this bundle has"):
+        weft.load(bundle, encoder=encoders / "roberta")
+
+
+def test_a_task_from_another_bundle_is_refused(bundle, encoders, tmp_path):
+    other = scramble(
+        weft.Model(encoders / "bert", TASKS, ["lora", {"use": "bitfit", "share": "all"}]), seed=9
+    )
+    other.save(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "tasks" / "b.safetensors", bundle / "tasks" / "b.safetensors")
+    with pytest.raises(WeftError, match=r"b.safetensors stands on another shared"):
+        weft.load(bundle)
+
+
+def test_damage_is_named(bundle, tmp_path):
+    path = bundle / "tasks" / "c.safetensors"
+    whole = path.read_bytes()
+    for broken, message in ((b"nonsense", "is no task file"), (whole[:100], "is no task file")):
+        path.write_bytes(broken)
+        with pytest.raises(WeftError, match=message):
+            weft.load(bundle)
+    path.unlink()
+    with pytest.raises(WeftError, match=r"c.safetensors is missing, though bundle.json lists its task"):
+        weft.load(bundle)
+    path.write_bytes(whole)
+    manifest = json.loads((bundle / "bundle.json").read_text())
+    (bundle / "bundle.json").write_text(json.dumps({**manifest, "format": 99}))
+    with pytest.raises(WeftError, match="format 99"):
+        weft.load(bundle)
+    (bundle / "bundle.json").write_text("{")
+    with pytest.raises(WeftError, match="is not JSON"):
+        weft.load(bundle)
+    with pytest.raises(WeftError, match="holds no bundle"):
+        weft.load(tmp_path / "nowhere")
+
+
+def test_a_folder_that_is_no_bundle_is_never_overwritten(bundle, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").touch()
+    model = weft.load(bundle)
+    with pytest.raises(WeftError, match="exists and is no bundle"):
+        model.save(tmp_path / "mine")
+    before = hashes(bundle)
+    model.save(bundle)  # a bundle is replaced
+    assert hashes(bundle) == before
+    assert find_bundle(bundle) == bundle
+    assert [p.name for p in bundle.parent.glob(".*")] == []

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+import weft
+from tests.tiny import TASKS
+from weft.errors import WeftError
+
+PAIR = weft.Task("pair", labels=("same", "other"), texts=("a", "b"))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return weft.Model("minilm", [*TASKS, PAIR], "lora", max_length=16)
+
+
+def test_any_mix_and_order(model):
+    requests = [
+        ("a", "A short one."),
+        ("pair", ("It rains.", "It is wet outside, and the street shines.")),
+        ("c", "How many words are there in this rather long and winding sentence?"),
+        ("b", "Another."),
+        ["a", "A short one."],
+    ]
+    found = model.predict(requests)
+    assert [answer["task"] for answer in found] == ["a", "pair", "c", "b", "a"]
+    assert set(found[0]["probabilities"]) == {"no", "yes"}
+    assert sum(found[0]["probabilities"].values()) == pytest.approx(1)
+    assert found[0]["label"] == max(found[0]["probabilities"], key=found[0]["probabilities"].get)
+    assert isinstance(found[2]["value"], float)
+    alone = [model.predict([request])[0] for request in requests]
+    for one, other in zip(found, alone, strict=True):
+        numbers = (
+            one.get("probabilities", {"v": one.get("value")}),
+            other.get("probabilities", {"v": other.get("value")}),
+        )
+        assert numbers[0] == pytest.approx(numbers[1], abs=1e-5)
+
+
+def test_the_model_stays_in_its_mode(model):
+    model.train()
+    one, two = model.predict([("a", "x y z")]), model.predict([("a", "x y z")])
+    assert one == two  # no dropout
+    assert model.training
+
+
+def test_answers_are_those_of_a_plain_forward_pass(model):
+    tokens = model.source.tokenizer("It rains.", "It is wet.", return_tensors="pt")
+    with torch.no_grad():
+        logits = model.eval().run(**tokens, task=torch.tensor([4])).logits[0]
+    found = model.predict([("pair", ("It rains.", "It is wet."))])[0]
+    assert list(found["probabilities"].values()) == pytest.approx(logits.softmax(0).tolist(), abs=1e-6)
+
+
+def test_nothing_to_answer(model):
+    assert model.predict([]) == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (("z", "x"), "request 1: task 'z' is not in this model"),
+        (("a", ("x", "y")), "request 1: task 'a' takes one text"),
+        (("pair", "x"), "request 1: task 'pair' takes a pair of texts; found 'x'"),
+        (("pair", ("x", " ")), "takes a pair of texts"),
+        (("a", ""), "takes one text; found ''"),
+        (("a", 3), "takes one text; found 3"),
+        ("a", "expected \\(task, text\\)"),
+    ],
+)
+def test_wrong_requests(model, request_, message):
+    with pytest.raises(WeftError, match=message):
+        model.predict([request_])
