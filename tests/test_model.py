@@ -138,6 +138,35 @@ def test_a_task_by_name():
         model.merge("e")
 
 
+def test_heads_read_what_pool_says():
+    ids = torch.randint(5, 99, (3, 6))
+    mask = torch.tensor([[1] * 6, [1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0]])
+    for pool in ("pooler", "cls", "mean"):
+        model = build("bert", "frozen", TASKS[:1], pool=pool)
+        for given in (mask, None):
+            output = model.run(ids, given)
+            weight = (torch.ones(3, 6) if given is None else given.float())[..., None]
+            read = {
+                "pooler": output.pooled,
+                "cls": output.hidden[:, 0],
+                "mean": (output.hidden * weight).sum(1) / weight.sum(1),
+            }[pool]
+            head = model.heads["classify-2"]
+            torch.testing.assert_close(output.by_shape["classify-2"], read @ head.weight[0].T + head.bias[0])
+
+
+def test_pool_is_chosen_by_the_encoder():
+    assert weft.Model("minilm", TASKS, "frozen").pool == "mean"
+    assert build("bert", "frozen").pool == "pooler"
+    assert build("modernbert", "frozen").pool == "cls"
+    with pytest.raises(WeftError, match="has no pooler; expected cls or mean"):
+        build("modernbert", "frozen", pool="pooler")
+    with pytest.raises(WeftError, match="pool: expected 'auto', 'pooler', 'cls' or 'mean'; found 'max'"):
+        build("bert", "frozen", pool="max")
+    # what no loss reaches does not train
+    assert not any(p.requires_grad for p in build("bert", "full", pool="mean").encoder.pooler.parameters())
+
+
 def test_one_task_needs_no_task_ids():
     model = build("bert", "lora", TASKS[:1])
     ids = torch.randint(5, 99, (2, 6))

@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
 from weft.encoder.names import check_name
 from weft.errors import WeftError, did_you_mean
+from weft.head_settings import HeadSettings
 from weft.methods import Method, build_method
-from weft.settings import SettingsError
+from weft.settings import Settings, SettingsError
 from weft.tasks.suites import load_suite
 from weft.tasks.task import SPLITS, Task, check_tasks
 from weft.training.settings import Training
 
-SECTIONS = ("preset", "encoder", "method", "tasks", "train")
+SECTIONS = ("preset", "encoder", "method", "heads", "tasks", "train")
 SUITE_KEYS = ("suite", "root", "only")
 TASK_KEYS = ("name", "kind", "texts", "label", "labels", "size", "metrics", "hub", *SPLITS)
 
@@ -31,12 +32,14 @@ class RunFile:
         encoder: what `load_encoder` takes.
         method: the method.
         tasks: the tasks, with their files.
+        heads: the `heads` section.
         training: the `train` section.
         resolved: the run file with presets, overrides and defaults filled in and paths absolute.
     """
 
     encoder: str
     method: Method
+    heads: HeadSettings
     tasks: tuple[Task, ...]
     training: Training
     resolved: dict[str, Any]
@@ -110,22 +113,25 @@ def read_run(raw: dict[str, Any], reading: _Reading, overrides: Sequence[str]) -
     encoder = _encoder(raw.get("encoder"), reading)
     method = _method(raw.get("method", "full"), reading)
     tasks, spec = _tasks(raw.get("tasks"), reading)
+    heads = _section("heads", HeadSettings, raw.get("heads", {}), reading)
     training = _train(raw.get("train", {}), [t.name for t in tasks], reading)
     if reading.mistakes:
         count = len(reading.mistakes)
         listed = "\n".join(reading.mistakes)
         raise WeftError(f"{reading.source} has {count} mistake{'s' * (count > 1)}:\n{listed}")
     assert method is not None
+    assert heads is not None
     assert training is not None
     if training.lr is None:
         training = training.model_copy(update={"lr": method.default_lr})
     resolved = {
         "encoder": encoder,
         "method": method.settings(),
+        "heads": heads.model_dump(mode="json"),
         "tasks": spec,
         "train": training.model_dump(mode="json"),
     }
-    return RunFile(encoder, method, tasks, training, resolved)
+    return RunFile(encoder, method, heads, tasks, training, resolved)
 
 
 def _read(path: Path) -> str:
@@ -220,15 +226,25 @@ def _method(value: object, reading: _Reading) -> Method | None:
     return None
 
 
-def _train(value: object, tasks: list[str], reading: _Reading) -> Training | None:
+S = TypeVar("S", bound=Settings)
+
+
+def _section(name: str, kind: type[S], value: object, reading: _Reading) -> S | None:
     if not isinstance(value, dict):
-        reading.wrong(["train"], f"expected settings such as {{steps: 1000}}; found {value!r}")
+        example = next(iter(kind.model_fields))
+        reading.wrong([name], f"expected settings such as {{{example}: …}}; found {value!r}")
         return None
     try:
-        training = Training(**{str(k): v for k, v in value.items()})
+        return kind(**{str(k): v for k, v in value.items()})
     except SettingsError as wrong:
         for key, text in wrong.mistakes:
-            reading.wrong(["train", key], text)
+            reading.wrong([name, key], text)
+        return None
+
+
+def _train(value: object, tasks: list[str], reading: _Reading) -> Training | None:
+    training = _section("train", Training, value, reading)
+    if training is None:
         return None
     if training.best != "average" and tasks and training.best not in tasks:
         reading.wrong(

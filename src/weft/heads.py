@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -45,6 +46,25 @@ class Head(StackedModule):
         x = F.dropout(pooled, self.dropout, self.training)
         logits = row_linear(x[:, None], self.take("weight", route))[:, 0]
         return logits + self.take("bias", route)
+
+
+def head_input(pool: str, hidden: Tensor, pooled: Tensor, mask: Tensor | None) -> Tensor:
+    """What the heads read, [R, d].
+
+    Args:
+        pool: `pooler`, `cls` or `mean` (Σ mask·hidden / Σ mask).
+        hidden: [R, L, d].
+        pooled: the encoder's own, [R, d].
+        mask: true at tokens, [R, L]; None if nothing is padded.
+    """
+    if pool == "pooler":
+        return pooled
+    if pool == "cls":
+        return hidden[:, 0]
+    if mask is None:
+        return hidden.mean(1)
+    share = mask.to(hidden.dtype) / mask.sum(1, keepdim=True)
+    return torch.einsum("rl,rld->rd", share, hidden)
 
 
 def build_heads(tasks: Sequence[Task], width: int, dropout: float, seed: int) -> nn.ModuleDict:

@@ -17,7 +17,8 @@ from weft.encoder.load import Encoder, as_encoder, weights_sha256
 from weft.encoder.trained import set_trained
 from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError, did_you_mean
-from weft.heads import build_heads
+from weft.head_settings import HeadSettings
+from weft.heads import build_heads, head_input
 from weft.ledger import Ledger, count
 from weft.losses import example_weights
 from weft.merge import merge
@@ -66,7 +67,9 @@ class Model(nn.Module):
         encoder: what `load_encoder` takes, what it gives, or a Hugging Face encoder, which is woven in place.
         tasks: the tasks; a task's id is its position.
         method: a method, its name, its settings (`{"use": "lora", "rank": 4}`), or a list of these.
-        head_dropout: on the pooled vector, in training.
+        pool: what heads read: `pooler`, `cls`, `mean`, or `auto`, which takes the mean for a sentence encoder
+            that says so (minilm), else the pooler, else the first token. What is not read does not train.
+        head_dropout: on what heads read, in training.
         max_length: tokens of a row in `predict`; longer texts are cut.
         seed: of all start values.
         device: where to put it; `meta` counts without memory (`random:` encoders).
@@ -83,6 +86,7 @@ class Model(nn.Module):
         tasks: Sequence[Task],
         method: object = "full",
         *,
+        pool: str = "auto",
         head_dropout: float = 0.1,
         max_length: int = 128,
         seed: int = 0,
@@ -92,7 +96,7 @@ class Model(nn.Module):
         self.tasks = check_tasks(tasks)
         self.method = build_method(method)
         self.seed = seed
-        self.head_dropout = head_dropout
+        self.head_dropout = HeadSettings(pool=pool, dropout=head_dropout).dropout
         self.max_length = max_length
         encoder = as_encoder(encoder, seed=seed, device=device)
         self.source = encoder
@@ -104,6 +108,7 @@ class Model(nn.Module):
         sites = sites_of(base)
         if encoder.sha256 is None and base.device.type != "meta":
             encoder.sha256 = weights_sha256(base)  # now: the method may train these weights
+        self.pool = _pool(pool, encoder)
         self.pad_id: int = base.config.pad_token_id or 0
         names = [task.name for task in self.tasks]
         with torch.device(device or base.device):
@@ -111,6 +116,8 @@ class Model(nn.Module):
             self.heads = build_heads(self.tasks, sites.width, head_dropout, seed)
         self.adapters = _by_site(self.pairs)
         set_trained(base, [part.train_encoder for part in self.method.parts])
+        if self.pool != "pooler" and getattr(base, "pooler", None) is not None:
+            base.pooler.requires_grad_(False)  # a parameter that no loss reaches breaks data parallelism
         self.body: Body
         if self.method.separate:
             copies = [base, *(copy.deepcopy(base) for _ in names[1:])]
@@ -149,7 +156,8 @@ class Model(nn.Module):
         route = Route(task, mask, [None] * (self._num_layers + 1) if layers else None)
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         hidden, pooled = self.body.encode(route, {k: v for k, v in given.items() if v is not None})
-        by_shape = {shape: head(pooled, route) for shape, head in self.heads.items()}
+        read = head_input(self.pool, hidden, pooled, mask)
+        by_shape = {shape: head(read, route) for shape, head in self.heads.items()}
         if example is not None:
             count = int(example.max()) + 1
             task = task.new_zeros(count).index_copy(0, example, task)
@@ -275,6 +283,17 @@ def mean_by_example(x: Tensor, example: Tensor, count: int) -> Tensor:
     total = x.new_zeros(count, x.size(-1)).index_add(0, example, x)
     rows = x.new_zeros(count).index_add(0, example, x.new_ones(x.size(0)))
     return total / rows[:, None]
+
+
+def _pool(pool: str, encoder: Encoder) -> str:
+    """What `pool` means for this encoder."""
+    has_pooler = getattr(encoder.model, "pooler", None) is not None
+    if pool == "auto":
+        pool = encoder.pooling or "pooler"
+        return pool if has_pooler or pool != "pooler" else "cls"
+    if pool == "pooler" and not has_pooler:
+        raise WeftError(f"pool: encoder {encoder.name!r} has no pooler; expected cls or mean")
+    return pool
 
 
 def _by_site(pairs: Sequence[tuple[Site, Adapter]]) -> nn.ModuleDict:

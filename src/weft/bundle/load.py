@@ -45,7 +45,8 @@ def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) 
         loaded,
         tasks,
         method,
-        head_dropout=said["head_dropout"],
+        pool=said["heads"]["pool"],
+        head_dropout=said["heads"]["dropout"],
         max_length=said["max_length"],
         seed=said["seed"],
     )

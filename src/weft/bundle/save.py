@@ -71,7 +71,7 @@ def manifest(model: Model) -> dict[str, Any]:
         "encoder": {"name": model.source.name, "sha256": model.source.sha256, "included": None},
         "method": model.method.settings(),
         "tasks": [task.name for task in model.tasks],
-        "head_dropout": model.head_dropout,
+        "heads": {"pool": model.pool, "dropout": model.head_dropout},
         "max_length": model.max_length,
         "seed": model.seed,
     }

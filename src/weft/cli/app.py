@@ -57,7 +57,13 @@ def train(
     for note in encoder.notes:
         print(f"note: {note}", file=sys.stderr)
     model = Model(
-        encoder, run_file.tasks, run_file.method, max_length=training.max_length, seed=training.seed
+        encoder,
+        run_file.tasks,
+        run_file.method,
+        pool=run_file.heads.pool,
+        head_dropout=run_file.heads.dropout,
+        max_length=training.max_length,
+        seed=training.seed,
     )
     done = runs.train(
         model.to(device or _device()),

@@ -74,7 +74,7 @@ def params(source: RunArgument, overrides: Overrides = None, as_json: Json = Fal
     from weft.model import Model
 
     meta = "meta" if run.encoder.startswith("random:") else None
-    ledger = Model(run.encoder, run.tasks, run.method, device=meta).ledger()
+    ledger = Model(run.encoder, run.tasks, run.method, pool=run.heads.pool, device=meta).ledger()
     if as_json:
         print(json.dumps(ledger))
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,16 @@ class Encoder:
     source: str | None = None
     notes: tuple[str, ...] = ()
     sha256: str | None = None
+
+    @cached_property
+    def pooling(self) -> str | None:
+        """How a sentence encoder says that it pools (`mean`, `cls`); None if it says nothing."""
+        file = Path(self.source or "") / "1_Pooling" / "config.json"
+        if self.source is None or not file.is_file():
+            return None
+        said = json.loads(file.read_text(encoding="utf-8"))
+        names = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+        return next((pool for key, pool in names.items() if said.get(key)), None)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -156,7 +156,7 @@ def _warn(said: dict[str, Any], shown: Progress) -> None:
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     lines = []
-    for section in ("encoder", "method", "tasks"):
+    for section in ("encoder", "method", "heads", "tasks"):
         if before.get(section) != now[section]:
             lines.append(f"  {section}: {before.get(section)!r} then, {now[section]!r} now")
     old, new = before.get("train", {}), now["train"]
@@ -177,6 +177,7 @@ def _resolved(model: Model, training: Training) -> dict[str, Any]:
     return {
         "encoder": model.source.name,
         "method": model.method.settings(),
+        "heads": {"pool": model.pool, "dropout": model.head_dropout},
         "tasks": tasks,
         "train": training.model_dump(mode="json"),
     }
