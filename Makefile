@@ -14,7 +14,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 quickstart: $(VENV)/.installed
-	$(BIN)/python examples/first.py
+	rm -rf runs/quickstart
+	$(BIN)/weft train quickstart --out runs/quickstart
+	$(BIN)/weft evaluate runs/quickstart --baselines
+	$(BIN)/weft predict runs/quickstart examples/mixed.jsonl
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2

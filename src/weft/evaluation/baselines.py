@@ -31,6 +31,7 @@ def bag_of_words(task: Task, train: Split, test: Split) -> dict[str, float]:
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression, Ridge
+    from threadpoolctl import threadpool_limits
 
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     vectorizer.fit([text for texts in train.texts for text in texts])
@@ -43,5 +44,6 @@ def bag_of_words(task: Task, train: Split, test: Split) -> dict[str, float]:
         return hstack(columns).tocsr()
 
     model: Any = LogisticRegression(max_iter=1000) if task.kind == "classify" else Ridge()
-    model.fit(features(train.texts), np.asarray(train.labels))
+    with threadpool_limits(1):  # many threads on such small products wait for each other for minutes
+        model.fit(features(train.texts), np.asarray(train.labels))
     return score(task.metrics, np.asarray(test.labels, float), model.predict(features(test.texts)))
