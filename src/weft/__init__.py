@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from weft.bundle.load import load
     from weft.encoder.load import load_encoder
     from weft.errors import WeftError
-    from weft.model import Model, Output
+    from weft.model import Model
+    from weft.output import Output
     from weft.tasks.suites import load_suite
     from weft.tasks.task import Task
     from weft.training.run import Run, train
@@ -34,7 +35,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "Model": "weft.model",
-        "Output": "weft.model",
+        "Output": "weft.output",
         "Run": "weft.training.run",
         "Task": "weft.tasks.task",
         "Training": "weft.training.settings",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from weft.ledger import Ledger, count
 from weft.losses import example_weights
 from weft.merge import merge
 from weft.methods import build_method
+from weft.output import Output, mean_by_example
 from weft.routing import Route, select
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task, check_tasks
@@ -30,32 +30,6 @@ from weft.tasks.task import Task, check_tasks
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
     from weft.encoder.sites import Site
-
-
-@dataclass
-class Output:
-    """What a forward pass gives for R rows of length L and E examples.
-
-    Attributes:
-        hidden: the last hidden states, after `top`, [R, L, d].
-        pooled: the encoder's pooler on `hidden`, else hidden[:, 0]; [R, d].
-        layers: the embeddings and every block's output, each [R, L, d], where asked for.
-        by_shape: the logits [E, C] of every head shape; an example's own is that of its task.
-        task: the task id of each example, [E].
-        heads: the head shape of each task.
-    """
-
-    hidden: Tensor
-    pooled: Tensor
-    layers: tuple[Tensor, ...] | None
-    by_shape: dict[str, Tensor]
-    task: Tensor
-    heads: tuple[str, ...]
-
-    @property
-    def logits(self) -> list[Tensor]:
-        """The logits of each example, [C] of its own task's size; reads the task ids back to the host."""
-        return [self.by_shape[self.heads[t]][e] for e, t in enumerate(self.task.tolist())]
 
 
 class Model(nn.Module):
@@ -276,13 +250,6 @@ class Model(nn.Module):
                 wrong = low if low < 0 else high
                 raise WeftError(f"task: id {wrong} does not exist; this model's ids are 0 to {tasks - 1}")
         return task
-
-
-def mean_by_example(x: Tensor, example: Tensor, count: int) -> Tensor:
-    """The mean over each example's rows, [R, C] → [E, C]."""
-    total = x.new_zeros(count, x.size(-1)).index_add(0, example, x)
-    rows = x.new_zeros(count).index_add(0, example, x.new_ones(x.size(0)))
-    return total / rows[:, None]
 
 
 def _pool(pool: str, encoder: Encoder) -> str:

@@ -176,14 +176,15 @@ class Loop:
         wanted = self.training.best
         score = scores["average"] if wanted == "average" else main_score(scores["tasks"][wanted])
         told = "  ".join(f"{name} {main_score(m):.3f}" for name, m in scores["tasks"].items())
+        progress.score(scores["average"])
         progress.say(f"step {self.state.step}: average {scores['average']:.4f}  {told}")
         if self.state.best is None or score > self.state.best:
             self.state.best, self.state.best_step = score, self.state.step
             save_weights(self._best_file(self.state.step), self.model)
 
     def _evaluated(self, rows: dict[str, list[int]] | None) -> Scores:
-        with self._precision():
-            return evaluate(self.model, self.validation, rows)
+        # in float32 on any device: the loaded bundle must find the same numbers
+        return evaluate(self.model, self.validation, rows)
 
     def _checkpoint(self, log: Log) -> None:
         log.write("checkpoint", step=self.state.step)

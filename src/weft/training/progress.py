@@ -15,6 +15,10 @@ class Progress(Protocol):
         """A step is done; the mean loss of each task since the last time, where the log has a line."""
         ...
 
+    def score(self, average: float) -> None:
+        """The average of an evaluation."""
+        ...
+
     def say(self, text: str) -> None:
         """A line for the person."""
         ...
@@ -28,6 +32,9 @@ class Quiet:
     """Says nothing."""
 
     def step(self, done: int, losses: Mapping[str, float] | None) -> None:
+        """See `Progress`."""
+
+    def score(self, average: float) -> None:
         """See `Progress`."""
 
     def say(self, text: str) -> None:
@@ -57,6 +64,9 @@ class Lines:
             told = "  ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
             self.say(f"step {done}/{self.total}  loss: {told}  left {_clock(each * (self.total - done))}")
 
+    def score(self, average: float) -> None:
+        """Said with the evaluation's own line."""
+
     def say(self, text: str) -> None:
         """A line."""
         print(text, file=self.out, flush=True)
@@ -82,10 +92,11 @@ class Bar:
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[score]}"),
             TextColumn("{task.fields[losses]}"),
         ]
         self._rich = RichProgress(*columns, console=Console(stderr=True), refresh_per_second=4)
-        self._task = self._rich.add_task("train", total=total, completed=first, losses="")
+        self._task = self._rich.add_task("train", total=total, completed=first, losses="", score="")
         self._rich.start()
 
     def step(self, done: int, losses: Mapping[str, float] | None) -> None:
@@ -94,6 +105,10 @@ class Bar:
         if losses is not None:
             told = " ".join(f"{name} {loss:.2f}" for name, loss in losses.items())
             self._rich.update(self._task, losses=told)
+
+    def score(self, average: float) -> None:
+        """Show the last average beside the bar."""
+        self._rich.update(self._task, score=f"score {100 * average:.1f}")
 
     def say(self, text: str) -> None:
         """A line above the bar."""

@@ -1,0 +1,9 @@
+"""The run file: encoder, method, heads, tasks, train; checked whole, every mistake with its place.
+
+No torch is imported here: a wrong file is told in a moment.
+"""
+
+from weft.config.presets import preset_names
+from weft.config.run_file import RunFile, load_run
+
+__all__ = ["RunFile", "load_run", "preset_names"]

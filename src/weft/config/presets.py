@@ -1,0 +1,16 @@
+"""The run files that ship with weft."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+
+def preset_names() -> list[str]:
+    """The run files that ship with weft."""
+    files = resources.files("weft.presets").iterdir()
+    return sorted(p.name.removesuffix(".yaml") for p in files if p.name.endswith(".yaml"))
+
+
+def preset_text(name: str) -> str:
+    """The text of a preset."""
+    return (resources.files("weft.presets") / f"{name}.yaml").read_text(encoding="utf-8")

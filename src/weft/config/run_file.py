@@ -1,0 +1,153 @@
+"""The run file: what it says, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from weft.config.presets import preset_names, preset_text
+from weft.config.reading import Reading, merged, override_key, parse, read_text
+from weft.config.tasks import read_tasks
+from weft.encoder.names import check_name
+from weft.errors import WeftError, did_you_mean
+from weft.head_settings import HeadSettings
+from weft.methods import Method, build_method
+from weft.settings import Settings, SettingsError
+from weft.tasks.task import Task
+from weft.training.settings import Training
+
+SECTIONS = ("preset", "encoder", "method", "heads", "tasks", "train")
+
+
+@dataclass
+class RunFile:
+    """A run file that has been read and found right.
+
+    Attributes:
+        encoder: what `load_encoder` takes.
+        method: the method.
+        tasks: the tasks, with their files.
+        heads: the `heads` section.
+        training: the `train` section.
+        resolved: the run file with presets, overrides and defaults filled in and paths absolute.
+    """
+
+    encoder: str
+    method: Method
+    heads: HeadSettings
+    tasks: tuple[Task, ...]
+    training: Training
+    resolved: dict[str, Any]
+
+
+def load_run(source: str | Path, overrides: Sequence[str] = ()) -> RunFile:
+    """Read a run file, or a preset by name, with `key=value` overrides on top.
+
+    Args:
+        source: a YAML file, or one of `preset_names()`.
+        overrides: such as `train.steps=500` or `method.rank=4`; values are read as YAML.
+    """
+    name = str(source)
+    path = Path(name)
+    if path.is_file():
+        text, folder = read_text(path), path.parent
+    elif name in preset_names():
+        text, folder = preset_text(name), Path()
+    else:
+        raise WeftError(
+            f"there is no run file {name!r}, nor a preset of that name; {did_you_mean(name, preset_names())}"
+        )
+    reading = Reading(name, folder)
+    raw = parse(text, reading)
+    return read_run(raw, reading, overrides)
+
+
+def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) -> RunFile:
+    """Check a parsed run file and build what it names; all mistakes in one error."""
+    if isinstance(preset := raw.pop("preset", None), str):
+        if preset in preset_names():
+            raw = merged(parse(preset_text(preset), Reading(preset, Path())), raw)
+        else:
+            reading.wrong(["preset"], f"{preset!r} does not exist; {did_you_mean(preset, preset_names())}")
+    for override in overrides:
+        override_key(raw, override, reading)
+    for key in raw:
+        if key not in SECTIONS:
+            reading.wrong([key], f"no such section; {did_you_mean(key, SECTIONS)}")
+    encoder = _encoder(raw.get("encoder"), reading)
+    method = _method(raw.get("method", "full"), reading)
+    tasks, spec = read_tasks(raw.get("tasks"), reading)
+    heads = _section("heads", HeadSettings, raw.get("heads", {}), reading)
+    training = _train(raw.get("train", {}), [t.name for t in tasks], reading)
+    if reading.mistakes:
+        count = len(reading.mistakes)
+        listed = "\n".join(reading.mistakes)
+        raise WeftError(f"{reading.source} has {count} mistake{'s' * (count > 1)}:\n{listed}")
+    assert method is not None
+    assert heads is not None
+    assert training is not None
+    if training.lr is None:
+        training = training.model_copy(update={"lr": method.default_lr})
+    resolved = {
+        "encoder": encoder,
+        "method": method.settings(),
+        "heads": heads.model_dump(mode="json"),
+        "tasks": spec,
+        "train": training.model_dump(mode="json"),
+    }
+    return RunFile(encoder, method, heads, tasks, training, resolved)
+
+
+def _encoder(value: object, reading: Reading) -> str:
+    if not isinstance(value, str):
+        found = "nothing" if value is None else repr(value)
+        reading.wrong(["encoder"], f"expected a hub id, a folder, minilm, or random:bert-base; found {found}")
+        return ""
+    folder = reading.path(value)
+    if folder.is_dir():
+        return str(folder)
+    try:
+        check_name(value)
+    except WeftError as wrong:
+        reading.wrong(["encoder"], str(wrong))
+    return value
+
+
+def _method(value: object, reading: Reading) -> Method | None:
+    try:
+        return build_method(value)
+    except SettingsError as wrong:
+        for key, text in wrong.mistakes:
+            reading.wrong(["method", key], text)
+    except WeftError as wrong:
+        reading.wrong(["method"], str(wrong).removeprefix("method: "))
+    return None
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def _section(name: str, kind: type[S], value: object, reading: Reading) -> S | None:
+    if not isinstance(value, dict):
+        example = next(iter(kind.model_fields))
+        reading.wrong([name], f"expected settings such as {{{example}: …}}; found {value!r}")
+        return None
+    try:
+        return kind(**{str(k): v for k, v in value.items()})
+    except SettingsError as wrong:
+        for key, text in wrong.mistakes:
+            reading.wrong([name, key], text)
+        return None
+
+
+def _train(value: object, tasks: list[str], reading: Reading) -> Training | None:
+    training = _section("train", Training, value, reading)
+    if training is None:
+        return None
+    if training.best != "average" and tasks and training.best not in tasks:
+        reading.wrong(
+            ["train", "best"], f"{training.best!r}; {did_you_mean(training.best, ['average', *tasks])}"
+        )
+    return training
