@@ -166,7 +166,7 @@ class StackedModule(nn.Module):
         if parameter.is_meta:
             return
         for slot, owner in enumerate(self.stacks[name].slots.owners):
-            value = torch.empty(parameter.shape[1:])
+            value = torch.empty(parameter.shape[1:], device="cpu")  # the generator is the CPU's
             init(value, generator(seed, owner, place, name))
             parameter[slot].copy_(value)
 

@@ -66,8 +66,9 @@ def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) 
     """
     name = str(name)
     if name.startswith(RANDOM):
-        model = random_encoder(name.removeprefix(RANDOM), seed, device)
-        return Encoder(name, model.eval())
+        # drawn on the CPU whatever the device, so that a seed means the same weights everywhere
+        model = random_encoder(name.removeprefix(RANDOM), seed, meta=device == "meta")
+        return Encoder(name, model.eval().to(device or "cpu"))
     if device == "meta":
         raise WeftError(
             f"encoder {name!r} has weights to load; on the meta device only random:ARCHITECTURE works"

@@ -106,13 +106,13 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
 """Name → (model type, what differs from its configuration's defaults)."""
 
 
-def random_encoder(name: str, seed: int, device: str | None) -> Any:
+def random_encoder(name: str, seed: int, meta: bool = False) -> Any:
     """The architecture `name` with fresh weights, drawn from `seed` alone.
 
     Args:
         name: one of `ARCHITECTURES`.
         seed: of the weights.
-        device: `meta` builds it without memory.
+        meta: build it on the meta device, without memory.
     """
     import torch
     from transformers import AutoConfig, AutoModel
@@ -121,6 +121,6 @@ def random_encoder(name: str, seed: int, device: str | None) -> Any:
         raise WeftError(f"encoder 'random:{name}' does not exist; {did_you_mean(name, ARCHITECTURES)}")
     model_type, differs = ARCHITECTURES[name]
     config = AutoConfig.for_model(model_type, **differs)
-    with torch.random.fork_rng(devices=[]), torch.device(device or "cpu"):
+    with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
         torch.manual_seed(seed)
         return AutoModel.from_config(config, dtype=torch.float32)
