@@ -143,6 +143,7 @@ CALLS = {
     "no bundle": (["predict", "nowhere", "x.jsonl"], "nowhere holds no bundle"),
     "no such split": (["evaluate", "OUT", "--split", "tset"], "tset"),
     "no data for a bundle": (["evaluate", "OUT/bundle"], "--tasks RUN.yaml"),
+    "no such device": (["predict", "OUT", "ASK", "--device", "cuda:77"], "device 'cuda:77' cannot be used"),
     "no requests": (["predict", "OUT", "nothing.jsonl"], "there is no such file"),
     "no unlabelled split": (["evaluate", "OUT", "--split", "test"], "test"),
 }
@@ -151,7 +152,11 @@ CALLS = {
 @pytest.mark.parametrize("case", CALLS)
 def test_wrong_calls(case, done, capsys):
     arguments, message = CALLS[case]
-    code, told = said(capsys, [a.replace("OUT", str(done / "out")) for a in arguments])
+    ask = write_rows(done / "one.jsonl", [{"task": "cat", "text": "a cat"}])
+    places = {"OUT": str(done / "out"), "ASK": str(ask)}
+    for short, long in places.items():
+        arguments = [a.replace(short, long) for a in arguments]
+    code, told = said(capsys, arguments)
     assert code == 2
     assert message in told.err
     assert "Traceback" not in told.err

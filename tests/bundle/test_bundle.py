@@ -66,12 +66,14 @@ def test_a_task_is_a_file(bundle):
     assert all(k.startswith("shared/adapters.") for k in shared)
 
 
-def test_changing_one_task_leaves_every_other_file_alone(encoders, tmp_path):
-    """Also when a task joins: the others' files are the same bytes."""
-    method = ["lora", {"use": "bitfit", "share": "all"}]
-    three = weft.Model(encoders / "bert", TASKS[:3], method)
+@pytest.mark.parametrize("family", ["bert", "modernbert", "deberta-v3"])
+@pytest.mark.parametrize("name", METHODS)
+def test_adding_a_task_leaves_every_other_file_alone(name, family, encoders, tmp_path):
+    """Its method, the shared file and the other tasks' files are the same bytes."""
+    method = METHODS[name]
+    three = weft.Model(encoders / family, TASKS[:3], method)
     three.save(tmp_path / "three")
-    four = weft.Model(encoders / "bert", TASKS, method)
+    four = weft.Model(encoders / family, TASKS, method)
     with torch.no_grad():
         four.heads["classify-2"].weight[1].add_(1.0)  # of task d alone
     four.save(tmp_path / "four")

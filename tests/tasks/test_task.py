@@ -13,6 +13,17 @@ def test_sizes():
     assert Task("a", size=7).head == "classify-7"
     assert Task("a", "regress").head == "regress-1"
     assert Task("a", "regress", size=3).head == "regress-3"
+    assert Task("a", "regress", label=("x", "y")).head == "regress-2"
+
+
+def test_labels_by_name_id_or_truth():
+    parse = KINDS["classify"]().parse
+    assert [parse([v], ("no", "yes")) for v in ("yes", 1, "1", 1.0, "0")] == [1, 1, 1, 1, 0]
+    assert [parse([v], ("true", "false")) for v in (True, "false", 1)] == [0, 1, 1]
+    assert parse(["1"], ("2", "1")) == 1  # a name wins over an id
+    for wrong in ("maybe", 2, -1, None, 0.5, True):
+        with pytest.raises(ValueError, match="one of no, yes, or an id from 0 to 1"):
+            parse([wrong], ("no", "yes"))
 
 
 @pytest.mark.parametrize(
@@ -26,6 +37,7 @@ def test_sizes():
         (lambda: Task("a", labels=("x", "y"), size=3), "size 3 does not fit its 2 labels"),
         (lambda: Task("a", "regress", labels=("x",)), "regress has no labels"),
         (lambda: Task("a", "regress", size=0), "found size 0"),
+        (lambda: Task("a", "regress", size=3, label=("x", "y")), "2 label columns do not fit size 3"),
         (lambda: check_tasks([]), "no tasks"),
         (lambda: check_tasks([Task("a", size=2), Task("a", size=3)]), "two tasks are named 'a'"),
         (lambda: check_tasks(["a"]), "expected a weft.Task; found 'a'"),

@@ -9,6 +9,7 @@ import torch
 import yaml
 
 import weft
+from tests.conformance.table import METHODS
 from tests.tiny import TASKS
 from tests.tiny_run import rows_of, save_encoder, write_run
 from weft.config import load_run
@@ -173,7 +174,7 @@ def test_resume_is_refused_where_it_would_not_be_the_same_run(folder, tmp_path):
     assert "resume" in [e["event"] for e in log_of(run)]
 
 
-def stop_after(folder, out, steps):
+def stop_after(folder, out, steps, overrides=()):
     """Begin a run and break it off by an error in step `steps`."""
     from weft.training.loop import Loop
 
@@ -187,7 +188,7 @@ def stop_after(folder, out, steps):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Loop, "_step", failing)
         with pytest.raises(KeyboardInterrupt):
-            go(folder, out)
+            go(folder, out, overrides)
     return last_checkpoint(out / "checkpoints")
 
 
@@ -199,6 +200,22 @@ def test_resumed_in_this_process_too(folder, tmp_path):
     resumed, _ = go(folder, tmp_path / "broken", resume=True)
     for (name, one), (_, other) in zip(straight.named_parameters(), resumed.named_parameters(), strict=True):
         assert torch.equal(one, other), name
+
+
+NAMES = {"a": "cat", "b": "same", "c": "count"}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_resumes_bit_equal(name, folder, tmp_path):
+    spec = json.dumps(METHODS[name])
+    for short, long in NAMES.items():
+        spec = spec.replace(f'"{short}"', f'"{long}"')
+    overrides = [f"method={spec}", "train.mixed=true", "train.steps=8", "train.lr=0.003"]
+    straight, _ = go(folder, tmp_path / "straight", overrides)
+    stop_after(folder, tmp_path / "broken", 5, overrides)
+    resumed, _ = go(folder, tmp_path / "broken", overrides, resume=True)
+    for (key, one), (_, other) in zip(straight.named_parameters(), resumed.named_parameters(), strict=True):
+        assert torch.equal(one, other), key
 
 
 def test_another_build_gets_one_line(folder, tmp_path, capsys):

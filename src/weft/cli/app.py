@@ -66,7 +66,7 @@ def train(
         seed=training.seed,
     )
     done = runs.train(
-        model.to(device or _device()),
+        model.to(_device(device)),
         training,
         out,
         resume=resume,
@@ -109,7 +109,7 @@ def evaluate(
     from weft.evaluation import baselines as peers
     from weft.evaluation.evaluate import evaluate as run_evaluation
 
-    model = load(folder, device=device or _device())
+    model = load(folder, device=_device(device))
     missing = [task.name for task in model.tasks if task.name not in known]
     if missing:
         raise WeftError(f"{run_file} has no data for the task {missing[0]!r} of {folder}")
@@ -149,7 +149,7 @@ def predict(
     from weft.bundle.load import load
     from weft.cli.requests import as_requests
 
-    model = load(bundle, device=device or _device())
+    model = load(bundle, device=_device(device))
     answers = model.predict(as_requests(lines, model.tasks, file))
     text = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
     if out is None:
@@ -181,10 +181,17 @@ def _tokenizer(encoder: str) -> Any:
     return load_tokenizer(encoder)
 
 
-def _device() -> str:
+def _device(asked: str | None) -> str:
+    """The device asked for, if it is there; by default a GPU if there is one."""
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if asked is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(1, device=asked)
+    except (RuntimeError, AssertionError, NotImplementedError) as wrong:
+        raise WeftError(f"device {asked!r} cannot be used: {str(wrong).splitlines()[0]}") from None
+    return asked
 
 
 def run(arguments: list[str] | None = None) -> int:

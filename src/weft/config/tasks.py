@@ -85,6 +85,6 @@ def _task(entry: dict[str, Any], reading: Reading) -> Task:
     listed = {
         k: tuple(v) if isinstance(v, list) else (v,)
         for k, v in values.items()
-        if k in ("texts", "labels", "metrics")
+        if k in ("texts", "labels", "metrics") or (k == "label" and isinstance(v, list))
     }
     return Task(**{**values, **listed}, files=files)

@@ -52,7 +52,11 @@ class Task:
         if len(set(self.labels)) < len(self.labels):
             twice = next(x for x in self.labels if self.labels.count(x) > 1)
             raise WeftError(f"task {self.name!r}: label {twice!r} is given twice")
-        self._set("size", kind.size(self.name, self.labels, self.size))
+        self._set("label", self.label if isinstance(self.label, str) else tuple(self.label))
+        columns = len(self.label_columns)
+        if columns != 1 and self.size not in (None, columns):
+            raise WeftError(f"task {self.name!r}: {columns} label columns do not fit size {self.size}")
+        self._set("size", kind.size(self.name, self.labels, columns if columns != 1 else self.size))
         self._set("labels", kind.label_names(self.labels, self.size or 0))
         self._set("texts", tuple(self.texts))
         if not 1 <= len(self.texts) <= 2:

@@ -42,6 +42,7 @@ class State:
         losses: the sum of each task's example losses since the log's last line, [T].
         examples: how many examples these are, [T].
         seconds: the time taken, over all parts of an interrupted run.
+        stops: (step, task) after which a task is drawn no more, in order; the plan follows from it.
     """
 
     step: int = 0
@@ -50,6 +51,7 @@ class State:
     losses: list[float] = field(default_factory=list)
     examples: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    stops: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Loop:

@@ -71,7 +71,7 @@ def train(
         training = training.model_copy(update={"lr": model.method.default_lr})
     resolved = resolved or _resolved(model, training)
     folder = Path(out)
-    _prepare(folder, resolved, resume)
+    _check_folder(folder, resolved, resume)
     model.max_length = training.max_length
     tokenizer = model.source.tokenizer
     tokens = {}
@@ -86,6 +86,10 @@ def train(
         [tokens[task.name, "validation"] for task in model.tasks],
         folder,
     )
+    # nothing is written before everything has been read
+    if not resume:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / "run.yaml", yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
     said = _resume(loop, folder) if resume else None
     log = Log(folder, training.tensorboard, None if said is None else said["log_bytes"])
     shown: Progress = progress_for(training.steps, loop.state.step) if progress else Quiet()
@@ -106,8 +110,8 @@ def train(
     return Run(folder, metrics)
 
 
-def _prepare(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
-    """Make the run's folder, or make sure that the one to resume is of the same run."""
+def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
+    """Make sure that a new run's folder is free, and that the one to resume is of the same run."""
     file = folder / "run.yaml"
     if resume:
         if not file.is_file():
@@ -121,11 +125,8 @@ def _prepare(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
                 f"the run in {folder} was begun with other settings, and cannot go on with these:\n"
                 + "\n".join(differs)
             )
-    else:
-        if folder.exists() and any(folder.iterdir()):
-            raise WeftError(f"{folder} is not empty; go on with --resume, or give another --out")
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(file, yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
+    elif folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise WeftError(f"{folder} is not empty; go on with --resume, or give another --out")
 
 
 def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:

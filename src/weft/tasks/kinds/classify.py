@@ -39,9 +39,11 @@ class Classify(Kind):
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> int:
         """A label's id, from its name or from the id itself."""
-        (value,) = values
-        if str(value) in labels:
-            return labels.index(str(value))
+        value = values[0] if len(values) == 1 else values
+        # JSON writes true where a label is likely named "true" or "True"
+        for name in (str(value), str(value).lower() if isinstance(value, bool) else str(value)):
+            if name in labels:
+                return labels.index(name)
         try:
             number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
