@@ -28,24 +28,13 @@ def plan(source: RunArgument, overrides: Overrides = None, as_json: Json = False
     training = run.training
     splits = [load_split(task, "train") for task in run.tasks]
     from weft.data.tokens import tokenise
-    from weft.sampling.plan import Plan
+    from weft.training.planning import plan_of
 
     tokenizer = load_tokenizer(run.encoder)
     lengths = None
     if tokenizer is not None:
         lengths = [tokenise(split, tokenizer, training.max_length).lengths for split in splits]
-    made = Plan(
-        [len(split) for split in splits],
-        training.sampler,
-        training.seed,
-        training.steps,
-        training.batch_size,
-        mixed=training.mixed,
-        lengths=lengths,
-        group_by_length=training.group_by_length and lengths is not None,
-        loss=training.loss,
-        names=[task.name for task in run.tasks],
-    )
+    made = plan_of(training, [task.name for task in run.tasks], [len(split) for split in splits], lengths)
     summary = [asdict(row) for row in made.summary()]
     waste = None if lengths is None else made.padding_waste()
     unit = "examples" if training.mixed else "steps"

@@ -15,10 +15,11 @@ from torch import Tensor
 from weft.data.collate import collate
 from weft.evaluation.evaluate import Scores, evaluate, fixed_rows, main_score
 from weft.sampling.draws import draw_key
-from weft.sampling.plan import Plan, Step
+from weft.sampling.plan import Step
 from weft.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, save_weights
 from weft.training.log import Log
 from weft.training.owners import OwnerOptimizers
+from weft.training.planning import plan_of
 from weft.training.progress import Progress
 from weft.training.schedule import lr_factor
 from weft.training.settings import Training
@@ -72,18 +73,8 @@ class Loop:
         self.names = [task.name for task in model.tasks]
         self.validation = dict(zip(self.names, validation, strict=True))
         self.checkpoints = folder / "checkpoints"
-        self.plan = Plan(
-            [len(tokens) for tokens in train],
-            training.sampler,
-            training.seed,
-            training.steps,
-            training.batch_size,
-            mixed=training.mixed,
-            lengths=[tokens.lengths for tokens in train],
-            group_by_length=training.group_by_length,
-            loss=training.loss,
-            names=self.names,
-        )
+        lengths = [tokens.lengths for tokens in train]
+        self.plan = plan_of(training, self.names, [len(tokens) for tokens in train], lengths)
         self.optimizers = OwnerOptimizers(model, lr=training.lr or 0.0, weight_decay=training.weight_decay)
         self.state = State(losses=[0.0] * len(train), examples=[0.0] * len(train))
         self.device = next(model.parameters()).device
