@@ -45,4 +45,5 @@ __getattr__, __dir__ = lazy(
         "load_suite": "weft.tasks.suites",
         "train": "weft.training.run",
     },
+    modules=("adapters", "data", "encoder", "methods", "sampling", "tasks"),
 )
