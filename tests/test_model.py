@@ -123,12 +123,78 @@ def test_micro_batches_add_up_to_the_step():
         ({"attention_mask": torch.ones(8, 3)}, "attention_mask: expected the shape of input_ids"),
         ({"token_type_ids": torch.ones(8, 3)}, "token_type_ids: expected the shape of input_ids"),
         ({"example": torch.zeros(3, dtype=torch.long)}, "example: expected a LongTensor"),
+        (
+            {"example": torch.tensor([0, 2, 2, 3, 4, 5, 6, 7])},
+            "example: expected ids from 0 on without a gap",
+        ),
+        ({"example": torch.tensor([-1, 0, 1, 2, 3, 4, 5, 6])}, "example: expected ids from 0 on"),
+        ({"example": torch.tensor([0, 0, 1, 2, 3, 4, 5, 6])}, "example 0 has rows of the tasks"),
+        ({"task": [0] * 8}, "task: expected a tensor; found list"),
+        ({"input_ids": [[1]]}, "input_ids: expected a tensor; found list"),
+        ({"input_ids": torch.zeros(0, 4, dtype=torch.long)}, "expected at least one row"),
     ],
 )
 def test_wrong_calls_are_answered(change, message):
     model = build("bert", "frozen")
     with pytest.raises(WeftError, match=message):
         model.run(**{**batch(model), **change})
+
+
+@pytest.mark.parametrize(
+    ("task", "label", "message"),
+    [
+        (0, 7, "example 0, task 'a': label 7; expected a label id from 0 to 1"),
+        (0, -100, "expected a label id from 0 to 1"),
+        (0, 0.9, "expected a label id"),
+        (2, [0.5, 0.5], "task 'c'.*expected a finite number"),
+        (2, float("nan"), "expected a finite number"),
+        (2, "much", "expected a finite number"),
+    ],
+)
+def test_wrong_labels_are_never_trained_on(task, label, message):
+    with pytest.raises(WeftError, match=message):
+        build("bert", "frozen").collate_labels([label], torch.tensor([task]))
+
+
+def test_weights_of_another_shape_are_refused():
+    model = build("bert", "frozen")
+    inputs = batch(model)
+    output = model.run(**inputs)
+    with pytest.raises(WeftError, match=r"weight: expected one an example, \[8\]; found shape \[8, 1\]"):
+        model.loss(output, labels(model, inputs["task"]), torch.ones(8, 1))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: weft.Model(3, TASKS), "encoder: expected a name, a folder or a Hugging Face model; found 3"),
+        (lambda: weft.Model(tiny("bert"), TASKS[0]), "tasks: expected a list of tasks; found one task"),
+        (lambda: weft.Model(tiny("bert").half(), TASKS), "weights are torch.float16; expected torch.float32"),
+        (
+            lambda: weft.Model(tiny("bert"), TASKS, device="meta"),
+            "on the meta device only random:ARCHITECTURE",
+        ),
+    ],
+)
+def test_models_that_cannot_be(make, message):
+    with pytest.raises(WeftError, match=message):
+        make()
+
+
+def test_a_model_with_a_head_is_told_to_pass_its_encoder():
+    from transformers import BertForSequenceClassification
+
+    with pytest.raises(
+        WeftError, match=r"BertForSequenceClassification is an encoder with a head; .*model\.bert"
+    ):
+        weft.Model(BertForSequenceClassification(tiny("bert").config), TASKS)
+
+
+def test_a_row_of_padding_alone_poisons_nothing():
+    model = build("bert", "frozen", pool="mean")
+    inputs = batch(model)
+    inputs["attention_mask"][3] = 0
+    assert all(x.isfinite().all() for x in model.run(**inputs).logits)
 
 
 def test_a_task_by_name():

@@ -63,7 +63,7 @@ def head_input(pool: str, hidden: Tensor, pooled: Tensor, mask: Tensor | None) -
         return hidden[:, 0]
     if mask is None:
         return hidden.mean(1)
-    share = mask.to(hidden.dtype) / mask.sum(1, keepdim=True)
+    share = mask.to(hidden.dtype) / mask.sum(1, keepdim=True).clamp(min=1)
     return torch.einsum("rl,rld->rd", share, hidden)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from weft.encoder.anatomy import anatomy_of, sites_of
 from weft.encoder.sites import LINEAR, NORM, Site
 from weft.encoder.weave import unweave
 from weft.errors import WeftError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) -> nn.Module:
     """A plain Hugging Face encoder that computes what the woven one does for one task.
 
-    A norm or a linear map that had no bias gets one where an adapter added a vector.
+    Where an adapter added a vector and the base has no bias, it gets one, and its configuration says so.
 
     Args:
         encoder: the woven encoder, which stays as it is.
@@ -45,10 +46,23 @@ def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) 
             _part(module.get_parameter("weight"), index, parts).add_(weight)
         if bias is not None:
             if module.bias is None:
-                own = module.get_parameter("weight")
-                module.bias = nn.Parameter(own.new_zeros(own.size(0)))
+                _give_biases(plain, site.kind)
             _part(module.get_parameter("bias"), index, parts).add_(bias)
-    return plain.requires_grad_(False)
+    return plain.requires_grad_(False).eval()
+
+
+def _give_biases(plain: Any, kind: str) -> None:
+    """Zero biases for all modules that share this site's flag, and the flag set: so it saves and loads."""
+    flags = anatomy_of(plain).bias_flags
+    # query, key and value are one module, listed once
+    kind = "query" if kind in ("key", "value") else kind
+    flag = next(name for name, kinds in flags.items() if kind in kinds)
+    setattr(plain.config, flag, True)
+    for site in sites_of(plain).available(flags[flag]):
+        module: Any = plain.get_submodule(site.path)
+        if module.bias is None:
+            own = module.get_parameter("weight")
+            module.bias = nn.Parameter(own.new_zeros(own.size(0)))
 
 
 def _part(parameter: Tensor, index: int, parts: int) -> Tensor:

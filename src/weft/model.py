@@ -22,8 +22,8 @@ from weft.ledger import Ledger, count
 from weft.losses import example_weights
 from weft.merge import merge
 from weft.methods import build_method
-from weft.output import Output, mean_by_example
-from weft.routing import Route, select
+from weft.output import Output, check_examples, mean_by_example
+from weft.routing import Route, select, task_owner
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task, check_tasks
 
@@ -75,6 +75,11 @@ class Model(nn.Module):
         encoder = as_encoder(encoder, seed=seed, device=device)
         self.source = encoder
         base = encoder.model
+        odd = [p.dtype for p in base.parameters() if p.dtype != torch.float32]
+        if odd:
+            raise WeftError(
+                f"the encoder's weights are {odd[0]}; expected torch.float32: call .float() on it"
+            )
         if is_woven(base):
             raise WeftError(
                 "this encoder is woven into a model already; load it anew, or pass a copy of it bare"
@@ -83,6 +88,11 @@ class Model(nn.Module):
         if encoder.sha256 is None and base.device.type != "meta":
             encoder.sha256 = weights_sha256(base)  # now: the method may train these weights
         self.pool = _pool(pool, encoder)
+        if self.pool != "pooler":
+            # what no head reads must not train, nor be counted
+            sites.leave_out(
+                "pooler", f"the heads read {self.pool!r} (pool), so that nothing reads the pooler"
+            )
         self.pad_id: int = base.config.pad_token_id or 0
         names = [task.name for task in self.tasks]
         with torch.device(device or base.device):
@@ -95,7 +105,9 @@ class Model(nn.Module):
         self.body: Body
         if self.method.separate:
             copies = [base, *(copy.deepcopy(base) for _ in names[1:])]
-            self.encoder: nn.Module = nn.ModuleDict(dict(zip(names, copies, strict=True)))
+            # by owner: a task may be named as an attribute of ModuleDict is
+            owners = [task_owner(name) for name in names]
+            self.encoder: nn.Module = nn.ModuleDict(dict(zip(owners, copies, strict=True)))
             self.body = SeparateBodies(copies)
         else:
             self.encoder = base
@@ -159,7 +171,15 @@ class Model(nn.Module):
             values: each example's label: an id for `classify`, a number or several for `regress`.
             task: the task id of each example, [E].
         """
-        kinds = [self.tasks[t].kind for t in task.tolist()]
+        tasks = [self.tasks[t] for t in task.tolist()]
+        kinds = [one.kind for one in tasks]
+        for number, (value, one) in enumerate(zip(values, tasks, strict=True)):
+            try:
+                self._kinds[one.head].check(value, one.size or 0)
+            except ValueError as wrong:
+                raise WeftError(
+                    f"example {number}, task {one.name!r}: label {value!r}; expected {wrong}"
+                ) from None
         return {
             kind.name: kind.collate(values, [k == kind.name for k in kinds]).to(task.device)
             for kind in {k.name: k for k in self._kinds.values()}.values()
@@ -184,7 +204,11 @@ class Model(nn.Module):
             labels: of `collate_labels`.
             weight: [E]; by default the mean over the tasks present of each task's mean.
         """
-        weight = example_weights(output.task) if weight is None else weight
+        if weight is None:
+            weight = example_weights(output.task)
+        elif weight.shape != output.task.shape:
+            expected, found = list(output.task.shape), list(weight.shape)
+            raise WeftError(f"weight: expected one an example, {expected}; found shape {found}")
         return (self.example_losses(output, labels) * weight).sum()
 
     def predict(self, requests: Sequence[Any], batch_size: int = 64) -> list[dict[str, Any]]:
@@ -207,7 +231,8 @@ class Model(nn.Module):
         """A plain Hugging Face encoder that computes, for this task, the hidden states of this model."""
         index = self.task_id(task)
         if self.method.separate:
-            return unweave(copy.deepcopy(self.encoder[task]))  # type: ignore[index]
+            own: nn.Module = self.encoder[task_owner(task)]  # type: ignore[index]
+            return unweave(copy.deepcopy(own)).requires_grad_(False).eval()
         return merge(self.encoder, self.pairs, index)
 
     def task_id(self, name: str) -> int:
@@ -229,8 +254,15 @@ class Model(nn.Module):
         task: Tensor | None,
         example: Tensor | None,
     ) -> Tensor:
+        for name, value in (("input_ids", input_ids), ("task", task), ("example", example)):
+            if value is not None and not isinstance(value, Tensor):
+                raise WeftError(f"{name}: expected a tensor; found {type(value).__name__}")
         if input_ids.dim() != 2:
             raise WeftError(f"input_ids: expected [rows, length]; found shape {list(input_ids.shape)}")
+        if not input_ids.numel():
+            raise WeftError(
+                f"input_ids: expected at least one row and one token; found {list(input_ids.shape)}"
+            )
         for name, value in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
             if value is not None and value.shape != input_ids.shape:
                 expected, found = list(input_ids.shape), list(value.shape)
@@ -249,6 +281,8 @@ class Model(nn.Module):
             if low < 0 or high >= tasks:
                 wrong = low if low < 0 else high
                 raise WeftError(f"task: id {wrong} does not exist; this model's ids are 0 to {tasks - 1}")
+            if example is not None:
+                check_examples(example, task)
         return task
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor, nn
 
-from weft.routing import ENCODER, Role, StackedModule, task_owner
+from weft.routing import ENCODER, Role, StackedModule
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -58,8 +58,8 @@ class Owned:
 def owned(model: Model) -> Iterator[Owned]:
     """Every tensor of the model once, by owner."""
     if model.method.separate:
-        for task, encoder in model.encoder.items():  # type: ignore[operator]
-            yield from _encoder(encoder, f"encoder.{task}.", task_owner(task))
+        for owner, encoder in model.encoder.items():  # type: ignore[operator]
+            yield from _encoder(encoder, f"encoder.{owner}.", owner)
     else:
         yield from _encoder(model.encoder, "encoder.", ENCODER)
     yield from _stacked(model.adapters, "adapters", "adapters.")

@@ -63,6 +63,8 @@ class Slots:
         """A slot for every named group; a task in no group has a slot of its own."""
         group_of: dict[str, str] = {}
         for group, members in groups.items():
+            if not members:
+                raise WeftError(f"group {group!r} has no task; expected some of {', '.join(tasks)}")
             for task in members:
                 if task not in tasks:
                     raise WeftError(f"group {group!r} names the task {task!r}; {did_you_mean(task, tasks)}")
@@ -91,8 +93,8 @@ class Slots:
 class Route:
     """What the modules of one forward pass know of the batch.
 
-    A route lives until its backward is done (gradient checkpointing runs blocks again then). The
-    tensors it remembers of a block are dropped before that block returns.
+    Gradient checkpointing, which runs blocks again in the backward, keeps the route of the first pass. The
+    tensors a route remembers of a block are dropped before that block returns.
 
     Attributes:
         task: the task id of each row, [R].
@@ -119,7 +121,7 @@ class RouteHolder:
     """The place where woven modules find the route: one forward at a time per model.
 
     Attributes:
-        route: the route of the last forward; None before the first one and while weaving is switched off.
+        route: the route of the forward that is running; None between them: the encoder is the bare one then.
     """
 
     def __init__(self) -> None:

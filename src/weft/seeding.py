@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
+
+
+def derived(seed: int, *names: str) -> int:
+    """Another seed, from a seed and names."""
+    digest = hashlib.sha256("\x00".join((str(seed), *names)).encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
 
 
 def generator(seed: int, *names: str) -> torch.Generator:
@@ -14,5 +22,6 @@ def generator(seed: int, *names: str) -> torch.Generator:
     tasks, methods or sites the model has: methods can be compared from equal heads, and a task added
     later starts as it would have started at first.
     """
-    digest = hashlib.sha256("\x00".join((str(seed), *names)).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    import torch
+
+    return torch.Generator().manual_seed(derived(seed, *names))

@@ -162,6 +162,33 @@ def test_compiled_equals_eager_after_a_bare_one_was_compiled(method, family):
 
 
 @every_case
+def test_under_autocast_the_start_is_the_base_too(method, family):
+    """bf16 as on a GPU: no term may lift the stream to float32, and gradients must come."""
+    model, bare = build(family, METHODS[method]), tiny(family)
+    inputs = batch(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = bare(inputs["input_ids"], attention_mask=inputs["attention_mask"]).last_hidden_state
+        output = model.run(**inputs)
+    assert output.hidden.dtype == expected.dtype
+    tolerance = {"rtol": 0.1, "atol": 0.1} if model.method.separate else {"rtol": 0, "atol": 0}
+    torch.testing.assert_close(output.hidden, expected, **tolerance)
+    model.loss(output, labels(model, inputs["task"])).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+@every_case
+def test_called_by_itself_the_encoder_is_the_bare_one(method, family):
+    model, bare = scramble(build(family, METHODS[method])), tiny(family)
+    inputs = batch(model)
+    with torch.no_grad():
+        model.run(**inputs)
+        if not model.method.separate:  # whose encoders were moved apart
+            found = model.encoder(inputs["input_ids"][:3], attention_mask=inputs["attention_mask"][:3])
+            expected = bare(inputs["input_ids"][:3], attention_mask=inputs["attention_mask"][:3])
+            assert torch.equal(found.last_hidden_state, expected.last_hidden_state)
+
+
+@every_case
 def test_gradient_checkpointing_changes_nothing(method, family):
     model = no_dropout(model_of(method, family, head_dropout=0.0))
     encoder = next(iter(model.encoder.values())) if method == "separate" else model.encoder
@@ -173,7 +200,9 @@ def test_gradient_checkpointing_changes_nothing(method, family):
     given = labels(model, inputs["task"])
     gradients = []
     for checkpointing in (False, True):
-        if checkpointing:
+        if checkpointing and method == "lora":
+            model.encoder.gradient_checkpointing_enable()  # Hugging Face's own way is as safe
+        elif checkpointing:
             model.gradient_checkpointing_enable()
         output = model.run(**inputs, layers=True)
         loss = model.loss(output, given) + sum(x.square().mean() for x in output.layers)

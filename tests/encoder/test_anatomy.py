@@ -55,9 +55,9 @@ def test_a_missing_site_is_named_with_its_reason():
         sites.select(["norm_1"])
     assert {s.layer for s in sites.select(["norm_1"], "1-2")} == {1, 2}
     assert {s.layer for s in sites.available(["norm_1"])} == {1, 2}
-    with pytest.raises(WeftError, match=r"'pooler' does not exist of this modernbert encoder"):
+    with pytest.raises(WeftError, match=r"'pooler' does not exist anywhere of this modernbert encoder"):
         sites.select(["pooler"])
-    with pytest.raises(WeftError, match=r"'final_norm' does not exist of this bert"):
+    with pytest.raises(WeftError, match=r"'final_norm' does not exist anywhere of this bert"):
         sites_of(tiny("bert")).select(["final_norm"])
     without = AutoConfig.for_model("deberta-v2", **_SIZES, relative_attention=False)
     with pytest.raises(WeftError, match="relative_attention"):

@@ -27,7 +27,7 @@ def test_ranges():
     assert parse_layers("0, 2,4-5", 12) == [0, 2, 4, 5]
 
 
-@pytest.mark.parametrize("wrong", ["top", "5-3", "", "1,,2", "a-b"])
+@pytest.mark.parametrize("wrong", ["top", "5-3", "", "1,,2", "a-b", "6-"])
 def test_text_that_cannot_be_read(wrong):
     with pytest.raises(WeftError, match="cannot be read"):
         parse_layers(wrong, 12)

@@ -31,6 +31,8 @@ def test_names_settings_objects_and_lists_build_methods():
         ({"use": "lora", "dropout": 1.0}, r"dropout: .*less than 1"),
         ({"use": "lora", "sites": "qury"}, "sites: site 'qury' does not exist; did you mean 'query'"),
         ({"use": "lora", "share": "tasks"}, r"share: "),
+        ({"use": "lora", "sites": []}, "sites: expected one site or more, each once"),
+        ({"use": "lora", "sites": "query, query"}, "sites: expected one site or more, each once"),
         ({"use": "lora", "train_encoder": "some"}, "train_encoder: expected none, all, biases, or layers"),
         ({"use": "bitfit", "biases": "some"}, r"biases: .*'all', 'blocks' or 'dense'"),
         ([], "an empty list"),
@@ -57,9 +59,10 @@ def test_all_wrong_settings_are_told_at_once():
     ("method", "message"),
     [
         ({"use": "lora", "sites": "norm_1"}, "LoraAdapter cannot sit at '0/norm_1'"),
-        ({"use": "lora", "sites": "final_norm"}, "'final_norm' does not exist of this bert"),
+        ({"use": "lora", "sites": "final_norm"}, "'final_norm' does not exist anywhere of this bert"),
         ({"use": "lora", "layers": "2"}, "whose layers are 0-1"),
         ({"use": "lora", "share": {"g": ["zz"]}}, "group 'g' names the task 'zz'"),
+        ({"use": "lora", "share": {"g": []}}, "group 'g' has no task"),
         ({"use": "full", "train_encoder": "layers 9"}, "whose layers are 0-1"),
     ],
 )
@@ -119,6 +122,56 @@ def test_methods_compose_as_the_sum_of_their_terms():
         expected = both.run(**inputs).hidden[rows]
     mask = inputs["attention_mask"][rows].bool()
     torch.testing.assert_close(found.last_hidden_state[mask], expected[mask], rtol=1e-4, atol=1e-5)
+
+
+def test_twins_start_apart():
+    """Equal starts would get equal gradients for ever: twice the parameters, half the rank."""
+    model = build("bert", ["lora", {"use": "lora", "rank": 4}])
+    first, second = model.adapters["0/query"]
+    assert not torch.equal(first.A[0][:4], second.A[0])
+    assert torch.equal(first.A, build("bert", "lora").adapters["0/query"][0].A)  # the first is as if alone
+
+
+def test_nothing_is_woven_where_nothing_reads():
+    model = weft.Model("minilm", TASKS, "bitfit")
+    assert model.pool == "mean"
+    assert "pooler" not in model.adapters
+    with pytest.raises(WeftError, match=r"'pooler' does not exist anywhere .* nothing reads the pooler"):
+        weft.Model("minilm", TASKS, {"use": "lora", "sites": "pooler"})
+    assert "pooler" in build("bert", "bitfit").adapters
+
+
+def test_merged_biases_survive_saving(tmp_path):
+    from transformers import AutoModel
+
+    for biases in ("all", "dense"):
+        model = build("modernbert", {"use": "bitfit", "biases": biases})
+        for _, adapter in model.pairs:
+            torch.nn.init.normal_(adapter.v)
+        inputs = batch(model)
+        plain = model.merge("a")
+        plain.save_pretrained(tmp_path / biases)
+        loaded = AutoModel.from_pretrained(tmp_path / biases).eval()
+        rows = inputs["task"] == 0
+        given = (inputs["input_ids"][rows], inputs["attention_mask"][rows])
+        with torch.no_grad():
+            expected = model.run(**inputs).hidden[rows][given[1].bool()]
+            found = loaded(given[0], attention_mask=given[1]).last_hidden_state[given[1].bool()]
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_refused_method_leaves_the_encoder_as_it_was():
+    encoder = tiny("bert")
+    with pytest.raises(WeftError):
+        weft.Model(encoder, TASKS, {"use": "full", "train_encoder": "layers 9"})
+    assert all(p.requires_grad for p in encoder.parameters())
+    weft.Model(encoder, TASKS, "full")
+
+
+def test_separate_tasks_may_have_any_name():
+    names = ["type", "items", "train", "forward"]
+    model = build("bert", "separate", [weft.Task(name, size=2) for name in names])
+    assert model.run(torch.randint(5, 99, (4, 5)), task=torch.arange(4)).pooled.shape == (4, 32)
 
 
 def test_separate_tasks_share_nothing():

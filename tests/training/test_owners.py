@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from tests.tiny import TASKS, batch, build, labels, no_dropout, scramble
+from weft.errors import WeftError
 from weft.ownership import owned
 from weft.training.owners import OwnerOptimizers, owners_of_tasks
 
@@ -33,6 +35,27 @@ def test_equal_to_separate_parameters_without_gradient():
         reference.step()
         for item, parameter in zip(items, apart, strict=True):
             assert torch.equal(item.data, parameter.data), (step, item.name)
+
+
+def test_gradients_set_to_none_elsewhere_are_followed():
+    twins = [no_dropout(scramble(build("bert", "lora", head_dropout=0.0))) for _ in range(2)]
+    for model, zero in zip(twins, ("ours", "torch"), strict=True):
+        optimizers = OwnerOptimizers(model, lr=1e-2)
+        inputs = batch(model)
+        for _ in range(3):
+            optimizers.zero_grad() if zero == "ours" else model.zero_grad()
+            model.loss(model.run(**inputs), labels(model, inputs["task"])).backward()
+            optimizers.step([0, 1, 2, 3])
+    for (name, one), (_, other) in zip(*(m.named_parameters() for m in twins), strict=True):
+        assert torch.equal(one, other), name
+
+
+def test_parameters_that_moved_are_refused():
+    model = build("bert", "lora")
+    optimizers = OwnerOptimizers(model)
+    model.double()
+    with pytest.raises(WeftError, match="has moved in memory"):
+        optimizers.step([0])
 
 
 def test_owners_of_tasks():

@@ -7,13 +7,13 @@ A path may name alternatives, `a|b`: the first that exists is taken. A fused map
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
 
 from weft.encoder.sites import BLOCK_LINEAR, KINDS, LINEAR, NORM, OUTSIDE, Site, Sites
-from weft.errors import WeftError
+from weft.errors import WeftError, did_you_mean
 
 Place = str | tuple[str, int, int]
 
@@ -30,6 +30,7 @@ class Anatomy:
         after_first_block: a module between block 0 and block 1, where there may be one.
         disentangled: whether positions enter by DeBERTa's relative terms, so that `scores` (and a query or
             key map shared with the relative positions) is reached by `disentangled_attention_bias`.
+        bias_flags: the configuration's flags for biases, and the sites each of them gives one.
     """
 
     blocks: str
@@ -38,6 +39,7 @@ class Anatomy:
     pre_norm: bool = False
     after_first_block: str | None = None
     disentangled: bool = False
+    bias_flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 BERT = Anatomy(
@@ -129,6 +131,11 @@ MODERNBERT = Anatomy(
     },
     outside={"embeddings_norm": "embeddings.norm", "embeddings": "embeddings", "final_norm": "final_norm"},
     pre_norm=True,
+    bias_flags={
+        "attention_bias": ("query", "attention_out"),
+        "mlp_bias": ("ffn_in", "ffn_out"),
+        "norm_bias": ("norm_1", "norm_2", "embeddings_norm", "final_norm"),
+    },
 )
 
 FAMILIES: dict[str, Anatomy] = {
@@ -149,6 +156,8 @@ def register_family(model_type: str, anatomy: Anatomy | str) -> None:
     """Teach weft a family: its own table, or the name of a family built in the same way."""
     if model_type in FAMILIES:
         raise WeftError(f"encoder family {model_type!r} has an anatomy already")
+    if isinstance(anatomy, str) and anatomy not in FAMILIES:
+        raise WeftError(f"encoder family {anatomy!r} is unknown; {did_you_mean(anatomy, FAMILIES)}")
     FAMILIES[model_type] = FAMILIES[anatomy] if isinstance(anatomy, str) else anatomy
 
 
@@ -169,6 +178,10 @@ def anatomy_of(model: Any) -> Anatomy:
     family = getattr(config, "model_type", None)
     if family is None:
         raise WeftError(f"expected a Hugging Face encoder; found {type(model).__name__} without a config")
+    inner = getattr(model, "base_model", model)
+    if inner is not model and family in FAMILIES:
+        prefix = getattr(model, "base_model_prefix", "base_model")
+        raise WeftError(f"{type(model).__name__} is an encoder with a head; pass the encoder: model.{prefix}")
     if family not in FAMILIES:
         raise WeftError(_unknown(model, str(family)))
     for key, name in (("chunk_size_feed_forward", "feed-forward in chunks"), ("is_decoder", "a decoder")):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from weft.encoder.anatomy import anatomy_of, sites_of
 from weft.encoder.sites import Site
-from weft.encoder.weave import route_checkpoints, weave
+from weft.encoder.weave import weave
 from weft.errors import WeftError
 from weft.routing import Route, RouteHolder
 
@@ -56,14 +56,17 @@ class WovenBody:
         if not self.takes_token_types:
             inputs = {name: value for name, value in inputs.items() if name != "token_type_ids"}
         self.holder.route = route
-        output: Any = self.encoder(**inputs)
-        hidden: Tensor = output.last_hidden_state
-        for adapter in self.top:
-            hidden = adapter(hidden, route)
-        pooler = getattr(self.encoder, "pooler", None)
-        if pooler is None:
-            return hidden, hidden[:, 0]
-        return hidden, pooler(hidden) if self.top else output.pooler_output
+        try:
+            output: Any = self.encoder(**inputs)
+            hidden: Tensor = output.last_hidden_state
+            for adapter in self.top:
+                hidden = adapter(hidden, route)
+            pooler = getattr(self.encoder, "pooler", None)
+            if pooler is None:
+                return hidden, hidden[:, 0]
+            return hidden, pooler(hidden) if self.top else output.pooler_output
+        finally:
+            self.holder.route = None  # called by itself, the encoder is the bare one
 
     def enable_checkpointing(self) -> None:
         """See `Body`."""
@@ -71,7 +74,6 @@ class WovenBody:
         if not encoder.supports_gradient_checkpointing:
             raise WeftError(f"encoder family {encoder.config.model_type!r} has no gradient checkpointing")
         encoder.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        route_checkpoints(encoder, self.holder)
 
 
 class SeparateBodies:

@@ -57,7 +57,8 @@ class RelativeTerms:
         span: int = attention.pos_ebd_size
         distance = relative.view(relative.shape[-2:])  # [L, L], the same for every row
         table = table[None, : 2 * span]  # [1, 2s, d]
-        scale = math.sqrt(query.size(-1) * scale_factor)
+        # rounded to the scores' dtype before the division, as Hugging Face does
+        scale = torch.tensor(math.sqrt(query.size(-1) * scale_factor)).to(query.dtype)
         shared = attention.share_att_key
         score: Tensor | int = 0
         if "c2p" in attention.pos_att_type:

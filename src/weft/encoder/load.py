@@ -82,11 +82,19 @@ def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) 
 
 def as_encoder(encoder: Any, *, seed: int = 0, device: str | None = None) -> Encoder:
     """An `Encoder` from what a model takes: a name, a folder, an `Encoder`, or a Hugging Face model."""
-    if isinstance(encoder, Encoder):
-        return encoder
     if isinstance(encoder, str | Path):
         return load_encoder(encoder, seed=seed, device=device)
-    return Encoder(type(encoder).__name__, encoder)
+    if not isinstance(encoder, Encoder):
+        if not hasattr(encoder, "state_dict"):
+            raise WeftError(f"encoder: expected a name, a folder or a Hugging Face model; found {encoder!r}")
+        encoder = Encoder(type(encoder).__name__, encoder)
+    if device == "meta":
+        raise WeftError(
+            f"encoder {encoder.name!r} is loaded; on the meta device only random:ARCHITECTURE works"
+        )
+    if device is not None:
+        encoder.model.to(device)
+    return encoder
 
 
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase | None:
@@ -166,13 +174,14 @@ def _checked_folder(folder: Path) -> str:
 
 def _from_files(name: str, source: str) -> tuple[Any, tuple[str, ...]]:
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModel
 
     try:
         with torch.random.fork_rng(devices=[]), _quiet():
             torch.manual_seed(0)
             model, info = AutoModel.from_pretrained(source, dtype=torch.float32, output_loading_info=True)
-    except (OSError, ValueError) as failed:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as failed:
         if source == name and not Path(source).exists():
             known = [*PACKAGES, *(RANDOM + a for a in ARCHITECTURES)]
             raise WeftError(
@@ -197,7 +206,11 @@ def _from_files(name: str, source: str) -> tuple[Any, tuple[str, ...]]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without Hugging Face's progress bar and loading report: what matters of it is told in our words."""
+    from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging
+
+    hub_verbosity = hub_logging.get_verbosity()
+    hub_logging.set_verbosity_error()
 
     verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -206,6 +219,7 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(verbosity)
+        hub_logging.set_verbosity(hub_verbosity)
         if bar:
             logging.enable_progress_bar()
 

@@ -75,6 +75,11 @@ class Sites:
     def __iter__(self) -> Iterator[Site]:
         return iter(self._sites.values())
 
+    def leave_out(self, kind: str, reason: str) -> None:
+        """Offer a kind no longer; who asks for it is told why."""
+        self._sites = {place: site for place, site in self._sites.items() if site.kind != kind}
+        self.lacking[kind] = reason
+
     def available(self, kinds: Sequence[str], layers: str | Sequence[int] = "all") -> list[Site]:
         """The sites of these kinds in these layers that the family has, block by block."""
         return self._pick(kinds, layers)
@@ -93,10 +98,10 @@ class Sites:
             there = {s.layer for s in found if s.kind == kind}
             missing = [n for n in chosen if n not in there] if in_blocks else [] if there else [None]
             if missing:
-                where = f" in layer {missing[0]}" if in_blocks else ""
+                where = f"in layer {missing[0]}" if in_blocks else "anywhere"
                 reason = self.lacking.get(kind, "its anatomy has no such place")
                 raise WeftError(
-                    f"site {kind!r} does not exist{where} of this {self.family} encoder: {reason}. "
+                    f"site {kind!r} does not exist {where} of this {self.family} encoder: {reason}. "
                     f"It has: {', '.join(k for k in KINDS if any(s.kind == k for s in self))}"
                 )
         return found
@@ -126,9 +131,12 @@ def _as_kinds(value: object) -> object:
         value = [part.strip() for part in value.split(",")]
     if isinstance(value, list | tuple):
         try:
-            return tuple(check_kind(str(kind)) for kind in value)
+            kinds = tuple(check_kind(str(kind)) for kind in value)
         except WeftError as wrong:
             raise ValueError(str(wrong)) from None
+        if not kinds or len(set(kinds)) < len(kinds):
+            raise ValueError(f"expected one site or more, each once; found {value!r}")
+        return kinds
     return value
 
 
@@ -151,8 +159,8 @@ def parse_layers(layers: str | Sequence[int], count: int) -> list[int]:
         if isinstance(layers, str):
             numbers: set[int] = set()
             for part in layers.split(","):
-                first, _, last = part.strip().partition("-")
-                span = range(int(first), int(last or first) + 1)
+                first, dash, last = part.strip().partition("-")
+                span = range(int(first), int(last if dash else first) + 1)
                 if not span:
                     raise ValueError
                 numbers.update(span)

@@ -17,6 +17,10 @@ def set_trained(encoder: nn.Module, choices: list[str]) -> None:
         choices: each `none`, `all`, `biases`, or `layers 6-11`: those blocks and, when the last block is
             among them, what stands above it (final norm, pooler).
     """
+    blocks = encoder.get_submodule(anatomy_of(encoder).blocks)
+    for choice in choices:  # before anything is changed: a refused encoder must stay as it was
+        if choice not in ("none", "all", "biases"):
+            parse_layers(choice.split(maxsplit=1)[1], len(blocks))  # type: ignore[arg-type]
     encoder.requires_grad_(False)
     for choice in choices:
         if choice == "all":

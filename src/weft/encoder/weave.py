@@ -18,6 +18,7 @@ from weft.encoder.sites import LINEAR, NORM, Site, Sites
 from weft.encoder.woven import (
     Remember,
     RoutedCheckpoint,
+    RoutedEnable,
     WovenBlock,
     WovenLinear,
     WovenNorm,
@@ -46,6 +47,9 @@ def weave(
     at: dict[Site, list[Adapter]] = {}
     for site, adapter in pairs:
         at.setdefault(site, []).append(adapter)
+    # before anything is changed: a refused encoder must stay as it was
+    if any(site.kind == "scores" for site in at) and not anatomy.disentangled:
+        _check_attention(encoder)
     remembering = {s.layer for s, adapters in at.items() if any(a.reads_after_attention for a in adapters)}
     fused: dict[str, list[list[Adapter]]] = {}
     for site in sites:
@@ -65,7 +69,6 @@ def weave(
                 _around(encoder, site.path, Remember, holder, anatomy.pre_norm)
         elif site.kind == "scores" and not anatomy.disentangled:
             if adapters:
-                _check_attention(encoder)
                 _around(encoder, site.path, WovenScores, holder, adapters)
         elif site.kind in ("attention_delta", "ffn_delta") and adapters:
             _around(encoder, site.path, WovenValue, holder, adapters)
@@ -82,25 +85,14 @@ def weave(
                 _around(encoder, anatomy.after_first_block, WovenValue, holder, [], 1)
     if anatomy.disentangled:
         weave_disentangled(encoder, sites, at, holder)
-
-
-def route_checkpoints(encoder: nn.Module, holder: RouteHolder) -> None:
-    """Make gradient checkpointing run a block again under the route it ran under first.
-
-    Without this, a second forward between a forward and its backward would change the tasks of the
-    recomputation, and so the gradients, silently.
-    """
-    module: Any
-    for module in encoder.modules():
-        plain = module.__dict__.get("_gradient_checkpointing_func")
-        if plain is not None and not isinstance(plain, RoutedCheckpoint):
-            module._gradient_checkpointing_func = RoutedCheckpoint(plain, holder)
+    whole: Any = encoder
+    whole.gradient_checkpointing_enable = RoutedEnable(whole.gradient_checkpointing_enable, encoder, holder)
 
 
 def unweave(encoder: nn.Module) -> nn.Module:
     """Take every adapter out again; the encoder is Hugging Face's own, as it was loaded."""
     for module in encoder.modules():
-        for name in ("forward", "disentangled_attention_bias"):
+        for name in ("forward", "disentangled_attention_bias", "gradient_checkpointing_enable"):
             module.__dict__.pop(name, None)
         checkpoint = module.__dict__.get("_gradient_checkpointing_func")
         if isinstance(checkpoint, RoutedCheckpoint):

@@ -147,13 +147,14 @@ class WovenBlock(WovenValue):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The block; what the route remembers of it is dropped before it returns."""
         route = self.holder.route
-        if route is not None:
-            route.block_input = args[0] if args else kwargs["hidden_states"]
-        output = super().__call__(*args, **kwargs)
-        if route is not None:
+        if route is None:
+            return super().__call__(*args, **kwargs)
+        route.block_input = args[0] if args else kwargs["hidden_states"]
+        try:
+            return super().__call__(*args, **kwargs)
+        finally:  # checkpointing ends a recomputation by an exception
             route.block_input = None
             route.after_attention = None
-        return output
 
 
 class Remember:
@@ -170,6 +171,23 @@ class Remember:
         if self.holder.route is not None:
             self.holder.route.after_attention = x if self.pre_norm else y
         return y
+
+
+class RoutedEnable:
+    """Hugging Face's `gradient_checkpointing_enable`, after which blocks keep the route they ran under."""
+
+    def __init__(self, plain: Callable[..., Any], encoder: nn.Module, holder: RouteHolder) -> None:
+        self.plain = plain
+        self.encoder = encoder
+        self.holder = holder
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Enable it, then pin every block's route."""
+        self.plain(*args, **kwargs)
+        for module in self.encoder.modules():
+            function = module.__dict__.get("_gradient_checkpointing_func")
+            if function is not None and not isinstance(function, RoutedCheckpoint):
+                module.__dict__["_gradient_checkpointing_func"] = RoutedCheckpoint(function, self.holder)
 
 
 class RoutedCheckpoint:
@@ -206,7 +224,8 @@ def sum_terms(x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor | 
 def add_terms(y: Tensor, x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor:
     """y + Σ adapter(x)."""
     term = sum_terms(x, adapters, route)
-    return y if term is None else y + term
+    # in the map's dtype: under autocast a float32 vector would lift the whole stream to float32
+    return y if term is None else y + term.to(y.dtype)
 
 
 def masked_scores(term: Tensor, mask: Tensor | None, hidden: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
 from weft.methods.method import Method
+from weft.seeding import derived
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -46,8 +47,10 @@ class Composed(Method):
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """The parts' adapters, in the parts' order."""
-        for method in self.methods:
-            yield from method.weave(sites, tasks, seed)
+        for number, method in enumerate(self.methods):
+            # twins that start equal would get equal gradients for ever
+            twins = sum(other.name == method.name for other in self.methods[:number])
+            yield from method.weave(sites, tasks, seed if not twins else derived(seed, str(twins)))
 
     def settings(self) -> list[dict[str, Any]]:
         """The parts' settings, as a list."""

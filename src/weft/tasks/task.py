@@ -45,9 +45,15 @@ class Task:
     suite: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        value: Any
+        for key, value in (("labels", self.labels), ("texts", self.texts), ("metrics", self.metrics)):
+            if isinstance(value, str) or not isinstance(value, Sequence):
+                raise WeftError(f"task {self.name!r}: {key}: expected a list; found {value!r}")
+        if self.size is not None and (isinstance(self.size, bool) or not isinstance(self.size, int)):
+            raise WeftError(f"task {self.name!r}: size: expected a whole number; found {self.size!r}")
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise WeftError(f"task name {self.name!r} cannot be used; expected letters, digits, _ and -")
-        kind = KINDS[self.kind]()
+        kind = KINDS[str(self.kind)]()
         self._set("labels", tuple(str(label) for label in self.labels))
         if len(set(self.labels)) < len(self.labels):
             twice = next(x for x in self.labels if self.labels.count(x) > 1)
@@ -101,6 +107,8 @@ class Task:
 
 def check_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:
     """The tasks as a tuple; none at all, or two of one name, is an error."""
+    if isinstance(tasks, Task):
+        raise WeftError("tasks: expected a list of tasks; found one task")
     tasks = tuple(tasks)
     if not tasks:
         raise WeftError("no tasks; expected at least one weft.Task")

@@ -6,8 +6,9 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from weft.errors import WeftError
 from weft.ownership import Owned, owned
 from weft.routing import ENCODER, SHARED, StackedModule, task_owner
 
@@ -39,14 +40,16 @@ class OwnerOptimizers:
         eps: float = 1e-8,
     ) -> None:
         self.model = model
+        self._views: dict[str, list[_View]] = {}
         self.optimizers: dict[str, torch.optim.AdamW] = {}
         by_owner: dict[str, list[Owned]] = {}
         for item in owned(model):
             if item.trains:
                 by_owner.setdefault(item.owner, []).append(item)
         for owner, items in by_owner.items():
+            views = self._views[owner] = [_View(item) for item in items]
             groups = [
-                {"params": [_view(i) for i in items if (i.role == "weight") == decays], "weight_decay": decay}
+                {"params": [v.tensor for v in views if v.decays == decays], "weight_decay": decay}
                 for decays, decay in ((True, weight_decay), (False, 0.0))
             ]
             groups = [g for g in groups if g["params"]]
@@ -72,6 +75,8 @@ class OwnerOptimizers:
     def step(self, tasks: Collection[int]) -> None:
         """Move the owners of these tasks, and no other."""
         for owner in sorted(self.present(tasks)):
+            for view in self._views[owner]:
+                view.follow()
             self.optimizers[owner].step()
 
     def zero_grad(self) -> None:
@@ -97,13 +102,28 @@ def owners_of_tasks(model: Model) -> list[set[str]]:
     return found
 
 
-def _view(item: Owned) -> nn.Parameter:
-    """The owner's part of a parameter, as a parameter over the same memory, gradient included."""
-    whole = item.parameter
-    if whole.grad is None:
-        whole.grad = torch.zeros_like(whole)
-    if item.slot is None:
-        return whole
-    view = nn.Parameter(whole.data[item.slot])
-    view.grad = whole.grad[item.slot]
-    return view
+class _View:
+    """An owner's part of a parameter, as a parameter over the same memory, gradient included."""
+
+    def __init__(self, item: Owned) -> None:
+        self.item = item
+        self.decays = item.role == "weight"
+        whole = item.parameter
+        if whole.grad is None:
+            whole.grad = torch.zeros_like(whole)
+        self.tensor = whole if item.slot is None else nn.Parameter(whole.data[item.slot])
+        self._grad: Tensor | None = None
+        self._memory = whole.data_ptr()
+        self.follow()
+
+    def follow(self) -> None:
+        """Look into the gradient there is now: `zero_grad` elsewhere may have put another in its place."""
+        whole, slot = self.item.parameter, self.item.slot
+        if whole.data_ptr() != self._memory:
+            raise WeftError(
+                f"{self.item.name} has moved in memory since its optimiser was made; "
+                "make OwnerOptimizers after model.to(…)"
+            )
+        if slot is not None and whole.grad is not self._grad:
+            self._grad = whole.grad
+            self.tensor.grad = None if whole.grad is None else whole.grad[slot]

@@ -53,6 +53,11 @@ class Classify(Kind):
             return int(number)
         raise ValueError(f"one of {', '.join(labels)}, or an id from 0 to {len(labels) - 1}")
 
+    def check(self, value: Any, size: int) -> None:
+        """A label is an id below the size."""
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < size:
+            raise ValueError(f"a label id from 0 to {size - 1}")
+
     def collate(self, values: Sequence[Any], of_this_kind: Sequence[bool]) -> Tensor:
         """Label ids, [E] of int64."""
         import torch

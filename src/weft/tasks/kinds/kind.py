@@ -48,6 +48,10 @@ class Kind(ABC):
         """
 
     @abstractmethod
+    def check(self, value: Any, size: int) -> None:
+        """Refuse a label that a task of this size cannot have, by a ValueError with what was expected."""
+
+    @abstractmethod
     def collate(self, values: Sequence[Any], of_this_kind: Sequence[bool]) -> Tensor:
         """The labels [E, …] of a batch; an example of another kind gets any valid stand-in."""
 

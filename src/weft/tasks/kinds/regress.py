@@ -43,6 +43,12 @@ class Regress(Kind):
             raise ValueError("a finite number")
         return numbers[0] if len(numbers) == 1 else numbers
 
+    def check(self, value: Any, size: int) -> None:
+        """A label is a number, or a list of as many as there are outputs."""
+        numbers = value if isinstance(value, list | tuple) else [value]
+        if len(numbers) != size or not all(isinstance(x, int | float) and math.isfinite(x) for x in numbers):
+            raise ValueError("a finite number" if size == 1 else f"a list of {size} finite numbers")
+
     def collate(self, values: Sequence[Any], of_this_kind: Sequence[bool]) -> Tensor:
         """Targets, [E, most outputs] of float32, zero where a task has fewer."""
         import torch
