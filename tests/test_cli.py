@@ -56,6 +56,45 @@ def test_evaluate_gives_the_runs_own_numbers(done, capsys):
     assert "bag of words" in told.out
 
 
+def test_evaluate_refuses_another_task_of_the_same_name(done, capsys):
+    text = (done / "run.yaml").read_text()
+    other = done / "flipped.yaml"
+    other.write_text(text.replace("- 'no'\n    - 'yes'", "- 'yes'\n    - 'no'"))
+    assert other.read_text() != text
+    code, told = said(capsys, ["evaluate", str(done / "out" / "bundle"), "--tasks", str(other)])
+    assert code == 2
+    assert "task 'cat' is another one" in told.err
+
+
+def test_an_encoder_that_moved_can_be_pointed_to(done, capsys):
+    import shutil
+
+    shutil.copytree(done / "encoder", done / "moved")
+    ask = write_rows(done / "one.jsonl", [{"task": "cat", "text": "a cat"}])
+    assert run(["predict", str(done / "out"), str(ask), "--encoder", str(done / "moved")]) == 0
+
+
+def test_paths_are_no_markup(done, capsys):
+    code, told = said(
+        capsys, ["train", str(done / "run.yaml"), "train.steps=2", "--out", str(done / "o[red]x[/x]")]
+    )
+    assert code == 0
+    assert "o[red]x[/x]" in told.out
+
+
+def test_places_that_cannot_be_written(done, capsys):
+    ask = write_rows(done / "one.jsonl", [{"task": "cat", "text": "a cat"}])
+    for arguments in (
+        ["train", str(done / "run.yaml"), "--out", str(ask)],
+        ["train", str(done / "run.yaml"), "--out", str(ask / "x")],
+        ["predict", str(done / "out"), str(ask), "--out", str(done / "no" / "x")],
+        ["predict", str(done / "out"), str(ask), "--out", str(done)],
+    ):
+        code, told = said(capsys, arguments)
+        assert code == 2, arguments
+        assert "Traceback" not in told.err
+
+
 def test_predict(done, capsys):
     lines = [
         {"task": "count", "text": "the cat sees"},

@@ -71,9 +71,28 @@ WRONG = {
     "no tasks": ("encoder: minilm", "tasks: expected .*found nothing"),
     "empty tasks": ("encoder: minilm\ntasks: []", "tasks: no tasks"),
     "task type": ("encoder: minilm\ntasks: {a: 3}", "line 2, tasks.a: expected settings of a task.*found 3"),
+    "task given twice": (
+        "encoder: minilm\ntasks:\n  a: {train: x}\n  a: {train: y}",
+        "line 3, tasks.a: given twice; again on line 4",
+    ),
+    "section given twice": ("train: {steps: 2}\ntrain: {steps: 3}", "train: given twice; again on line 2"),
+    "yes and no": (
+        "encoder: minilm\ntasks: {a: {labels: [no, yes], train: x.csv}}",
+        "tasks.a.labels: YAML reads no and yes as false and true; put them in quotes",
+    ),
+    "texts": (
+        "encoder: minilm\ntasks: {a: {texts: 5, labels: [x, y], train: x}}",
+        "tasks.a.texts: expected .*found 5",
+    ),
+    "size": ("encoder: minilm\ntasks: {a: {size: two, train: x}}", "tasks.a.size: expected .*found 'two'"),
+    "only": ("encoder: minilm\ntasks: {suite: swatch, only: 5}", "tasks.only: expected .*found 5"),
+    "name in a list": ("encoder: minilm\ntasks: [{name: 5, train: x}]", "tasks.0.name: expected .*found 5"),
+    "preset type": ("preset: 5", "preset: 5 does not exist"),
+    "anchor in itself": ("heads: &a {pool: *a}", "an anchor .* holds an alias"),
+    "encoder file": ("encoder: run.yaml\ntasks: {suite: swatch}", "'run.yaml' is a file"),
     "task key": (
         "encoder: minilm\ntasks:\n  a: {text: x}",
-        r"line 3, tasks.a.text: no such key; did you mean 'texts'",
+        r"line 3, tasks.a.text: no such setting; did you mean 'texts'",
     ),
     "task data": ("encoder: minilm\ntasks: {a: {labels: [x, y]}}", "task 'a' has no data"),
     "task labels": ("encoder: minilm\ntasks: {a: {train: x.csv}}", "classify needs two labels or more"),
@@ -163,6 +182,21 @@ def test_wrong_run_files_are_answered(case, tmp_path, capsys):
 def test_wrong_overrides(folder, override, message):
     with pytest.raises(WeftError, match=message):
         load_run(folder / "run.yaml", [override])
+
+
+def test_null_means_the_default(folder, tmp_path):
+    said = yaml.safe_load((folder / "run.yaml").read_text())
+    said["tasks"]["cat"]["metrics"] = None
+    (folder / "nulls.yaml").write_text(yaml.safe_dump({**said, "train": None, "heads": None}))
+    run = load_run(folder / "nulls.yaml", ["train.steps=5"])
+    assert run.training.steps == 5
+    assert run.tasks[0].metrics == ("accuracy",)
+
+
+def test_another_method_brings_its_own_settings(folder):
+    assert load_run(folder / "run.yaml", ["method.use=full"]).method.name == "full"
+    with pytest.raises(WeftError, match="preset: 'nonsense' does not exist"):
+        load_run(folder / "run.yaml", ["preset=nonsense"])
 
 
 def test_all_mistakes_at_once(tmp_path):

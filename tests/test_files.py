@@ -28,5 +28,6 @@ def test_sweeping_leaves_what_is_whole(tmp_path):
     (tmp_path / ".step-1-abc").mkdir()
     (tmp_path / ".run.yaml.new").touch()
     write_json(tmp_path / "kept.json", {"a": 1})
-    sweep(tmp_path)
-    assert [p.name for p in tmp_path.iterdir()] == ["kept.json"]
+    (tmp_path / ".gitignore").touch()
+    sweep(tmp_path, ".step-*", ".run.yaml.new")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".gitignore", "kept.json"]

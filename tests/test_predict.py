@@ -66,6 +66,7 @@ def test_nothing_to_answer(model):
         (("pair", ("x", " ")), "takes a pair of texts"),
         (("a", ""), "takes one text; found ''"),
         (("a", 3), "takes one text; found 3"),
+        (("a", "\ud83d"), "takes one text"),
         ("a", "expected \\(task, text\\)"),
     ],
 )

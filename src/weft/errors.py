@@ -14,12 +14,16 @@ class WeftError(Exception):
     """
 
 
+class RunFailed(WeftError):
+    """The work failed though the call was right: a run that diverged. Exit code 1."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Say which of the `known` words is nearest to `word`, then list them all.
 
     Returns, for example, "did you mean 'lora'? Known: bitfit, full, lora".
     """
     known = sorted(known)
-    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(word).lower(), known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"{hint}Known: {', '.join(known)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from typing import Any
 def new_folder(target: Path) -> Iterator[Path]:
     """A temporary folder beside `target` that takes its place when the block ends well.
 
-    What stood there before is moved out of the way and deleted last.
+    What stood there before is exchanged for it in one move where the system can (Linux), and deleted then.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -27,15 +28,28 @@ def new_folder(target: Path) -> Iterator[Path]:
                 sync(file)
         work.chmod(0o755)  # mkdtemp makes it private
         if target.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
-            os.replace(target, old / target.name)
-            os.replace(work, target)
-            shutil.rmtree(old)
+            _exchange(work, target)
         else:
             os.replace(work, target)
         sync(target.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _exchange(work: Path, target: Path) -> None:
+    """Let two folders change places."""
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        code = libc.renameat2(
+            -100, os.fsencode(work), -100, os.fsencode(target), 2
+        )  # AT_FDCWD, RENAME_EXCHANGE
+    except (OSError, AttributeError):
+        code = -1
+    if code != 0:  # elsewhere in two moves, with a moment between them
+        old = work.with_name(f"{work.name}-old")
+        os.replace(target, old)
+        os.replace(work, target)
+        os.replace(old, work)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -51,13 +65,14 @@ def write_text(path: Path, text: str) -> None:
     os.replace(work, path)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what a killed process left half-written in a folder that nobody else writes to."""
-    for left in folder.glob(".*"):
-        if left.is_dir():
-            shutil.rmtree(left)
-        else:
-            left.unlink()
+def sweep(folder: Path, *patterns: str) -> None:
+    """Remove what a killed process left half-written under names of these patterns."""
+    for pattern in patterns:
+        for left in folder.glob(pattern):
+            if left.is_dir():
+                shutil.rmtree(left)
+            else:
+                left.unlink()
 
 
 def sync(path: Path) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from weft.encoder.anatomy import sites_of
 from weft.encoder.body import Body, SeparateBodies, WovenBody
 from weft.encoder.load import Encoder, as_encoder, weights_sha256
+from weft.encoder.positions import longest_row
 from weft.encoder.trained import set_trained
 from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError, did_you_mean
@@ -44,7 +45,7 @@ class Model(nn.Module):
         pool: what heads read: `pooler`, `cls`, `mean`, or `auto`, which takes the mean for a sentence encoder
             that says so (minilm), else the pooler, else the first token. What is not read does not train.
         head_dropout: on what heads read, in training.
-        max_length: tokens of a row in `predict`; longer texts are cut.
+        max_length: tokens of a row in `predict`, by default 128 at the most; longer texts are cut.
         seed: of all start values.
         device: where to put it; `meta` counts without memory (`random:` encoders).
 
@@ -62,7 +63,7 @@ class Model(nn.Module):
         *,
         pool: str = "auto",
         head_dropout: float = 0.1,
-        max_length: int = 128,
+        max_length: int | None = None,
         seed: int = 0,
         device: str | None = None,
     ) -> None:
@@ -71,7 +72,6 @@ class Model(nn.Module):
         self.method = build_method(method)
         self.seed = seed
         self.head_dropout = HeadSettings(pool=pool, dropout=head_dropout).dropout
-        self.max_length = max_length
         encoder = as_encoder(encoder, seed=seed, device=device)
         self.source = encoder
         base = encoder.model
@@ -93,6 +93,8 @@ class Model(nn.Module):
             sites.leave_out(
                 "pooler", f"the heads read {self.pool!r} (pool), so that nothing reads the pooler"
             )
+        self._longest = longest_row(base.config)
+        self.set_max_length(min(128, self._longest or 128) if max_length is None else max_length)
         self.pad_id: int = base.config.pad_token_id or 0
         names = [task.name for task in self.tasks]
         with torch.device(device or base.device):
@@ -235,6 +237,14 @@ class Model(nn.Module):
             return unweave(copy.deepcopy(own)).requires_grad_(False).eval()
         return merge(self.encoder, self.pairs, index)
 
+    def set_max_length(self, max_length: int) -> None:
+        """Cut texts to so many tokens; more than the encoder has positions for is an error."""
+        if self._longest is not None and max_length > self._longest:
+            raise WeftError(
+                f"max_length {max_length} is more than the encoder takes; expected at most {self._longest}"
+            )
+        self.max_length = max_length
+
     def task_id(self, name: str) -> int:
         """The id of the task of this name."""
         names = [task.name for task in self.tasks]
@@ -268,6 +278,10 @@ class Model(nn.Module):
                 expected, found = list(input_ids.shape), list(value.shape)
                 raise WeftError(f"{name}: expected the shape of input_ids, {expected}; found {found}")
         rows, tasks = input_ids.size(0), len(self.tasks)
+        if self._longest is not None and input_ids.size(1) > self._longest:
+            raise WeftError(
+                f"input_ids: rows of {input_ids.size(1)} tokens; the encoder takes {self._longest}"
+            )
         if task is None:
             if tasks > 1:
                 raise WeftError(f"task: missing; expected {rows} task ids from 0 to {tasks - 1}, one a row")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.split import wrong_text
 from weft.errors import WeftError
 from weft.evaluation.answers import ROWS, answers
 from weft.tasks.kinds import KINDS
@@ -52,6 +53,8 @@ def predict(model: Model, requests: Sequence[Request], batch_size: int = ROWS) -
     Returns:
         For each a dict: `task`, and `label` with `probabilities` (classify) or `value` (regress).
     """
+    if batch_size < 1:
+        raise WeftError(f"batch_size must be at least 1; found {batch_size}")
     checked = [_checked(model, number, request) for number, request in enumerate(requests)]
     texts = Texts(model, [texts for _, texts in checked])
     rows: list[Any] = [(task, texts, number) for number, (task, _) in enumerate(checked)]
@@ -74,7 +77,7 @@ def _checked(model: Model, number: int, request: Request) -> tuple[int, tuple[st
         raise WeftError(f"{where}: {wrong}") from None
     texts = tuple(given) if isinstance(given, list | tuple) else (given,)
     wanted = len(model.tasks[index].texts)
-    if len(texts) != wanted or not all(isinstance(t, str) and t.strip() for t in texts):
+    if len(texts) != wanted or any(wrong_text(t) for t in texts):
         kind = "one text" if wanted == 1 else "a pair of texts"
         raise WeftError(f"{where}: task {name!r} takes {kind}; found {given!r}")
     return index, tuple(str(text) for text in texts)

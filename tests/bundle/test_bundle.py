@@ -147,6 +147,19 @@ def test_damage_is_named(bundle, tmp_path):
     (bundle / "bundle.json").write_text(json.dumps({**manifest, "format": 99}))
     with pytest.raises(WeftError, match="format 99"):
         weft.load(bundle)
+    for odd in ("[]", '{"format": 1}'):
+        (bundle / "bundle.json").write_text(odd)
+        with pytest.raises(WeftError, match=r"bundle.json"):
+            weft.load(bundle)
+    (bundle / "bundle.json").write_text(json.dumps(manifest))
+    shared = (bundle / "shared.safetensors").rename(bundle / "away")
+    with pytest.raises(WeftError, match=r"shared.safetensors is missing"):
+        weft.load(bundle)
+    shared.rename(bundle / "shared.safetensors")
+    shutil.copy(bundle / "tasks" / "a.safetensors", path)
+    with pytest.raises(WeftError, match=r"c.safetensors holds the task 'a'"):
+        weft.load(bundle)
+    path.write_bytes(whole)
     (bundle / "bundle.json").write_text("{")
     with pytest.raises(WeftError, match="is not JSON"):
         weft.load(bundle)

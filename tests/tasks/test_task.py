@@ -21,6 +21,10 @@ def test_labels_by_name_id_or_truth():
     assert [parse([v], ("no", "yes")) for v in ("yes", 1, "1", 1.0, "0")] == [1, 1, 1, 1, 0]
     assert [parse([v], ("true", "false")) for v in (True, "false", 1)] == [0, 1, 1]
     assert parse(["1"], ("2", "1")) == 1  # a name wins over an id
+    # names that are numbers: a table's 1.0 is the label named 1, and ids are never guessed
+    assert [parse([v], ("1", "0")) for v in (1.0, 0.0, "1.0", 1)] == [0, 1, 0, 0]
+    with pytest.raises(ValueError, match=r"one of 1, 2, 3$"):
+        parse([0], ("1", "2", "3"))
     for wrong in ("maybe", 2, -1, None, 0.5, True):
         with pytest.raises(ValueError, match="one of no, yes, or an id from 0 to 1"):
             parse([wrong], ("no", "yes"))

@@ -7,13 +7,14 @@ import json
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file, save_file
 
 import weft
 from tests.conformance.table import METHODS
 from tests.tiny import TASKS
 from tests.tiny_run import rows_of, save_encoder, write_run
 from weft.config import load_run
-from weft.errors import WeftError
+from weft.errors import RunFailed, WeftError
 from weft.evaluation.evaluate import fixed_rows
 from weft.training.checkpoint import last_checkpoint
 from weft.training.loop import step_seed
@@ -164,14 +165,45 @@ def test_resume_is_refused_where_it_would_not_be_the_same_run(folder, tmp_path):
     rows = (folder / "cat.train.jsonl").read_text()
     try:
         (folder / "cat.train.jsonl").write_text(rows + rows.split("\n")[0] + "\n")
-        with pytest.raises(WeftError, match="was made on other data"):
+        with pytest.raises(WeftError, match="was made with other data"):
+            go(folder, out, resume=True)
+        # the same sizes and lengths, other labels
+        (folder / "cat.train.jsonl").write_text(
+            rows.replace('"yes"', '"?"').replace('"no"', '"yes"').replace("?", "no")
+        )
+        with pytest.raises(WeftError, match="was made with other data"):
             go(folder, out, resume=True)
     finally:
         (folder / "cat.train.jsonl").write_text(rows)
+    weights = folder / "encoder" / "model.safetensors"
+    kept = weights.read_bytes()
+    try:
+        save_file({k: v * 3 for k, v in load_file(weights).items()}, weights, {"format": "pt"})
+        with pytest.raises(WeftError, match="was made with other weights of the encoder"):
+            go(folder, out, resume=True)
+    finally:
+        weights.write_bytes(kept)
+    (out / ".gitignore").write_text("*")
     _, run = go(folder, out, ["train.log_every=2"], resume=True)  # what changes no weight may differ
     with pytest.raises(WeftError, match="has ended"):
         go(folder, out, resume=True)
     assert "resume" in [e["event"] for e in log_of(run)]
+    assert (out / ".gitignore").exists()  # what is not ours is left alone
+
+
+def test_a_run_that_diverges_fails(folder, tmp_path):
+    for overrides in (["train.lr=1e30", "train.clip=null", "method=full"],):
+        with pytest.raises(RunFailed, match=r"step \d+: the loss of task '\w+' is .*; the run diverged"):
+            go(folder, tmp_path / "out", overrides)
+
+
+def test_settings_that_this_model_cannot_keep(folder, tmp_path):
+    with pytest.raises(WeftError, match="max_length 65 is more than the encoder takes; expected at most 64"):
+        go(folder, tmp_path / "out", ["train.max_length=65"])
+    model = weft.Model(folder / "encoder", TASKS)
+    with pytest.raises(WeftError, match="best: 'nope'"):
+        weft.train(model, weft.Training(best="nope"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def stop_after(folder, out, steps, overrides=()):
@@ -253,7 +285,7 @@ def test_rows_in_memory_and_no_run_file(tmp_path):
 def test_missing_data_is_told_before_training(tmp_path):
     model = weft.Model(save_encoder(tmp_path / "encoder"), TASKS, "bitfit")
     with pytest.raises(WeftError, match="task 'a'"):
-        weft.train(model, weft.Training(steps=3), tmp_path / "out", progress=False)
+        weft.train(model, weft.Training(steps=3, max_length=16), tmp_path / "out", progress=False)
 
 
 def test_tensorboard(folder, tmp_path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError, safe_open
 
 from weft.bundle.save import FORMAT, MANIFEST, METADATA, SHARED_FILE, in_files, key, method_sha256, task_file
-from weft.encoder.load import as_encoder, file_sha256
+from weft.encoder.load import as_encoder, file_sha256, weights_sha256
 from weft.errors import WeftError
 from weft.methods import build_method
 from weft.ownership import Owned, owned
@@ -36,20 +36,14 @@ def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) 
     tasks, stands = [], {}
     for name in said["tasks"]:
         facts = _facts(task_file(folder, name))
+        if facts["task"]["name"] != name:
+            raise WeftError(f"{task_file(folder, name)} holds the task {facts['task']['name']!r}")
         tasks.append(_task(facts["task"]))
         stands[name] = facts["stands_on"]
     method = build_method(said["method"])
     where = encoder or (folder / "encoder" if said["encoder"]["included"] else said["encoder"]["name"])
     loaded = as_encoder(where, seed=said["seed"], device=device)
-    model = Model(
-        loaded,
-        tasks,
-        method,
-        pool=said["heads"]["pool"],
-        head_dropout=said["heads"]["dropout"],
-        max_length=said["max_length"],
-        seed=said["seed"],
-    )
+    loaded.sha256 = loaded.sha256 or weights_sha256(loaded.model)
     loaded.name = said["encoder"]["name"]
     if encoder is None and (included := said["encoder"]["included"]):
         if loaded.sha256 != included:
@@ -69,6 +63,15 @@ def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) 
                     f"{task_file(folder, name)} stands on another {part} than this bundle has.\n"
                     f"  sha256 found    {found[part]}\n  sha256 expected {sha256}"
                 )
+    model = Model(
+        loaded,
+        tasks,
+        method,
+        pool=said["heads"]["pool"],
+        head_dropout=said["heads"]["dropout"],
+        max_length=said["max_length"],
+        seed=said["seed"],
+    )
     _fill(model, folder)
     return model.to(device) if device else model
 
@@ -88,8 +91,14 @@ def _manifest(folder: Path) -> dict[str, Any]:
         said = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as wrong:
         raise WeftError(f"{path} is not JSON: {wrong}") from None
-    if said.get("format") != FORMAT:
-        raise WeftError(f"{path} has format {said.get('format')!r}; this weft reads format {FORMAT}")
+    found = said.get("format") if isinstance(said, dict) else None
+    if found != FORMAT:
+        raise WeftError(f"{path} has format {found!r}; this weft reads format {FORMAT}")
+    for key_ in ("encoder", "method", "tasks", "heads", "max_length", "seed"):
+        if key_ not in said:
+            raise WeftError(f"{path} lacks {key_!r}")
+    if not (folder / SHARED_FILE).is_file():
+        raise WeftError(f"{folder / SHARED_FILE} is missing")
     return said
 
 

@@ -105,7 +105,7 @@ def _write(path: Path, items: list[Owned], facts: dict[str, Any]) -> None:
 
 def _write_encoder(model: Model, folder: Path) -> None:
     """The base weights, as they were before training: what the hashes are of."""
-    from weft.encoder.load import load_encoder
+    from weft.encoder.load import load_encoder, quiet
 
     source = model.source.source or model.source.name
     try:
@@ -114,6 +114,7 @@ def _write_encoder(model: Model, folder: Path) -> None:
         raise WeftError(
             f"encoder {model.source.name!r} cannot be included: it has no files to copy"
         ) from None
-    encoder.model.save_pretrained(folder)
+    with quiet():
+        encoder.model.save_pretrained(folder)
     if encoder.source is not None:
         encoder.tokenizer.save_pretrained(folder)

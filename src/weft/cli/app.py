@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli.show import show
-from weft.errors import WeftError
+from weft.errors import RunFailed, WeftError
+
+INTERRUPTED = 130
+"""The parser's exit code for Ctrl-C, as a shell expects it."""
 
 app = typer.Typer(
     name="weft",
@@ -89,19 +93,20 @@ def evaluate(
     baselines: Annotated[
         bool, typer.Option("--baselines", help="beside it a majority guess and a bag of words")
     ] = False,
+    encoder: Annotated[str | None, typer.Option(help="where the encoder is, if not where it was")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU if there is one")] = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate a saved model on whole splits."""
     from weft.bundle.load import find_bundle
-    from weft.config import load_run
+    from weft.config import load_tasks
     from weft.data.split import load_split
 
     find_bundle(folder)
     run_file = folder / "run.yaml" if tasks is None else Path(tasks)
     if tasks is None and not run_file.is_file():
         raise WeftError(f"{folder} is a bundle and has no data; say where it is with: --tasks RUN.yaml")
-    known = {task.name: task for task in load_run(str(run_file)).tasks}
+    known = {task.name: task for task in load_tasks(str(run_file))}
 
     from weft.bundle.load import load
     from weft.cli.tables import print_scores
@@ -109,10 +114,16 @@ def evaluate(
     from weft.evaluation import baselines as peers
     from weft.evaluation.evaluate import evaluate as run_evaluation
 
-    model = load(folder, device=_device(device))
-    missing = [task.name for task in model.tasks if task.name not in known]
-    if missing:
-        raise WeftError(f"{run_file} has no data for the task {missing[0]!r} of {folder}")
+    model = load(folder, encoder=encoder, device=_device(device))
+    for task in model.tasks:
+        if task.name not in known:
+            raise WeftError(f"{run_file} has no data for the task {task.name!r} of {folder}")
+        theirs = known[task.name]
+        if (theirs.kind, theirs.labels, theirs.size) != (task.kind, task.labels, task.size):
+            raise WeftError(
+                f"task {task.name!r} is another one in {run_file}: {theirs.head} {list(theirs.labels)}; "
+                f"the model has {task.head} {list(task.labels)}"
+            )
     splits = {task.name: load_split(known[task.name], split) for task in model.tasks}
     for name, rows in splits.items():
         if rows.labels is None:
@@ -137,6 +148,7 @@ def predict(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="a bundle, or a run's folder")],
     file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="one object a line with its `task`")],
     out: Annotated[Path | None, typer.Option(help="write here and not to standard output")] = None,
+    encoder: Annotated[str | None, typer.Option(help="where the encoder is, if not where it was")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU if there is one")] = None,
 ) -> None:
     """Answer every line of a file, tasks mixed anyhow: {"task": …, "text": …}, or with the task's columns."""
@@ -149,7 +161,7 @@ def predict(
     from weft.bundle.load import load
     from weft.cli.requests import as_requests
 
-    model = load(bundle, device=_device(device))
+    model = load(bundle, encoder=encoder, device=_device(device))
     answers = model.predict(as_requests(lines, model.tasks, file))
     text = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
     if out is None:
@@ -187,6 +199,8 @@ def _device(asked: str | None) -> str:
 
     if asked is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
+    if asked == "meta":
+        raise WeftError("device 'meta' holds no numbers to compute with; expected cpu, cuda, …")
     try:
         torch.empty(1, device=asked)
     except (RuntimeError, AssertionError, NotImplementedError) as wrong:
@@ -198,9 +212,15 @@ def run(arguments: list[str] | None = None) -> int:
     """Run a command line; returns the exit code and never raises for a user's mistake."""
     try:
         code = app(arguments, standalone_mode=False)
+    except RunFailed as failed:
+        print(failed, file=sys.stderr)
+        return 1
     except WeftError as wrong:
         print(wrong, file=sys.stderr)
         return 2
+    except OSError as wrong:
+        print(f"{wrong.filename or 'a file'}: {wrong.strerror or wrong}", file=sys.stderr)
+        return 1 if wrong.errno in (errno.ENOSPC, errno.EIO) else 2
     except (typer.Abort, KeyboardInterrupt):
         print("stopped", file=sys.stderr)
         return 1
@@ -210,6 +230,8 @@ def run(arguments: list[str] | None = None) -> int:
             wrong.show()
             return int(wrong.exit_code)
         raise
+    if code == INTERRUPTED:
+        print("stopped; a run goes on with --resume", file=sys.stderr)
     return code if isinstance(code, int) else 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.data.split import wrong_text
 from weft.errors import WeftError, did_you_mean
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def read_requests(file: Path) -> Lines:
             continue
         try:
             entry = json.loads(line)
-        except ValueError as wrong:
+        except (ValueError, RecursionError) as wrong:
             raise WeftError(f"{file}, line {number}: not JSON: {wrong}") from None
         if not isinstance(entry, dict) or not isinstance(entry.get("task"), str):
             raise WeftError(
@@ -54,8 +55,10 @@ def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[s
         columns = own if all(c in entry for c in own) else plain
         texts: tuple[Any, ...] = tuple(entry.get(column) for column in columns)
         for column, text in zip(columns, texts, strict=True):
-            if not isinstance(text, str) or not text.strip():
+            if wrong := wrong_text(text):
                 wanted = " and ".join(repr(c) for c in own)
-                raise WeftError(f"{file}, line {number}: {column} is {text!r}; task {name!r} needs {wanted}")
+                raise WeftError(
+                    f"{file}, line {number}: {column} is {text!r}; task {name!r} needs {wanted}: {wrong}"
+                )
         found.append((name, texts))
     return found

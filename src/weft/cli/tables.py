@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from weft.evaluation.evaluate import main_score
+from weft.evaluation.metrics import LOWER_IS_BETTER
 
 if TYPE_CHECKING:
     from weft.evaluation.evaluate import Scores
@@ -14,11 +18,12 @@ if TYPE_CHECKING:
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table on standard output; the first column is text, the others are numbers."""
-    table = Table(title=title, title_justify="left", title_style="", box=None, pad_edge=False)
+    # texts, not markup: a folder may be named o[red]x
+    table = Table(title=Text(title), title_justify="left", title_style="", box=None, pad_edge=False)
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, str) else f"{cell:,}" for cell in row))
+        table.add_row(*(Text(cell if isinstance(cell, str) else f"{cell:,}") for cell in row))
     console = Console()
     # a pipe has no width, and a cut number is a wrong number
     console.width = max(console.width, 120)
@@ -28,18 +33,22 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 def print_scores(
     scores: Scores, title: str, beside: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None
 ) -> None:
-    """Each task's metrics in percent (Pearson 0.9 is 90.0), with those of others beside."""
+    """Each task's metrics in percent (an error as it is), with those of others beside."""
     beside = beside or {}
     rows: list[list[object]] = []
     for name, metrics in scores["tasks"].items():
         for number, (metric, value) in enumerate(metrics.items()):
-            peers = [f"{100 * peer[name][metric]:.1f}" for peer in beside.values()]
+            peers = [_shown(metric, peer[name][metric]) for peer in beside.values()]
             first = name if number == 0 else ""
             rows_here = str(scores["rows"][name]) if number == 0 else ""
-            rows.append([first, metric, rows_here, *peers, f"{100 * value:.1f}"])
+            rows.append([first, metric, rows_here, *peers, _shown(metric, value)])
     averages = []
     for peer in beside.values():
-        firsts = [next(iter(metrics.values())) for metrics in peer.values()]
+        firsts = [main_score(metrics) for metrics in peer.values()]
         averages.append(f"{100 * sum(firsts) / len(firsts):.1f}")
     rows.append(["average", "of first metrics", "", *averages, f"{100 * scores['average']:.1f}"])
     print_table(title, ["task", "metric", "rows", *beside, "this model"], rows)
+
+
+def _shown(metric: str, value: float) -> str:
+    return f"{value:.3f}" if metric in LOWER_IS_BETTER else f"{100 * value:.1f}"

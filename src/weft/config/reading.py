@@ -51,6 +51,10 @@ def parse(text: str, reading: Reading) -> dict[str, Any]:
     try:
         node = yaml.compose(text, yaml.SafeLoader)
         raw = yaml.safe_load(text)
+        if isinstance(raw, dict):
+            _lines(node, (), reading)
+    except RecursionError:
+        raise WeftError(f"{reading.source}: an anchor (&) holds an alias (*) to itself") from None
     except yaml.YAMLError as wrong:
         mark = getattr(wrong, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -58,20 +62,23 @@ def parse(text: str, reading: Reading) -> dict[str, Any]:
         raise WeftError(f"{reading.source}: {where}this is not YAML: {problem}") from None
     if not isinstance(raw, dict):
         raise WeftError(f"{reading.source}: expected sections such as encoder and tasks; found {raw!r}")
-    _lines(node, (), reading.lines)
     return {str(key): value for key, value in raw.items()}
 
 
-def _lines(node: Any, place: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> None:
+def _lines(node: Any, place: tuple[str, ...], reading: Reading) -> None:
+    lines = reading.lines
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             here = (*place, str(key.value))
-            lines[here] = key.start_mark.line + 1
-            _lines(value, here, lines)
+            if here in lines:  # YAML would take the last without a word
+                reading.wrong(here, f"given twice; again on line {key.start_mark.line + 1}")
+            else:
+                lines[here] = key.start_mark.line + 1
+                _lines(value, here, reading)
     elif isinstance(node, yaml.SequenceNode):
         for number, value in enumerate(node.value):
             lines[*place, str(number)] = value.start_mark.line + 1
-            _lines(value, (*place, str(number)), lines)
+            _lines(value, (*place, str(number)), reading)
 
 
 def merged(base: Any, top: Any) -> Any:
@@ -92,12 +99,16 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
     for number, part in enumerate(path):
         if isinstance(target.get(part), str) and part == "method":
             target[part] = {"use": target[part]}  # `method: lora` and method.rank=4 go together
-        inner = target.setdefault(part, {})
+        if target.get(part) is None:
+            target[part] = {}  # an empty section
+        inner = target[part]
         if not isinstance(inner, dict):
             reading.wrong(path[: number + 1], f"holds {inner!r}, so {key.strip()!r} cannot be set in it")
             return
         target = inner
     try:
+        if last == "use" and target.get("use") not in (None, value):
+            target.clear()  # the settings of another method do not fit this one
         target[last] = yaml.safe_load(value)
     except yaml.YAMLError:
         reading.wrong(key.split("."), f"the value {value!r} cannot be read as YAML")

@@ -49,6 +49,19 @@ def load_run(source: str | Path, overrides: Sequence[str] = ()) -> RunFile:
         source: a YAML file, or one of `preset_names()`.
         overrides: such as `train.steps=500` or `method.rank=4`; values are read as YAML.
     """
+    raw, reading = _opened(source)
+    return read_run(raw, reading, overrides)
+
+
+def load_tasks(source: str | Path) -> tuple[Task, ...]:
+    """The tasks of a run file alone: its encoder may be elsewhere by now."""
+    raw, reading = _opened(source)
+    tasks, _ = read_tasks(raw.get("tasks"), reading)
+    _raise(reading)
+    return tasks
+
+
+def _opened(source: str | Path) -> tuple[dict[str, Any], Reading]:
     name = str(source)
     path = Path(name)
     if path.is_file():
@@ -60,31 +73,34 @@ def load_run(source: str | Path, overrides: Sequence[str] = ()) -> RunFile:
             f"there is no run file {name!r}, nor a preset of that name; {did_you_mean(name, preset_names())}"
         )
     reading = Reading(name, folder)
-    raw = parse(text, reading)
-    return read_run(raw, reading, overrides)
+    return parse(text, reading), reading
+
+
+def _raise(reading: Reading) -> None:
+    if reading.mistakes:
+        count = len(reading.mistakes)
+        listed = "\n".join(reading.mistakes)
+        raise WeftError(f"{reading.source} has {count} mistake{'s' * (count > 1)}:\n{listed}")
 
 
 def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) -> RunFile:
     """Check a parsed run file and build what it names; all mistakes in one error."""
-    if isinstance(preset := raw.pop("preset", None), str):
-        if preset in preset_names():
-            raw = merged(parse(preset_text(preset), Reading(preset, Path())), raw)
-        else:
-            reading.wrong(["preset"], f"{preset!r} does not exist; {did_you_mean(preset, preset_names())}")
     for override in overrides:
         override_key(raw, override, reading)
+    preset = raw.pop("preset", None)
+    if preset is not None and preset not in preset_names():
+        reading.wrong(["preset"], f"{preset!r} does not exist; {did_you_mean(preset, preset_names())}")
+    elif preset is not None:
+        raw = merged(parse(preset_text(preset), Reading(preset, Path())), raw)
     for key in raw:
         if key not in SECTIONS:
             reading.wrong([key], f"no such section; {did_you_mean(key, SECTIONS)}")
     encoder = _encoder(raw.get("encoder"), reading)
     method = _method(raw.get("method", "full"), reading)
     tasks, spec = read_tasks(raw.get("tasks"), reading)
-    heads = _section("heads", HeadSettings, raw.get("heads", {}), reading)
-    training = _train(raw.get("train", {}), [t.name for t in tasks], reading)
-    if reading.mistakes:
-        count = len(reading.mistakes)
-        listed = "\n".join(reading.mistakes)
-        raise WeftError(f"{reading.source} has {count} mistake{'s' * (count > 1)}:\n{listed}")
+    heads = _section("heads", HeadSettings, raw.get("heads") or {}, reading)
+    training = _train(raw.get("train") or {}, [t.name for t in tasks], reading)
+    _raise(reading)
     assert method is not None
     assert heads is not None
     assert training is not None
@@ -108,6 +124,9 @@ def _encoder(value: object, reading: Reading) -> str:
     folder = reading.path(value)
     if folder.is_dir():
         return str(folder)
+    if folder.is_file():
+        reading.wrong(["encoder"], f"{value!r} is a file; expected the folder of a checkpoint")
+        return value
     try:
         check_name(value)
     except WeftError as wrong:

@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PositiveInt
 
 from weft.config.reading import Reading
-from weft.errors import WeftError, did_you_mean
+from weft.errors import WeftError
+from weft.settings import Settings, SettingsError
 from weft.tasks.suites import load_suite
 from weft.tasks.task import SPLITS, Task, check_tasks
 
-SUITE_KEYS = ("suite", "root", "only")
-TASK_KEYS = ("name", "kind", "texts", "label", "labels", "size", "metrics", "hub", *SPLITS)
+
+def _names(value: object) -> object:
+    """A list of names; `a, b` is as good as one, and numbers are names too."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    if isinstance(value, list):
+        if any(isinstance(item, bool) for item in value):
+            raise ValueError("YAML reads no and yes as false and true; put them in quotes: ['no', 'yes']")
+        return [str(item) if isinstance(item, int | float) else item for item in value]
+    return value
+
+
+Names = Annotated[list[str], BeforeValidator(_names)]
+
+
+class SuiteSpec(Settings):
+    """A suite of the `tasks` section."""
+
+    what = "suite"
+
+    suite: str
+    root: str | None = None
+    only: Names | None = None
+
+
+class TaskSpec(Settings):
+    """A task of the `tasks` section."""
+
+    what = "task"
+
+    name: str
+    kind: str = "classify"
+    texts: Names = Field(default_factory=lambda: ["text"])
+    label: str | list[str] = "label"
+    labels: Names = Field(default_factory=list)
+    size: PositiveInt | None = None
+    metrics: Names = Field(default_factory=list)
+    hub: str | None = None
+    train: str | None = None
+    validation: str | None = None
+    test: str | None = None
 
 
 def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
@@ -33,58 +74,51 @@ def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
             ["tasks"], f"expected {{suite: swatch}}, or name: {{texts: …, train: FILE}}; found {found}"
         )
         return (), []
+    before = len(reading.mistakes)
     tasks: list[Task] = []
     said: list[dict[str, Any]] = []
     for place, entry in entries:
         if not isinstance(entry, dict):
             reading.wrong(place, f"expected settings of a task or a suite; found {entry!r}")
             continue
-        entry = dict(entry)
-        known = SUITE_KEYS if "suite" in entry else TASK_KEYS
-        unknown = [key for key in entry if key not in known]
-        for key in unknown:
-            reading.wrong([*place, str(key)], f"no such key; {did_you_mean(str(key), known)}")
-        if unknown:
-            continue
+        given = {str(key): item for key, item in entry.items() if item is not None}
         try:
-            tasks += _suite(entry, reading) if "suite" in entry else [_task(entry, reading)]
-            said.append(entry)
+            made, told = _suite(given, reading) if "suite" in given else _task(given, reading)
+        except SettingsError as wrong:
+            for key, text in wrong.mistakes:
+                reading.wrong([*place, key], text)
         except WeftError as wrong:
             reading.wrong(place, str(wrong))
+        else:
+            tasks += made
+            said.append(told)
     if tasks:
         try:
             check_tasks(tasks)
         except WeftError as wrong:
             reading.wrong(["tasks"], str(wrong))
-    elif not reading.mistakes:
+    elif len(reading.mistakes) == before:
         reading.wrong(["tasks"], "no tasks")
     return tuple(tasks), said
 
 
-def _suite(entry: dict[str, Any], reading: Reading) -> list[Task]:
-    if entry.get("root") is not None:
-        entry["root"] = str(reading.path(str(entry["root"])))
-    only = entry.get("only")
-    if isinstance(only, str):
-        only = entry["only"] = [part.strip() for part in only.split(",")]
-    return load_suite(str(entry["suite"]), entry.get("root"), only)
+def _suite(given: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[str, Any]]:
+    spec = SuiteSpec(**given)
+    root = None if spec.root is None else str(reading.path(spec.root))
+    told = {**spec.model_dump(exclude_none=True), **({"root": root} if root else {})}
+    return load_suite(spec.suite, root, spec.only), told
 
 
-def _task(entry: dict[str, Any], reading: Reading) -> Task:
-    if "name" not in entry:
+def _task(given: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[str, Any]]:
+    if "name" not in given:
         raise WeftError("a task in a list needs the key 'name'")
-    for split in SPLITS:
-        if entry.get(split) is not None:
-            entry[split] = str(reading.path(str(entry[split])))
-    files = {split: Path(entry[split]) for split in SPLITS if entry.get(split) is not None}
-    if not files and not entry.get("hub"):
-        raise WeftError(
-            f"task {entry['name']!r} has no data; expected 'train' and 'validation' files, or 'hub'"
-        )
-    values: Mapping[str, Any] = {k: v for k, v in entry.items() if k not in SPLITS}
-    listed = {
-        k: tuple(v) if isinstance(v, list) else (v,)
-        for k, v in values.items()
-        if k in ("texts", "labels", "metrics") or (k == "label" and isinstance(v, list))
+    spec = TaskSpec(**given)
+    told = spec.model_dump(exclude_none=True)
+    files = {split: reading.path(told.pop(split)) for split in SPLITS if split in told}
+    if not files and spec.hub is None:
+        raise WeftError(f"task {spec.name!r} has no data; expected 'train' and 'validation' files, or 'hub'")
+    lists: dict[str, Any] = {
+        key: tuple(item) if isinstance(item, list) else item for key, item in told.items()
     }
-    return Task(**{**values, **listed}, files=files)
+    task = Task(**lists, files={split: Path(file) for split, file in files.items()})
+    return [task], {**told, **{split: str(file) for split, file in files.items()}}

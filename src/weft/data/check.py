@@ -66,7 +66,7 @@ def _no_file(task: Task, split: str) -> Iterator[Finding]:
     # nothing needs a test split, and a hub's is looked at only when it is asked for
     if split != "test":
         use = "to train on" if split == "train" else "to choose the best model by"
-        message = f"the task has no {split!r} split, which is needed {use}; give it a file under files"
+        message = f"the task has no {split!r} split, which is needed {use}; give it a file: {split}: FILE"
         yield Finding("error", task.name, split, None, None, None, None, message)
 
 

@@ -78,7 +78,7 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
     except DataError as failed:
         return None, list(failed.problems)
     labelled = bool(label_columns) and not (split == "test" and _all_missing(table, label_columns))
-    parse = KINDS[task.kind]().parse
+    kind = KINDS[task.kind]()
     problems: list[Problem] = []
     texts: list[tuple[str, ...]] = []
     labels: list[object] = []
@@ -95,7 +95,7 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
     for at, row_texts in enumerate(text_values):
         before = len(problems)
         for column, text in zip(task.texts, row_texts, strict=True):
-            if message := _wrong_text(text):
+            if message := wrong_text(text):
                 problem(at, column, text, message)
         label: object = None
         if labelled:
@@ -105,7 +105,8 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
                     problem(at, column, value, "the label is missing")
             if not any(map(_missing, values)):
                 try:
-                    label = parse(values, task.labels)
+                    label = kind.parse(values, task.labels)
+                    kind.check(label, task.size or 0)
                 except (ValueError, OverflowError) as failed:
                     one = values[0] if len(values) == 1 else values
                     # a whole number of 400 digits is no float
@@ -146,7 +147,8 @@ def _label_columns(task: Task, split: str, table: Table) -> tuple[str, ...]:
     return ()
 
 
-def _wrong_text(value: object) -> str | None:
+def wrong_text(value: object) -> str | None:
+    """What is wrong with a text, or None."""
     if value is None:
         return "the text is missing"
     if not isinstance(value, str):

@@ -74,6 +74,7 @@ def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) 
             f"encoder {name!r} has weights to load; on the meta device only random:ARCHITECTURE works"
         )
     source = _source(name)
+    name = source if Path(name).is_dir() else name
     model, notes = _from_files(name, source)
     single = Path(source) / "model.safetensors"
     sha256 = file_sha256(single) if single.is_file() else None
@@ -108,7 +109,7 @@ def _source(name: str) -> str:
     if name in PACKAGES:
         return str(_package_folder(name, PACKAGES[name]))
     if Path(name).is_dir():
-        return _checked_folder(Path(name))
+        return _checked_folder(Path(name).resolve())  # a bundle must find it from anywhere
     check_name(name)
     return name
 
@@ -178,7 +179,7 @@ def _from_files(name: str, source: str) -> tuple[Any, tuple[str, ...]]:
     from transformers import AutoModel
 
     try:
-        with torch.random.fork_rng(devices=[]), _quiet():
+        with torch.random.fork_rng(devices=[]), quiet():
             torch.manual_seed(0)
             model, info = AutoModel.from_pretrained(source, dtype=torch.float32, output_loading_info=True)
     except (OSError, ValueError, RuntimeError, SafetensorError) as failed:
@@ -204,7 +205,7 @@ def _from_files(name: str, source: str) -> tuple[Any, tuple[str, ...]]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without Hugging Face's progress bar and loading report: what matters of it is told in our words."""
     from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from weft.encoder.random import ARCHITECTURES
 from weft.errors import WeftError, did_you_mean
@@ -47,6 +48,8 @@ def check_name(name: str) -> None:
         architecture = name.removeprefix(RANDOM)
         if architecture not in ARCHITECTURES:
             raise WeftError(f"encoder {name!r} does not exist; {did_you_mean(architecture, ARCHITECTURES)}")
+    elif Path(name).is_file():
+        raise WeftError(f"encoder {name!r} is a file; expected the folder of a checkpoint")
     elif looks_like_path(name):
         raise WeftError(f"encoder {name!r}: there is no such folder")
 

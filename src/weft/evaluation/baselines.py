@@ -26,7 +26,8 @@ def bag_of_words(task: Task, train: Split, test: Split) -> dict[str, float]:
     """A linear model on the words and pairs of neighbouring words, without their order.
 
     TF-IDF of one and two words; for a pair of texts u and v the features are [u, v, |u − v|, u∘v].
-    Logistic regression, or ridge regression for numbers, both with scikit-learn's defaults.
+    Logistic regression, or ridge regression for numbers, both with scikit-learn's defaults. Where there is
+    nothing to learn, a single label or no word, it is the majority guess.
     """
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -34,7 +35,13 @@ def bag_of_words(task: Task, train: Split, test: Split) -> dict[str, float]:
     from threadpoolctl import threadpool_limits
 
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-    vectorizer.fit([text for texts in train.texts for text in texts])
+    labels = np.asarray(train.labels)
+    try:
+        vectorizer.fit([text for texts in train.texts for text in texts])
+    except ValueError:  # texts without a word
+        return majority(task, train, test)
+    if task.kind == "classify" and len(np.unique(labels)) < 2:
+        return majority(task, train, test)
 
     def features(rows: Sequence[tuple[str, ...]]) -> Any:
         columns = [vectorizer.transform(column) for column in zip(*rows, strict=True)]
@@ -45,5 +52,5 @@ def bag_of_words(task: Task, train: Split, test: Split) -> dict[str, float]:
 
     model: Any = LogisticRegression(max_iter=1000) if task.kind == "classify" else Ridge()
     with threadpool_limits(1):  # many threads on such small products wait for each other for minutes
-        model.fit(features(train.texts), np.asarray(train.labels))
+        model.fit(features(train.texts), labels)
     return score(task.metrics, np.asarray(test.labels, float), model.predict(features(test.texts)))

@@ -75,6 +75,8 @@ class Task:
                     f"task {self.name!r}: metric {metric!r} does not fit {self.head}; "
                     f"{did_you_mean(metric, known)}"
                 )
+        given: Mapping[str, Any] = self.files
+        self._set("files", {s: Path(f) if isinstance(f, str) else f for s, f in given.items()})
         for split in self.files:
             if split not in SPLITS:
                 raise WeftError(f"task {self.name!r}: split {split!r}; {did_you_mean(split, SPLITS)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from weft.data.collate import collate
+from weft.errors import RunFailed
 from weft.evaluation.evaluate import Scores, evaluate, fixed_rows, main_score
 from weft.sampling.draws import draw_key
 from weft.sampling.plan import Step
@@ -75,6 +77,9 @@ class Loop:
         self.checkpoints = folder / "checkpoints"
         lengths = [tokens.lengths for tokens in train]
         self.plan = plan_of(training, self.names, [len(tokens) for tokens in train], lengths)
+        keys = [tokens.key for tokens in (*train, *validation)]
+        # what a resumed run must find unchanged: the order, every text and label, the encoder's weights
+        self.data = {"plan": self.plan.fingerprint(), "rows": keys, "encoder": model.source.sha256}
         self.optimizers = OwnerOptimizers(model, lr=training.lr or 0.0, weight_decay=training.weight_decay)
         self.state = State(losses=[0.0] * len(train), examples=[0.0] * len(train))
         self.device = next(model.parameters()).device
@@ -137,7 +142,7 @@ class Loop:
             output = self.model(**inputs, task=task)
         losses = self.model.example_losses(output, labels)
         (losses * weight).sum().backward()
-        self._add_losses(losses.detach(), task, weight)
+        self._add_losses(step.number, losses.detach(), task, weight)
 
     def _precision(self) -> AbstractContextManager[object]:
         wanted = self.training.precision
@@ -146,9 +151,14 @@ class Loop:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
 
-    def _add_losses(self, losses: Tensor, task: Tensor, weight: Tensor) -> None:
+    def _add_losses(self, step: int, losses: Tensor, task: Tensor, weight: Tensor) -> None:
         for loss, t, w in zip(losses.tolist(), task.tolist(), weight.tolist(), strict=True):
             if w:
+                if not math.isfinite(loss):
+                    raise RunFailed(
+                        f"step {step}: the loss of task {self.names[t]!r} is {loss}; the run diverged.\n"
+                        f"  begin anew with train.lr below {self.training.lr}, or with train.clip set"
+                    )
                 self.state.losses[t] += loss
                 self.state.examples[t] += 1
 
@@ -171,6 +181,8 @@ class Loop:
         told = "  ".join(f"{name} {main_score(m):.3f}" for name, m in scores["tasks"].items())
         progress.score(scores["average"])
         progress.say(f"step {self.state.step}: average {scores['average']:.4f}  {told}")
+        # a score that is no number is worse than any
+        score = score if math.isfinite(score) else -math.inf
         if self.state.best is None or score > self.state.best:
             self.state.best, self.state.best_step = score, self.state.step
             save_weights(self._best_file(self.state.step), self.model)
@@ -183,7 +195,7 @@ class Loop:
         log.write("checkpoint", step=self.state.step)
         said = {
             "loop": vars(self.state),
-            "plan": self.plan.fingerprint(),
+            "data": self.data,
             "log_bytes": log.size,
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),

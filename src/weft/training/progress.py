@@ -112,7 +112,7 @@ class Bar:
 
     def say(self, text: str) -> None:
         """A line above the bar."""
-        self._rich.console.print(text, highlight=False)
+        self._rich.console.print(text, highlight=False, markup=False)
 
     def close(self) -> None:
         """Leave the bar as it is."""

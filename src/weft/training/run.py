@@ -13,7 +13,7 @@ import yaml
 from weft.bundle.save import save
 from weft.data.split import load_split
 from weft.data.tokens import tokenise
-from weft.errors import WeftError
+from weft.errors import WeftError, did_you_mean
 from weft.evaluation.evaluate import Scores
 from weft.files import sweep, write_json, write_text
 from weft.training.checkpoint import last_checkpoint
@@ -70,9 +70,12 @@ def train(
     if training.lr is None:
         training = training.model_copy(update={"lr": model.method.default_lr})
     resolved = resolved or _resolved(model, training)
+    names = ["average", *(task.name for task in model.tasks)]
+    if training.best not in names:
+        raise WeftError(f"best: {training.best!r}; {did_you_mean(training.best, names)}")
     folder = Path(out)
     _check_folder(folder, resolved, resume)
-    model.max_length = training.max_length
+    model.set_max_length(training.max_length)
     tokenizer = model.source.tokenizer
     tokens = {}
     for split in ("train", "validation"):
@@ -102,8 +105,9 @@ def train(
         metrics = loop.run(log, shown)
         save(model, folder / "bundle", with_encoder)
         best = loop.state.best_step or training.steps
-        write_json(folder / "metrics.json", {"step": best, "split": "validation", **metrics})
         log.write("end", step=training.steps, best_step=best, seconds=round(loop.state.seconds, 2), **metrics)
+        # last: it says that the run has ended
+        write_json(folder / "metrics.json", {"step": best, "split": "validation", **metrics})
     finally:
         shown.close()
         log.close()
@@ -125,7 +129,9 @@ def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
                 f"the run in {folder} was begun with other settings, and cannot go on with these:\n"
                 + "\n".join(differs)
             )
-    elif folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+    elif folder.is_file():
+        raise WeftError(f"{folder} is a file; give the folder of a run as --out")
+    elif folder.is_dir() and any(folder.iterdir()):
         raise WeftError(f"{folder} is not empty; go on with --resume, or give another --out")
 
 
@@ -134,17 +140,18 @@ def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
 
     A run killed before its first checkpoint is the same run from the start.
     """
-    for place in (folder, loop.checkpoints):
-        sweep(place)
+    sweep(folder, ".run.yaml.new", ".metrics.json.new", ".bundle-*")
+    sweep(loop.checkpoints, ".step-*", ".best-*")
     checkpoint = last_checkpoint(loop.checkpoints)
     if checkpoint is None:
         return None
     said = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-    if said["plan"] != loop.plan.fingerprint():
-        raise WeftError(
-            f"{checkpoint} was made on other data: the rows or their lengths have changed since.\n"
-            f"  begin anew with another --out, or put the old data back"
-        )
+    for part, what in (("encoder", "weights of the encoder"), ("rows", "data"), ("plan", "data or settings")):
+        if said["data"][part] != loop.data[part]:
+            raise WeftError(
+                f"{checkpoint} was made with other {what}, changed since.\n"
+                f"  begin anew with another --out, or put back what was there"
+            )
     return loop.resume(checkpoint)
 
 

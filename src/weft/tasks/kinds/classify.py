@@ -38,20 +38,20 @@ class Classify(Kind):
         return labels or tuple(str(i) for i in range(size))
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> int:
-        """A label's id, from its name or from the id itself."""
+        """A label's id, from its name or, where no name looks like a number, from the id itself."""
         value = values[0] if len(values) == 1 else values
-        # JSON writes true where a label is likely named "true" or "True"
-        for name in (str(value), str(value).lower() if isinstance(value, bool) else str(value)):
+        number = _whole(value)
+        # a table of floats holds 1.0 where a label is named "1"; JSON has true where it is named "true"
+        forms = [str(value)] if number is None else [str(value), str(number)]
+        for name in [*forms, str(value).lower()] if isinstance(value, bool) else forms:
             if name in labels:
                 return labels.index(name)
-        try:
-            number = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            number = -1.0
-        # names win over ids: a label named "1" is that label, wherever it stands
-        if number in range(len(labels)) and not isinstance(value, bool):
-            return int(number)
-        raise ValueError(f"one of {', '.join(labels)}, or an id from 0 to {len(labels) - 1}")
+        # with names such as 1, 2, 3 an id could not be told from a name, and is never guessed
+        by_id = all(_whole(label) is None for label in labels)
+        if by_id and number is not None and number in range(len(labels)):
+            return number
+        ids = f", or an id from 0 to {len(labels) - 1}" if by_id else ""
+        raise ValueError(f"one of {', '.join(labels)}{ids}")
 
     def check(self, value: Any, size: int) -> None:
         """A label is an id below the size."""
@@ -83,3 +83,14 @@ class Classify(Kind):
 
         # a label of a task with more classes is out of range here; its weight is 0
         return F.cross_entropy(logits.float(), labels.clamp(0, logits.size(-1) - 1), reduction="none")
+
+
+def _whole(value: object) -> int | None:
+    """The whole number that a value is or spells, or None."""
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return int(number) if number.is_integer() else None

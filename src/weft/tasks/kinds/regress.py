@@ -35,6 +35,8 @@ class Regress(Kind):
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> float | list[float]:
         """A number, or one for each output."""
+        if len(values) == 1 and isinstance(values[0], list | tuple):
+            values = values[0]  # one column that holds lists
         try:
             numbers = [float(value) for value in values]  # type: ignore[arg-type]
         except (TypeError, ValueError):
