@@ -23,7 +23,7 @@ def model_of(method: str, family: str, **settings):
     return scramble(build(family, METHODS[method], **settings))
 
 
-def close(found, expected):
+def assert_near(found, expected):
     torch.testing.assert_close(found, expected, **CLOSE)
 
 
@@ -60,13 +60,13 @@ def test_mixed_batch_equals_single_task_batches(method, family):
         for t in task.unique().tolist():
             rows = task == t
             single = model.run(**{k: v[rows] for k, v in inputs.items()}, layers=True)
-            close(real(mixed.hidden[rows], mask[rows]), real(single.hidden, mask[rows]))
-            close(mixed.pooled[rows], single.pooled)
+            assert_near(real(mixed.hidden[rows], mask[rows]), real(single.hidden, mask[rows]))
+            assert_near(mixed.pooled[rows], single.pooled)
             for one, other in zip(mixed.layers, single.layers, strict=True):
-                close(real(one[rows], mask[rows]), real(other, mask[rows]))
+                assert_near(real(one[rows], mask[rows]), real(other, mask[rows]))
             for row, logits in zip(rows.nonzero()[:, 0].tolist(), single.logits, strict=True):
                 assert logits.shape == (model.tasks[t].size,)
-                close(mixed.logits[row], logits)
+                assert_near(mixed.logits[row], logits)
 
 
 @every_case
@@ -104,7 +104,7 @@ def test_mixed_losses_and_gradients_equal_single_task_ones(method, family):
         part = model.loss(output, {k: v[rows] for k, v in given.items()}) / len(present)
         part.backward()
         total += part.detach()
-    close(total, loss.detach())
+    assert_near(total, loss.detach())
     trained = {n for n, p in model.named_parameters() if p.requires_grad}
     single = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
     if method != "separate":
@@ -131,8 +131,8 @@ def test_padding_changes_nothing(method, family):
     with torch.no_grad():
         one, two = model.run(**inputs), model.run(**more)
     mask = inputs["attention_mask"]
-    close(real(two.hidden[:, : mask.size(1)], mask), real(one.hidden, mask))
-    close(two.pooled, one.pooled)
+    assert_near(real(two.hidden[:, : mask.size(1)], mask), real(one.hidden, mask))
+    assert_near(two.pooled, one.pooled)
 
 
 @cache
@@ -156,8 +156,8 @@ def test_compiled_equals_eager_after_a_bare_one_was_compiled(method, family):
         compiled = torch.compile(model, backend="eager", fullgraph=method != "separate")
         for _ in range(2):
             found, expected = compiled(**inputs), model.run(**inputs)
-            close(found.hidden, expected.hidden)
-            close(found.logits, expected.logits)
+            assert_near(found.hidden, expected.hidden)
+            assert_near(found.logits, expected.logits)
             inputs["task"] = (inputs["task"] + 1) % len(model.tasks)  # other tasks, the same graph
 
 
@@ -213,7 +213,7 @@ def test_gradient_checkpointing_changes_nothing(method, family):
         gradients.append({n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None})
     assert gradients[0].keys() == gradients[1].keys()
     for name, gradient in gradients[0].items():
-        close(gradients[1][name], gradient)
+        assert_near(gradients[1][name], gradient)
 
 
 @every_case
@@ -230,7 +230,7 @@ def test_copies_and_state_dict_keep_hugging_faces_names(method, family):
         twin = copy.deepcopy(model)
         for parameter in twin.parameters():
             parameter.zero_()
-        close(model.run(**inputs).logits, before.logits)  # the copy shares nothing
+        assert_near(model.run(**inputs).logits, before.logits)  # the copy shares nothing
         fresh = build(family, METHODS[method], seed=5)
         fresh.load_state_dict(model.state_dict())
         for one, other in zip(fresh.run(**inputs).logits, before.logits, strict=True):
@@ -290,7 +290,7 @@ def test_merged_equals_unmerged(method, family):
             rows = inputs["task"] == t
             found = plain(inputs["input_ids"][rows], attention_mask=inputs["attention_mask"][rows])
             mask = inputs["attention_mask"][rows]
-            close(real(found.last_hidden_state, mask), real(output.hidden[rows], mask))
+            assert_near(real(found.last_hidden_state, mask), real(output.hidden[rows], mask))
 
 
 @every_case
@@ -320,7 +320,7 @@ def test_several_rows_of_one_example(method, family):
         twice = {k: torch.cat([v, v.flip(0)]) for k, v in inputs.items()}
         found = model.run(**twice, example=example)
     assert torch.equal(found.task, inputs["task"])
-    close(found.logits, once.logits)
+    assert_near(found.logits, once.logits)
 
 
 def test_every_registered_method_is_in_the_table():

@@ -45,7 +45,7 @@ def entries(folder):
     return sorted((Path(folder) / "tokens").glob("*")) + sorted((Path(folder) / "tokens").glob(".*"))
 
 
-def same_as_the_tokenizer(found, texts, tokenizer, max_length):
+def assert_same_as_the_tokenizer(found, texts, tokenizer, max_length):
     columns = [list(c) for c in zip(*((t,) if isinstance(t, str) else t for t in texts), strict=True)]
     expected = tokenizer(*columns, truncation="longest_first", max_length=max_length)
     full = tokenizer(*columns, truncation=False, verbose=False)["input_ids"]
@@ -66,7 +66,7 @@ def same_as_the_tokenizer(found, texts, tokenizer, max_length):
 def test_the_tokenizer_itself_says_the_same(tokenizer, tmp_path, monkeypatch, texts, max_length, chunk):
     monkeypatch.setattr(tokenising, "CHUNK", chunk)
     found = tokenise(split_of(texts), tokenizer, max_length, tmp_path)
-    same_as_the_tokenizer(found, texts, tokenizer, max_length)
+    assert_same_as_the_tokenizer(found, texts, tokenizer, max_length)
     assert found.has_types == (texts is PAIRS)
 
 
@@ -77,7 +77,7 @@ printable = st.text(st.characters(exclude_categories=("Cs",)), min_size=1).filte
 @given(st.lists(st.tuples(printable, printable), min_size=1, max_size=5), st.integers(4, 40))
 def test_any_text(tokenizer, tmp_path_factory, pairs, max_length):
     folder = tmp_path_factory.mktemp("cache")
-    same_as_the_tokenizer(
+    assert_same_as_the_tokenizer(
         tokenise(split_of(pairs), tokenizer, max_length, folder), pairs, tokenizer, max_length
     )
 
