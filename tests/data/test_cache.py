@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.data.test_tokens import PAIRS, SINGLE, Counting, entries, same_as_the_tokenizer, split_of
+from tests.data.test_tokens import PAIRS, SINGLE, Counting, assert_same_as_the_tokenizer, entries, split_of
 from weft.data import cache as caching
 from weft.data import tokenise
 from weft.data import tokens as tokenising
@@ -46,7 +46,7 @@ def test_a_stop_while_writing_leaves_nothing(tokenizer, tmp_path, monkeypatch, a
         tokenise(split_of(SINGLE), tokenizer, 64, tmp_path)
     monkeypatch.undo()
     assert entries(tmp_path) == []
-    same_as_the_tokenizer(tokenise(split_of(SINGLE), tokenizer, 64, tmp_path), SINGLE, tokenizer, 64)
+    assert_same_as_the_tokenizer(tokenise(split_of(SINGLE), tokenizer, 64, tmp_path), SINGLE, tokenizer, 64)
 
 
 ENTRY = """
@@ -154,5 +154,5 @@ def test_a_damaged_entry_is_built_again(tokenizer, tmp_path, damage):
     damage(entries(tmp_path)[0])
     found = tokenise(split, counting, 256, tmp_path)
     assert counting.rows == 2 * len(PAIRS)
-    same_as_the_tokenizer(found, PAIRS, tokenizer, 256)
+    assert_same_as_the_tokenizer(found, PAIRS, tokenizer, 256)
     assert len(entries(tmp_path)) == 1
