@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from weft.adapters.attention import name_attentions
 from weft.encoder.anatomy import sites_of
 from weft.encoder.body import Body, SeparateBodies, WovenBody
 from weft.encoder.load import Encoder, as_encoder, weights_sha256
@@ -19,11 +20,12 @@ from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError, did_you_mean
 from weft.head_settings import HeadSettings
 from weft.heads import build_heads, head_input
+from weft.inputs import Rows, checked_task
 from weft.ledger import Ledger, count
 from weft.losses import example_weights
 from weft.merge import merge
 from weft.methods import build_method
-from weft.output import Output, check_examples, mean_by_example
+from weft.output import Output, mean_by_example
 from weft.routing import Route, select, task_owner
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task, check_tasks
@@ -101,9 +103,13 @@ class Model(nn.Module):
             self.pairs: list[tuple[Site, Adapter]] = list(self.method.weave(sites, names, seed))
             self.heads = build_heads(self.tasks, sites.width, head_dropout, seed)
         self.adapters = _by_site(self.pairs)
+        name_attentions(self.adapters)
         set_trained(base, [part.train_encoder for part in self.method.parts])
         if self.pool != "pooler" and getattr(base, "pooler", None) is not None:
             base.pooler.requires_grad_(False)  # a parameter that no loss reaches breaks data parallelism
+        for site, adapter in self.pairs:
+            if adapter.replaces:
+                base.get_submodule(site.path).requires_grad_(False)  # each task has its own
         self.body: Body
         if self.method.separate:
             copies = [base, *(copy.deepcopy(base) for _ in names[1:])]
@@ -127,6 +133,7 @@ class Model(nn.Module):
         *,
         example: Tensor | None = None,
         layers: bool = False,
+        attention: bool = False,
     ) -> Output:
         """Run rows of any mix of tasks through the model once.
 
@@ -138,10 +145,13 @@ class Model(nn.Module):
             example: the example of each row, [R], from 0 on without a gap; by default each row is its own.
                 An example of several rows gets the mean of their logits.
             layers: whether to collect `Output.layers`.
+            attention: whether to collect `Output.attention`.
         """
-        task = self._checked(input_ids, attention_mask, token_type_ids, task, example)
+        rows = Rows(input_ids, attention_mask, token_type_ids, task, example)
+        task = checked_task(rows, len(self.tasks), self._longest)
         mask = None if attention_mask is None else attention_mask.bool()
-        route = Route(task, mask, [None] * (self._num_layers + 1) if layers else None)
+        collected: list[Tensor | None] | None = [None] * (self._num_layers + 1) if layers else None
+        route = Route(task, mask, collected, {} if attention else None)
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         hidden, pooled = self.body.encode(route, {k: v for k, v in given.items() if v is not None})
         read = head_input(self.pool, hidden, pooled, mask)
@@ -150,8 +160,8 @@ class Model(nn.Module):
             count = int(example.max()) + 1
             task = task.new_zeros(count).index_copy(0, example, task)
             by_shape = {shape: mean_by_example(x, example, count) for shape, x in by_shape.items()}
-        collected = None if route.layers is None else tuple(x for x in route.layers if x is not None)
-        return Output(hidden, pooled, collected, by_shape, task, self._heads)
+        every = None if route.layers is None else tuple(x for x in route.layers if x is not None)
+        return Output(hidden, pooled, every, by_shape, task, self._heads, route.attention)
 
     def run(
         self,
@@ -162,9 +172,18 @@ class Model(nn.Module):
         *,
         example: Tensor | None = None,
         layers: bool = False,
+        attention: bool = False,
     ) -> Output:
         """The forward pass, as calling the model; see `forward`."""
-        return self(input_ids, attention_mask, token_type_ids, task, example=example, layers=layers)
+        return self(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            task,
+            example=example,
+            layers=layers,
+            attention=attention,
+        )
 
     def collate_labels(self, values: Sequence[Any], task: Tensor) -> dict[str, Tensor]:
         """The labels of a batch's examples as one tensor a kind.
@@ -255,49 +274,6 @@ class Model(nn.Module):
     def gradient_checkpointing_enable(self) -> None:
         """Recompute blocks in the backward pass instead of storing them, under the route they ran under."""
         self.body.enable_checkpointing()
-
-    def _checked(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None,
-        token_type_ids: Tensor | None,
-        task: Tensor | None,
-        example: Tensor | None,
-    ) -> Tensor:
-        for name, value in (("input_ids", input_ids), ("task", task), ("example", example)):
-            if value is not None and not isinstance(value, Tensor):
-                raise WeftError(f"{name}: expected a tensor; found {type(value).__name__}")
-        if input_ids.dim() != 2:
-            raise WeftError(f"input_ids: expected [rows, length]; found shape {list(input_ids.shape)}")
-        if not input_ids.numel():
-            raise WeftError(
-                f"input_ids: expected at least one row and one token; found {list(input_ids.shape)}"
-            )
-        for name, value in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
-            if value is not None and value.shape != input_ids.shape:
-                expected, found = list(input_ids.shape), list(value.shape)
-                raise WeftError(f"{name}: expected the shape of input_ids, {expected}; found {found}")
-        rows, tasks = input_ids.size(0), len(self.tasks)
-        if self._longest is not None and input_ids.size(1) > self._longest:
-            raise WeftError(
-                f"input_ids: rows of {input_ids.size(1)} tokens; the encoder takes {self._longest}"
-            )
-        if task is None:
-            if tasks > 1:
-                raise WeftError(f"task: missing; expected {rows} task ids from 0 to {tasks - 1}, one a row")
-            task = torch.zeros(rows, dtype=torch.long, device=input_ids.device)
-        for name, value in (("task", task), ("example", example)):
-            if value is not None and (value.shape != (rows,) or value.dtype != torch.long):
-                found = f"{value.dtype} {list(value.shape)}"
-                raise WeftError(f"{name}: expected a LongTensor [{rows}], one id a row; found {found}")
-        if not torch.compiler.is_compiling() and task.device.type == "cpu" and rows:
-            low, high = int(task.min()), int(task.max())
-            if low < 0 or high >= tasks:
-                wrong = low if low < 0 else high
-                raise WeftError(f"task: id {wrong} does not exist; this model's ids are 0 to {tasks - 1}")
-            if example is not None:
-                check_examples(example, task)
-        return task
 
 
 def _pool(pool: str, encoder: Encoder) -> str:

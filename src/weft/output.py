@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from weft.errors import WeftError
-
 
 @dataclass
 class Output:
@@ -20,6 +18,8 @@ class Output:
         by_shape: the logits [E, C] of every head shape; an example's own is that of its task.
         task: the task id of each example, [E].
         heads: the head shape of each task.
+        attention: the probabilities [R, heads, L, L] of the adapters' own attentions, where asked for; by
+            site (`3/ffn_delta`), or `top/0` and so on for those on top.
     """
 
     hidden: Tensor
@@ -28,6 +28,7 @@ class Output:
     by_shape: dict[str, Tensor]
     task: Tensor
     heads: tuple[str, ...]
+    attention: dict[str, Tensor] | None = None
 
     @property
     def logits(self) -> list[Tensor]:
@@ -40,14 +41,3 @@ def mean_by_example(x: Tensor, example: Tensor, count: int) -> Tensor:
     total = x.new_zeros(count, x.size(-1)).index_add(0, example, x)
     rows = x.new_zeros(count).index_add(0, example, x.new_ones(x.size(0)))
     return total / rows[:, None]
-
-
-def check_examples(example: Tensor, task: Tensor) -> None:
-    """Refuse example ids [R] with a gap, or an example whose rows have different tasks [R]."""
-    ids = example.tolist()
-    if min(ids) < 0 or set(ids) != set(range(max(ids) + 1)):
-        raise WeftError(f"example: expected ids from 0 on without a gap; found {sorted(set(ids))[:8]}")
-    task_of: dict[int, int] = {}
-    for one, t in zip(ids, task.tolist(), strict=True):
-        if task_of.setdefault(one, t) != t:
-            raise WeftError(f"example {one} has rows of the tasks {task_of[one]} and {t}; expected one task")

@@ -19,6 +19,9 @@ from torch.nn import functional as F
 from weft.errors import WeftError, did_you_mean
 from weft.seeding import generator
 
+Memory = Literal["block_input", "attention_input", "after_attention", "ffn_input"]
+"""What a route may remember of the block that is running."""
+
 Role = Literal["weight", "bias", "norm", "gate"]
 """What a parameter is, declared where it is made: weight decay is given to the role `weight` alone."""
 
@@ -100,16 +103,35 @@ class Route:
         task: the task id of each row, [R].
         attention_mask: true where a row has a token, [R, L]; None if nothing is padded.
         layers: filled with the embeddings and every block's output, where they were asked for.
+        attention: filled, where asked for, with the probabilities of the adapters' own attentions by name,
+            each [R, heads, L, L].
         block_input: what entered the block that is running, [R, L, d].
+        attention_input: what its attention reads, [R, L, d]: the block's input in a post-norm encoder, the
+            output of norm 1 in a pre-norm one.
         after_attention: the residual stream between its attention and its feed-forward part,
             [R, L, d]: the output of norm 1 in a post-norm encoder, the input of norm 2 in a pre-norm one.
+        ffn_input: what its feed-forward part reads, [R, L, d]: the same as `after_attention` in a post-norm
+            encoder, the output of norm 2 in a pre-norm one.
     """
 
     task: Tensor
     attention_mask: Tensor | None = None
     layers: list[Tensor | None] | None = None
+    attention: dict[str, Tensor] | None = None
     block_input: Tensor | None = None
+    attention_input: Tensor | None = None
     after_attention: Tensor | None = None
+    ffn_input: Tensor | None = None
+
+    def forget_block(self) -> None:
+        """Drop what was remembered of a block."""
+        self.block_input = self.attention_input = self.after_attention = self.ffn_input = None
+
+    def remembered(self, name: Memory) -> Tensor:
+        """What is remembered under this name of the block that is running, [R, L, d]."""
+        value: Tensor | None = getattr(self, name)
+        assert value is not None, f"no adapter of this block said that it reads {name}"
+        return value
 
     @property
     def rows(self) -> int:
@@ -191,16 +213,17 @@ def select(stacked: Tensor, index: Tensor) -> Tensor:
     return stacked.index_select(0, index)
 
 
-def row_linear(x: Tensor, weight: Tensor) -> Tensor:
-    """Each row through its own map: y[r] = x[r] · weight[r]ᵀ.
+def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Each row through its own map: y[r] = x[r] · weight[r]ᵀ + bias[r].
 
     Args:
         x: [R, L, i].
         weight: [R, o, i], or [1, o, i] for one map that all rows share.
+        bias: [R, o] or [1, o], or none.
 
     Returns:
         [R, L, o].
     """
-    if weight.size(0) == 1:
-        return F.linear(x, weight[0])
-    return torch.bmm(x, weight.transpose(1, 2))
+    y = F.linear(x, weight[0]) if weight.size(0) == 1 else torch.bmm(x, weight.transpose(1, 2))
+    # in the product's dtype: under autocast a float32 vector would lift the result to float32
+    return y if bias is None else y + bias[:, None].to(y.dtype)

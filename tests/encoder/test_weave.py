@@ -28,7 +28,7 @@ class Probe(Adapter):
     """Does what it is told, and keeps what it saw."""
 
     fits = KINDS
-    reads_after_attention = True
+    reads = ("attention_input", "after_attention", "ffn_input")
 
     def __init__(self, site: Site, act=None) -> None:
         super().__init__(site)

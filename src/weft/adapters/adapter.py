@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.encoder.sites import Site, check_kind
 from weft.errors import WeftError
-from weft.routing import Route, StackedModule
+from weft.routing import Memory, Route, StackedModule
 
 
 class Adapter(StackedModule):
@@ -16,7 +16,7 @@ class Adapter(StackedModule):
 
     At a term site (linear maps, norms, scores) it returns what is added, or None; at a value site
     (embeddings, deltas, block, top) it returns the new value. `weft.encoder.sites` has the equations.
-    It may read `route.block_input`, and `route.after_attention` if it says so.
+    It may read `route.block_input`, and what else a route remembers of a block if it says so in `reads`.
 
     Args:
         site: where it will be woven in.
@@ -24,12 +24,14 @@ class Adapter(StackedModule):
     Attributes:
         fits: the kinds of site it is made for.
         reads_input: whether a term depends on x at all; at a norm, x̂ is computed only if so.
-        reads_after_attention: whether it reads `route.after_attention`.
+        replaces: whether it is a task's own copy of the site's module, which then does not train itself.
+        reads: what it reads of what the route remembers of the block that is running.
     """
 
     fits: ClassVar[tuple[str, ...]] = ()
     reads_input: ClassVar[bool] = True
-    reads_after_attention: ClassVar[bool] = False
+    replaces: ClassVar[bool] = False
+    reads: tuple[Memory, ...] = ()
 
     def __init__(self, site: Site) -> None:
         super().__init__()

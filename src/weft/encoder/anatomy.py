@@ -209,7 +209,8 @@ def sites_of(model: Any) -> Sites:
         for kind, place in anatomy.in_block.items():
             if kind != "scores" or "scores" not in lacking:
                 sites += _site(block, prefix, kind, place, number, width, lacking)
-    return Sites(family, width, len(blocks), sites, lacking)
+    heads: int = config.num_attention_heads
+    return Sites(family, width, len(blocks), sites, lacking, anatomy.pre_norm, heads)
 
 
 def _blocks(model: nn.Module, anatomy: Anatomy) -> nn.ModuleList:

@@ -61,14 +61,25 @@ class Sites:
         num_layers: the number of blocks.
         sites: the sites there are.
         lacking: for each kind that is missing somewhere, the reason.
+        pre_norm: whether a norm stands before its sub-layer, and not after the residual.
+        heads: the number of heads of the encoder's own attention.
     """
 
     def __init__(
-        self, family: str, width: int, num_layers: int, sites: Iterable[Site], lacking: dict[str, str]
+        self,
+        family: str,
+        width: int,
+        num_layers: int,
+        sites: Iterable[Site],
+        lacking: dict[str, str],
+        pre_norm: bool = False,
+        heads: int = 1,
     ) -> None:
         self.family = family
         self.width = width
         self.num_layers = num_layers
+        self.pre_norm = pre_norm
+        self.heads = heads
         self.lacking = lacking
         self._sites = {(s.kind, s.layer): s for s in sites}
 

@@ -7,7 +7,7 @@ since a compiled bare encoder's graph is silently reused for a hooked one of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -26,10 +26,20 @@ from weft.encoder.woven import (
     WovenValue,
 )
 from weft.errors import WeftError
-from weft.routing import RouteHolder
+from weft.routing import Memory, RouteHolder
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
+
+
+Memories = Mapping[str, tuple[tuple[Memory, ...], tuple[Memory, ...]]]
+
+POST_NORM: Memories = {"norm_1": ((), ("after_attention", "ffn_input"))}
+PRE_NORM: Memories = {
+    "norm_1": ((), ("attention_input",)),
+    "norm_2": (("after_attention",), ("ffn_input",)),
+}
+"""What a route remembers at each norm of a block: of its input, and of its output."""
 
 
 def weave(
@@ -50,7 +60,7 @@ def weave(
     # before anything is changed: a refused encoder must stay as it was
     if any(site.kind == "scores" for site in at) and not anatomy.disentangled:
         _check_attention(encoder)
-    remembering = {s.layer for s, adapters in at.items() if any(a.reads_after_attention for a in adapters)}
+    wanted = {(s.layer, name) for s, adapters in at.items() for a in adapters for name in a.reads}
     fused: dict[str, list[list[Adapter]]] = {}
     for site in sites:
         adapters = at.get(site, [])
@@ -65,8 +75,12 @@ def weave(
             if adapters:
                 norm = encoder.get_submodule(site.path)
                 _around(encoder, site.path, WovenNorm, holder, adapters, norm)
-            if site.layer in remembering and site.kind == ("norm_2" if anatomy.pre_norm else "norm_1"):
-                _around(encoder, site.path, Remember, holder, anatomy.pre_norm)
+            entering, leaving = (
+                [name for name in names if (site.layer, name) in wanted]
+                for names in (PRE_NORM if anatomy.pre_norm else POST_NORM).get(site.kind, ((), ()))
+            )
+            if entering or leaving:
+                _around(encoder, site.path, Remember, holder, entering, leaving)
         elif site.kind == "scores" and not anatomy.disentangled:
             if adapters:
                 _around(encoder, site.path, WovenScores, holder, adapters)

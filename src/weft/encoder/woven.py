@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.routing import Route, RouteHolder
+from weft.routing import Memory, Route, RouteHolder
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -150,26 +150,40 @@ class WovenBlock(WovenValue):
         if route is None:
             return super().__call__(*args, **kwargs)
         route.block_input = args[0] if args else kwargs["hidden_states"]
+        route.attention_input = route.block_input  # a norm before the attention says otherwise
         try:
             return super().__call__(*args, **kwargs)
         finally:  # checkpointing ends a recomputation by an exception
-            route.block_input = None
-            route.after_attention = None
+            route.forget_block()
 
 
 class Remember:
-    """Tells the route the residual stream after the attention: a norm's output, or its input if pre-norm."""
+    """Tells the route what enters and what leaves a norm.
 
-    def __init__(self, inner: Inner, holder: RouteHolder, pre_norm: bool) -> None:
+    Args:
+        inner: the norm's own forward, with its adapters.
+        holder: where the route is.
+        entering: under which names the norm's input is remembered.
+        leaving: under which names its output is.
+    """
+
+    def __init__(
+        self, inner: Inner, holder: RouteHolder, entering: Sequence[Memory], leaving: Sequence[Memory]
+    ) -> None:
         self.inner = inner
         self.holder = holder
-        self.pre_norm = pre_norm
+        self.entering = entering
+        self.leaving = leaving
 
     def __call__(self, x: Tensor) -> Tensor:
         """The norm, unchanged."""
-        y = self.inner(x)
-        if self.holder.route is not None:
-            self.holder.route.after_attention = x if self.pre_norm else y
+        y: Tensor = self.inner(x)
+        route = self.holder.route
+        if route is not None:
+            for name in self.entering:
+                setattr(route, name, x)
+            for name in self.leaving:
+                setattr(route, name, y)
         return y
 
 

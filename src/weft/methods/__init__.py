@@ -17,8 +17,19 @@ if TYPE_CHECKING:
     from weft.methods.composed import Composed
     from weft.methods.frozen import Frozen
     from weft.methods.full import Full
+    from weft.methods.houlsby import Houlsby
+    from weft.methods.houlsby_pals import HoulsbyPals
+    from weft.methods.houlsby_parallel import HoulsbyParallel
+    from weft.methods.lhuc import Lhuc
     from weft.methods.lora import Lora
+    from weft.methods.low_rank import LowRank
+    from weft.methods.pals import Pals
+    from weft.methods.pals_lhuc import PalsLhuc
     from weft.methods.separate import Separate
+    from weft.methods.task_norm import TaskNorm
+    from weft.methods.top_attention import TopAttention
+    from weft.methods.top_ffn import TopFfn
+    from weft.methods.top_layer import TopLayer
 
 METHODS: Registry[type[Method]] = Registry(
     "method",
@@ -26,8 +37,19 @@ METHODS: Registry[type[Method]] = Registry(
         "bitfit": "weft.methods.bitfit:Bitfit",
         "frozen": "weft.methods.frozen:Frozen",
         "full": "weft.methods.full:Full",
+        "houlsby": "weft.methods.houlsby:Houlsby",
+        "houlsby_pals": "weft.methods.houlsby_pals:HoulsbyPals",
+        "houlsby_parallel": "weft.methods.houlsby_parallel:HoulsbyParallel",
+        "lhuc": "weft.methods.lhuc:Lhuc",
         "lora": "weft.methods.lora:Lora",
+        "low_rank": "weft.methods.low_rank:LowRank",
+        "pals": "weft.methods.pals:Pals",
+        "pals_lhuc": "weft.methods.pals_lhuc:PalsLhuc",
         "separate": "weft.methods.separate:Separate",
+        "task_norm": "weft.methods.task_norm:TaskNorm",
+        "top_attention": "weft.methods.top_attention:TopAttention",
+        "top_ffn": "weft.methods.top_ffn:TopFfn",
+        "top_layer": "weft.methods.top_layer:TopLayer",
     },
 )
 
@@ -37,9 +59,20 @@ __all__ = [
     "Composed",
     "Frozen",
     "Full",
+    "Houlsby",
+    "HoulsbyPals",
+    "HoulsbyParallel",
+    "Lhuc",
     "Lora",
+    "LowRank",
     "Method",
+    "Pals",
+    "PalsLhuc",
     "Separate",
+    "TaskNorm",
+    "TopAttention",
+    "TopFfn",
+    "TopLayer",
     "build_method",
 ]
 

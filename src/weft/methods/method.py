@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
@@ -38,6 +38,13 @@ Share = Literal["task", "all"] | dict[str, list[str]]
 """Who has parameters of its own: every `task`, `all` tasks one set, or named groups of tasks."""
 
 
+class Printed(NamedTuple):
+    """A figure as a paper prints it: all tasks together over one encoder, and what there is to say of it."""
+
+    ratio: float
+    why: str
+
+
 class Method(Named):
     """A way to fit one encoder to many tasks: which adapters go where, and what of the encoder trains.
 
@@ -46,12 +53,14 @@ class Method(Named):
         separate: whether every task has a whole encoder of its own.
         default_lr: a peak learning rate that suits it, where a run gives none.
         paper_basis: what the paper's ratios divide by where it is not the encoder's real size, and why.
+        paper_tasks: the number of tasks that `printed_ratio` is for.
     """
 
     starts_at_base: ClassVar[bool] = True
     separate: ClassVar[bool] = False
     default_lr: ClassVar[float] = 1e-3
     paper_basis: ClassVar[tuple[int, str] | None] = None
+    paper_tasks: ClassVar[int] = 0
 
     train_encoder: TrainEncoder = Field(
         "none", description="what of the encoder trains: none, all, biases, or layers such as 'layers 6-11'"
@@ -70,6 +79,11 @@ class Method(Named):
             seed: of the start values.
         """
         return iter(())
+
+    @property
+    def printed_ratio(self) -> Printed | None:
+        """What the paper prints for BERT-base, its number of tasks and just these settings, if it does."""
+        return None
 
     @property
     def parts(self) -> tuple[Method, ...]:

@@ -1,0 +1,87 @@
+"""Multi-head self-attention with the task as data."""
+
+from __future__ import annotations
+
+import math
+from itertools import chain, count
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from weft.adapters.stacked import StackedLinear
+from weft.errors import WeftError
+from weft.routing import Route, Slots
+
+
+class StackedAttention(nn.Module):
+    """MH(x) = W^o·[head_1, …, head_n], head = softmax(q·kᵀ/√(s/n) + mask)·v, the maps of slot t by the task.
+
+    Query, key and value are one map [S, 3s, s] with its bias [S, 3s], in this order. Every token of a row may
+    look at every other of that row, whatever windows the encoder's own attention keeps to; padding is masked.
+
+    Args:
+        width: s.
+        heads: n, a divisor of s.
+        slots: who has its own maps.
+        seed: of the start.
+        place: where in the model it is.
+        output: whether there is a W^o; PALs have none.
+        dropout: on the attention probabilities, in training.
+        name: under which its probabilities are given to a route that asks for them.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        slots: Slots,
+        seed: int,
+        place: str,
+        output: bool = False,
+        dropout: float = 0.0,
+        name: str = "",
+    ) -> None:
+        super().__init__()
+        if width % heads:
+            fitting = [n for n in range(1, width + 1) if width % n == 0]
+            near = sorted(sorted(fitting, key=lambda n: abs(n - heads))[:4])
+            raise WeftError(
+                f"an attention of width {width} cannot have {heads} heads; "
+                f"expected a divisor of {width}, such as {', '.join(map(str, near))}"
+            )
+        self.heads = heads
+        self.dropout = dropout
+        self.name = name
+        self.qkv = StackedLinear(width, 3 * width, slots, seed, f"{place}/qkv")
+        self.out = StackedLinear(width, width, slots, seed, f"{place}/out") if output else None
+
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, s] → [R, L, s]."""
+        qkv = self.qkv(x, route).unflatten(-1, (3, self.heads, -1))  # [R, L, 3, n, s/n]
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each [R, n, L, s/n]
+        mask = None if route.attention_mask is None else route.attention_mask[:, None, None, :]
+        if route.attention is not None:
+            route.attention[self.name] = _probabilities(query, key, mask)
+        dropout = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        mixed = mixed.transpose(1, 2).flatten(2)  # [R, L, s]
+        return mixed if self.out is None else self.out(mixed, route)
+
+
+def _probabilities(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
+    """softmax(q·kᵀ/√h), [R, n, L, L], as the fused attention computes and does not show."""
+    scores = query.float() @ key.float().transpose(-1, -2) / math.sqrt(query.size(-1))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    return scores.softmax(-1).detach()
+
+
+def name_attentions(adapters: nn.Module) -> None:
+    """Give every attention of a model a name of its own: a number goes to the second at a site."""
+    taken: set[str] = set()
+    for module in adapters.modules():
+        if isinstance(module, StackedAttention):
+            numbered = (f"{module.name}.{number}" for number in count(2))
+            module.name = next(name for name in chain([module.name], numbered) if name not in taken)
+            taken.add(module.name)

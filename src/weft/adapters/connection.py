@@ -1,0 +1,91 @@
+"""How a task's own function is tied to the encoder: beside it, or after it."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from weft.adapters.adapter import Adapter
+from weft.adapters.stacked import StackedNorm
+from weft.encoder.sites import Site
+from weft.routing import Memory, Route, Slots
+
+
+class ParallelAdapter(Adapter):
+    """v ← v + TS(x), x what the route remembers of the block: a function beside the block's own.
+
+    At `ffn_delta` the result enters the block's last residual and no more: in a post-norm encoder
+    h' = LN2(f + att + TS(h)), in a pre-norm one h' = (stream + f) + TS(norm_1(h)).
+
+    Args:
+        site: a sub-layer's output before the residual.
+        function: TS, [R, L, d] → [R, L, d].
+        reads: `attention_input` (what the block's own attention reads: its input, normed in a pre-norm
+            encoder) or `ffn_input` (what its feed-forward part reads).
+    """
+
+    fits = ("attention_delta", "ffn_delta")
+
+    def __init__(self, site: Site, function: nn.Module, reads: Memory) -> None:
+        super().__init__(site)
+        self.function = function
+        self.source: Memory = reads
+        self.reads = (reads,)
+
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, d] → [R, L, d]."""
+        term: Tensor = self.function(route.remembered(self.source), route)
+        return x + term.to(x.dtype)
+
+
+class ResidualAdapter(Adapter):
+    """v ← v + TS(v): a function in series, with a residual connection around it.
+
+    With TS(v) = W_up·act(W_down·v) it is the bottleneck of Houlsby et al. (2019).
+
+    Args:
+        site: a sub-layer's output before the residual, or a block's.
+        function: TS, [R, L, d] → [R, L, d].
+    """
+
+    fits = ("attention_delta", "ffn_delta", "block", "top")
+
+    def __init__(self, site: Site, function: nn.Module) -> None:
+        super().__init__(site)
+        self.function = function
+
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, d] → [R, L, d]."""
+        term: Tensor = self.function(x, route)
+        return x + term.to(x.dtype)
+
+
+class SerialAdapter(Adapter):
+    """The block's output through one more sub-layer with a norm of its own (PALs, eq. 9 and 10).
+
+    Post-norm: v ← LN_t(v + TS(v)). A fresh norm does not return a normed v as it was, so that this form never
+    starts at the base. Pre-norm: v ← v + TS(LN_t(v)), as the other sub-layers there do; the stream itself is
+    never normed, and with TS = 0 this is the base.
+
+    Args:
+        site: a block's output.
+        function: TS, [R, L, d] → [R, L, d].
+        slots: who has its own norm.
+        pre_norm: which of the two forms.
+    """
+
+    fits = ("block",)
+
+    def __init__(self, site: Site, function: nn.Module, slots: Slots, pre_norm: bool) -> None:
+        super().__init__(site)
+        self.function = function
+        self.pre_norm = pre_norm
+        self.norm = StackedNorm(site.out_width, slots)
+
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, d] → [R, L, d]."""
+        term: Tensor = self.function(self.norm(x, route) if self.pre_norm else x, route)
+        summed = x + term.to(x.dtype)
+        if self.pre_norm:
+            return summed
+        normed: Tensor = self.norm(summed, route)
+        return normed

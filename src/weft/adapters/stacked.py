@@ -1,0 +1,79 @@
+"""The parts that larger adapters are made of: a linear map and a layer norm, one a slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from weft.routing import Route, Slots, StackedModule, row_linear
+
+STD = 0.02
+"""BERT's start, and that of every new map in the PALs code: N(0, 0.02), biases at zero."""
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "relu": F.relu,
+    "tanh": torch.tanh,
+    "identity": lambda x: x,
+}
+
+
+class StackedLinear(StackedModule):
+    """y = W_t·x + b_t, the slot t by the row's task.
+
+    W [S, o, i] starts at N(0, std²), b [S, o] at zero.
+
+    Args:
+        width: i.
+        out_width: o.
+        slots: who has its own map.
+        seed: of W's start.
+        place: where in the model it is: the start depends on it.
+        std: the spread of W's start; 0 starts it at zero, exactly.
+    """
+
+    def __init__(
+        self, width: int, out_width: int, slots: Slots, seed: int, place: str, std: float = STD
+    ) -> None:
+        super().__init__()
+        self.stack("weight", (out_width, width), slots, "weight")
+        self.stack("bias", (out_width,), slots, "bias")
+        if std:
+            self.start("weight", lambda t, g: t.normal_(0.0, std, generator=g), seed, place)
+        else:
+            nn.init.zeros_(self.get_parameter("weight"))
+        nn.init.zeros_(self.get_parameter("bias"))
+
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, i] → [R, L, o]."""
+        return row_linear(x, self.take("weight", route), self.take("bias", route))
+
+
+class StackedNorm(StackedModule):
+    """y = x̂·w_t + b_t, x̂ = (x − mean)/√(var + ε); w [S, d] starts at 1, b [S, d] at 0.
+
+    The code of PALs starts new norms at N(0, 0.02), by an oversight of that day's library: a norm that starts
+    near zero passes on nearly nothing.
+
+    Args:
+        width: d.
+        slots: who has its own norm.
+        eps: ε.
+    """
+
+    def __init__(self, width: int, slots: Slots, eps: float = 1e-12) -> None:
+        super().__init__()
+        self.eps = eps
+        self.stack("weight", (width,), slots, "norm")
+        self.stack("bias", (width,), slots, "norm")
+        nn.init.ones_(self.get_parameter("weight"))
+        nn.init.zeros_(self.get_parameter("bias"))
+
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, d] → [R, L, d], in the dtype of x."""
+        normalised = F.layer_norm(x, x.shape[-1:], eps=self.eps)
+        y = normalised * self.take("weight", route)[:, None] + self.take("bias", route)[:, None]
+        return y.to(x.dtype)

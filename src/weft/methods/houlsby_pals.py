@@ -1,0 +1,74 @@
+"""`houlsby_pals`: low-rank adapters at the attention and projected attention beside the feed-forward part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
+
+from weft.methods.task_function import (
+    LAYERS,
+    SHARE,
+    Layers,
+    PalsMethod,
+    Projections,
+    ShareProjections,
+    ZeroInit,
+)
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+    from weft.encoder.sites import Site, Sites
+
+
+class HoulsbyPals(ZeroInit, PalsMethod):
+    """a + LR(a) on the attention's output a, FFN(x) + PAL(x) beside the feed-forward part.
+
+    `houlsby_plus_pals` of the authors' code. PAL(x) = gelu(V_D·MH(V_E·x)) reads what the feed-forward part
+    reads (the output of norm_2 in a pre-norm encoder), LR(a) = V_D·gelu(V_E·a) is of each layer and task.
+    """
+
+    name = "houlsby_pals"
+    d_s: PositiveInt = Field(156, description="the width of the projected attention's space")
+    attention_d_s: PositiveInt = Field(50, description="the width of the low-rank function at the attention")
+    heads: PositiveInt = Field(6, description="attention heads, a divisor of d_s; the code has 6")
+    share: ShareProjections = Field("layers", description=f"of the projected attention, {SHARE}")
+    layers: Layers = Field("all", description=LAYERS)
+    attention_dropout: NonNegativeFloat = Field(
+        0.1, lt=1, description="on the attention's weights, in training"
+    )
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> HoulsbyPals:
+        if self.d_s % self.heads:
+            raise ValueError(
+                f"heads: {self.heads} heads cannot share d_s {self.d_s}; expected a divisor of {self.d_s}"
+            )
+        return self
+
+    def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
+        """A low-rank function and a projected attention in each block."""
+        from weft.adapters.attention import StackedAttention
+        from weft.adapters.connection import ParallelAdapter, ResidualAdapter
+        from weft.adapters.projected import Projected
+        from weft.routing import Slots
+
+        own = Slots.per_task(tasks)
+        low = Projections(
+            "none", sites.width, self.attention_d_s, tasks, seed, self.zero_init, name="_attention"
+        )
+        pal = Projections(self.share, sites.width, self.d_s, tasks, seed, self.zero_init, name="_ffn")
+        for site in sites.select(["attention_delta"], self.layers):
+            yield site, ResidualAdapter(site, Projected(low.at(site), "gelu"))
+        for site in sites.select(["ffn_delta"], self.layers):
+            attention = StackedAttention(
+                self.d_s,
+                self.heads,
+                own,
+                seed,
+                f"{site.key}/attention",
+                dropout=self.attention_dropout,
+                name=site.key,
+            )
+            yield site, ParallelAdapter(site, Projected(pal.at(site), attention, "gelu"), "ffn_input")

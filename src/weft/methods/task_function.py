@@ -1,0 +1,118 @@
+"""What the methods of "BERT and PALs" have in common: functions V_D·g(V_E·x) of a task's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from weft.methods.method import Method, TrainEncoder
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+    from weft.adapters.projected import Projection
+    from weft.encoder.sites import Site, Sites
+    from weft.routing import Slots
+
+Layers = str | list[int]
+ShareProjections = Literal["layers", "tasks", "both", "none"]
+Connection = Literal["parallel", "serial"]
+
+LAYERS = "all, top half, bottom half, 6-11, or a list"
+SHARE = (
+    "V_E and V_D: layers (a task's, tied over its layers), tasks (a layer's, for all tasks), both, or none"
+)
+CONNECTION = "parallel: beside the block (eq. 8); serial: after it, with a new norm (eq. 9 and 10)"
+
+
+class PalsMethod(Method):
+    """The settings that all methods of the paper have. Of the encoder trains all, as in the paper."""
+
+    default_lr: ClassVar[float] = 1e-4
+    paper_tasks: ClassVar[int] = 8
+    train_encoder: TrainEncoder = Field("all", description="what of the encoder trains")
+    pooler: Literal["shared", "task"] = Field(
+        "shared", description="shared: the encoder's own; task: each task a copy of it"
+    )
+
+    def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
+        """The method's own adapters and, where asked for, a pooler a task."""
+        yield from self.adapters(sites, tasks, seed)
+        if self.pooler == "task":
+            from weft.adapters.task_linear import TaskLinearAdapter
+            from weft.routing import Slots
+
+            for site in sites.select(["pooler"]):
+                yield site, TaskLinearAdapter(site, Slots.per_task(tasks))
+
+    def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
+        """The method's own adapters."""
+        return iter(())
+
+
+class ZeroInit(Method):
+    """A method whose function may start at zero, and then at the base exactly."""
+
+    zero_init: bool = Field(False, description="V_D starts at zero: the start is the base, exactly")
+
+    @property
+    def starts_at_base(self) -> bool:  # type: ignore[override]
+        """Only with `zero_init`: the paper starts V_D at N(0, 0.02)."""
+        return self.zero_init
+
+
+class Projections:
+    """The pairs V_E and V_D of a method, tied over layers, over tasks, both, or not at all.
+
+    Args:
+        share: which of them.
+        width: d.
+        size: d_s.
+        tasks: the tasks' names.
+        seed: of the start.
+        zero_init: whether V_D starts at zero.
+        name: a part of the places, so that two sets of a model start apart.
+    """
+
+    def __init__(
+        self,
+        share: ShareProjections,
+        width: int,
+        size: int,
+        tasks: Sequence[str],
+        seed: int,
+        zero_init: bool,
+        name: str = "",
+    ) -> None:
+        from weft.routing import Slots
+
+        self.slots: Slots = Slots.one(tasks) if share in ("tasks", "both") else Slots.per_task(tasks)
+        self.tied = share in ("layers", "both")
+        self.settings = (width, size, self.slots, seed)
+        self.zero_init = zero_init
+        self.name = name
+        self.one: Projection | None = None
+
+    def at(self, site: Site) -> Projection:
+        """The pair of this site: the one that all layers hold, or its own."""
+        from weft.adapters.projected import Projection
+
+        if self.one is not None:
+            return self.one
+        place = f"projection{self.name}" if self.tied else f"{site.key}/projection{self.name}"
+        made = Projection(*self.settings, place, zero_init=self.zero_init)
+        if self.tied:
+            self.one = made
+        return made
+
+
+def connected(
+    connection: Connection, function: object, site: Site, slots: Slots, pre_norm: bool
+) -> tuple[Site, Adapter]:
+    """The function at its site, beside the block or after it."""
+    from weft.adapters.connection import ParallelAdapter, SerialAdapter
+
+    if connection == "serial":
+        return site, SerialAdapter(site, function, slots, pre_norm)  # type: ignore[arg-type]
+    return site, ParallelAdapter(site, function, "attention_input")  # type: ignore[arg-type]

@@ -1,0 +1,66 @@
+"""`top_layer`: a whole encoder layer a task on top of the encoder (PALs, section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field, NonNegativeFloat, PositiveInt
+
+from weft.methods.method import Printed
+from weft.methods.task_function import PalsMethod
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+    from weft.encoder.sites import Site, Sites
+
+
+class TopLayer(PalsMethod):
+    """LN(a + FFN(a)), a = LN(h + W^o·MH(h)), in the place of the last hidden states h.
+
+    A layer of BERT's form and of the encoder's width, heads and feed-forward width in every family; no start
+    is the base's.
+    """
+
+    name = "top_layer"
+    starts_at_base = False
+    heads: PositiveInt | None = Field(None, description="attention heads; by default the encoder's")
+    inner: PositiveInt | None = Field(None, description="feed-forward width; by default the encoder's")
+    dropout: NonNegativeFloat = Field(0.1, lt=1, description="on each sub-layer's result, in training")
+    attention_dropout: NonNegativeFloat = Field(
+        0.1, lt=1, description="on the attention's weights, in training"
+    )
+
+    @property
+    def printed_ratio(self) -> Printed | None:
+        """Table 3 prints 1.66, the text 1.67 and 73 million: neither follows from a BERT layer's size."""
+        if (self.heads, self.inner, self.pooler) != (None, None, "shared"):
+            return None
+        return Printed(
+            1.66,
+            "Table 3 prints 1.66x, section 3.2 1.67x and 73 million: an error, for eight layers of 7,087,872 "
+            "are 56.7 million, 1.518x",
+        )
+
+    def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
+        """One `TopLayer`."""
+        from weft.adapters.attention import StackedAttention
+        from weft.adapters.feed_forward import StackedFeedForward
+        from weft.adapters.top import TopLayer as TopLayerAdapter
+        from weft.routing import Slots
+
+        own = Slots.per_task(tasks)
+        inner = self.inner or sites.select(["ffn_out"], [0])[0].in_width
+        for site in sites.select(["top"]):
+            attention = StackedAttention(
+                sites.width,
+                self.heads or sites.heads,
+                own,
+                seed,
+                "top/attention",
+                output=True,
+                dropout=self.attention_dropout,
+                name="top/0",
+            )
+            feed_forward = StackedFeedForward(sites.width, [inner], own, seed, "top/ffn")
+            yield site, TopLayerAdapter(site, attention, feed_forward, own, self.dropout)
