@@ -31,6 +31,61 @@ def test_morris_counts_lora_and_bitfit_on_a_round_number():
     assert ledger("full")["paper"] is None
 
 
+@pytest.mark.parametrize(
+    ("method", "per_task", "ratio", "printed"),
+    [
+        ("pals", 1_819_836, 1.1330, 1.13),
+        ({"use": "pals", "d_s": 84, "share": "none"}, 1_815_552, 1.1327, 1.13),
+        ({"use": "pals", "d_s": 276, "layers": "top half"}, 1_801_116, 1.1316, 1.13),
+        ({"use": "pals", "d_s": 276, "layers": "bottom half"}, 1_801_116, 1.1316, 1.13),
+        ("low_rank", 1_853_616, 1.1354, 1.13),
+        ("top_attention", 1_320_444, 1.0965, 1.10),
+        ("top_ffn", 1_319_220, 1.0964, 1.10),
+        ("top_layer", 7_087_872, 1.5179, 1.66),
+        ("houlsby_parallel", 1_862_832, 1.1361, None),
+        ("houlsby_pals", 2_053_668, 1.1501, None),
+        ("lhuc", 9_216, 1.0007, None),
+        ("pals_lhuc", 1_819_836 + 9_216, 1.1337, None),
+        ({"use": "pals", "inside": "ffn"}, 1_818_612, 1.1329, None),
+        ({"use": "top_ffn", "hidden_layers": 2}, 1_318_932, 1.0964, None),
+        ({"use": "pals", "pooler": "task"}, 1_819_836 + 768 * 768 + 768, 1.1761, None),
+    ],
+)
+def test_pals_and_relatives_on_bert_base(method, per_task, ratio, printed):
+    """papers.md, section 1: per task with biases, the ratio for eight tasks, and what the paper prints."""
+    found = ledger(method)
+    assert set(found["per_task"].values()) == {per_task}
+    assert found["shared"] == 0
+    assert round(found["total_ratio"], 4) == ratio
+    assert (found["paper"] and found["paper"]["total_ratio"]) == printed
+    assert ledger(method, tasks=9)["paper"] is None
+    assert ledger(method, encoder="random:minilm", tasks=8)["paper"] is None
+
+
+def test_a_paper_that_is_wrong_is_told_so():
+    paper = ledger("top_layer")["paper"]
+    assert "error" in paper["why"]
+    assert "1.518x" in paper["why"]
+    assert "error" not in ledger("pals")["paper"]["why"]
+
+
+def test_what_pals_share_is_counted_once():
+    projections = 2 * 768 * 204 + 204 + 768
+    assert ledger({"use": "pals", "share": "both"})["shared"] == projections
+    assert ledger({"use": "pals", "share": "tasks"})["shared"] == 12 * projections
+    for share in ("both", "tasks"):
+        assert set(ledger({"use": "pals", "share": share})["per_task"].values()) == {1_819_836 - projections}
+
+
+def test_published_houlsby():
+    """Two bottlenecks and two norms a layer, and the embeddings' norm: 25 norms."""
+    found = ledger({"use": "houlsby", "size": 256})
+    assert set(found["per_task"].values()) == {24 * (2 * 768 * 256 + 256 + 768) + 25 * 2 * 768}
+    assert found["trained_percent_per_task"] == pytest.approx(
+        100 * found["per_task"]["t0"] / found["encoder"]
+    )
+
+
 def test_separate_holds_an_encoder_a_task():
     found = ledger("separate")
     assert found["total_ratio"] == 8.0

@@ -45,5 +45,5 @@ __getattr__, __dir__ = lazy(
         "load_suite": "weft.tasks.suites",
         "train": "weft.training.run",
     },
-    modules=("adapters", "data", "encoder", "methods", "sampling", "tasks"),
+    modules=("adapters", "data", "encoder", "interop", "methods", "sampling", "tasks"),
 )

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from weft.model import Model
 
 
+BERT_BASE = 109_482_240
+"""The parameters of BERT-base, uncased."""
+
+
 class Ledger(TypedDict):
     """The counts of one model.
 
@@ -20,7 +24,7 @@ class Ledger(TypedDict):
         heads: the head of each task.
         total_ratio: what serving all tasks holds over one encoder, heads left out.
         trained_percent_per_task: (trained encoder + shared + per_task) / encoder / T · 100, heads left out.
-        paper: the two ratios as the method's paper counts them, where that differs; else None.
+        paper: the ratios as the method's paper counts or prints them, where it does; else None.
     """
 
     encoder: int
@@ -33,11 +37,15 @@ class Ledger(TypedDict):
 
 
 class PaperCount(TypedDict):
-    """A paper's own accounting: the ratios, what they divide by, and why."""
+    """A paper's own accounting: the ratios, what they divide by, and why.
+
+    A figure that the paper prints for just this model is given as it is printed, wrong ones too; `why` says
+    so. What the paper does not tell is None.
+    """
 
     basis: int
     total_ratio: float
-    trained_percent_per_task: float
+    trained_percent_per_task: float | None
     why: str
 
 
@@ -73,13 +81,20 @@ def count(model: Model) -> Ledger:
 
     total, percent = ratios(encoder)
     paper = None
-    for part in model.method.parts:
+    parts = model.method.parts
+    for part in parts:
         # a paper's round number stands for the encoder it used, not for any other
         if part.paper_basis is not None and abs(encoder / part.paper_basis[0] - 1) < 0.02:
             basis, why = part.paper_basis
             paper_total, paper_percent = ratios(basis)
             paper = PaperCount(
                 basis=basis, total_ratio=paper_total, trained_percent_per_task=paper_percent, why=why
+            )
+    if len(parts) == 1 and encoder == BERT_BASE and len(names) == parts[0].paper_tasks:
+        printed = parts[0].printed_ratio
+        if printed is not None:
+            paper = PaperCount(
+                basis=encoder, total_ratio=printed.ratio, trained_percent_per_task=None, why=printed.why
             )
     return Ledger(
         encoder=encoder,
