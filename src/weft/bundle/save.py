@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from pathlib import Path
@@ -109,12 +110,29 @@ def _write_encoder(model: Model, folder: Path) -> None:
 
     source = model.source.source or model.source.name
     try:
-        encoder = load_encoder(source, seed=model.seed)
+        base = load_encoder(source, seed=model.seed)
     except WeftError:
-        raise WeftError(
-            f"encoder {model.source.name!r} cannot be included: it has no files to copy"
-        ) from None
+        with quiet():
+            _as_it_is(model).save_pretrained(folder)
+        tokenizer = model.source.__dict__.get("tokenizer")
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
+        return
     with quiet():
-        encoder.model.save_pretrained(folder)
-    if encoder.source is not None:
-        encoder.tokenizer.save_pretrained(folder)
+        base.model.save_pretrained(folder)
+    if base.source is not None:
+        base.tokenizer.save_pretrained(folder)
+
+
+def _as_it_is(model: Model) -> Any:
+    """An encoder without files: the one in the model, if it still is what it was."""
+    from weft.encoder.load import weights_sha256
+    from weft.encoder.weave import unweave
+
+    encoder = next(iter(model.encoder.values())) if model.method.separate else model.encoder  # type: ignore[operator]
+    if weights_sha256(encoder) != model.source.sha256:
+        raise WeftError(
+            f"encoder {model.source.name!r} cannot be included: it has no files to copy, and it was trained "
+            "since; save the model before it trains, or save the encoder to a folder and load it"
+        )
+    return unweave(copy.deepcopy(encoder))

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-show = typer.Typer(help="Show a plan, the parameters, or the methods.", no_args_is_help=True)
+from weft.cli.show_attention import attention
+
+show = typer.Typer(help="Show a plan, the parameters, the methods, or an attention.", no_args_is_help=True)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN.yaml", help="a run file, or a preset by name")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="key=value", help="such as train.steps=500")]
@@ -73,10 +75,9 @@ def params(source: RunArgument, overrides: Overrides = None, as_json: Json = Fal
     print(f"all tasks together: {ledger['total_ratio']:.4f} encoders (heads left out)")
     print(f"trained a task: {ledger['trained_percent_per_task']:.4f}% of the encoder")
     if (paper := ledger["paper"]) is not None:
-        print(
-            f"as the paper counts: {paper['total_ratio']:.4f}, {paper['trained_percent_per_task']:.4f}% "
-            f"({paper['why']})"
-        )
+        percent = paper["trained_percent_per_task"]
+        counted = f"{paper['total_ratio']:.4f}" + ("" if percent is None else f", {percent:.4f}%")
+        print(f"as the paper counts: {counted} ({paper['why']})")
 
 
 @show.command()
@@ -100,3 +101,6 @@ def methods(as_json: Json = False) -> None:
         print(f"{name}: {facts['about']}")
         for key, field in facts["settings"].items():
             print(f"    {key} = {field['default']!r}  {field['about'] or ''}")
+
+
+show.command()(attention)

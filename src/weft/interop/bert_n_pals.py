@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from weft.errors import WeftError, did_you_mean
+from weft.errors import WeftError
 from weft.interop.bert_n_pals_keys import places_of_encoder, places_of_tasks
 from weft.methods import (
     Composed,
@@ -235,9 +236,9 @@ def _variant(config: Mapping[str, Any] | str | Path, tasks: int) -> Variant:
     mistakes = []
     for key in given:
         if key not in known and key not in UNUSED:
-            hint = did_you_mean(key, known)
-            if "did you mean" in hint:  # other keys, of Google's own files, are as little read by the authors
-                mistakes.append(f"{key}: no such key; {hint}")
+            # only what looks misspelt: Google's own files have keys that the authors do not read either
+            for near in get_close_matches(key, known, 1, 0.8):
+                mistakes.append(f"{key}: no such key; did you mean {near!r}?")
     if given.get("vocab_size") is None:
         mistakes.append("vocab_size: missing")
     for f in fields(Variant):

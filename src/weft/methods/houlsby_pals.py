@@ -11,10 +11,9 @@ from weft.methods.task_function import (
     LAYERS,
     SHARE,
     Layers,
-    PalsMethod,
     Projections,
     ShareProjections,
-    ZeroInit,
+    ZeroInitMethod,
 )
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from weft.encoder.sites import Site, Sites
 
 
-class HoulsbyPals(ZeroInit, PalsMethod):
+class HoulsbyPals(ZeroInitMethod):
     """a + LR(a) on the attention's output a, FFN(x) + PAL(x) beside the feed-forward part.
 
     `houlsby_plus_pals` of the authors' code. PAL(x) = gelu(V_D·MH(V_E·x)) reads what the feed-forward part

@@ -11,10 +11,9 @@ from weft.methods.task_function import (
     LAYERS,
     SHARE,
     Layers,
-    PalsMethod,
     Projections,
     ShareProjections,
-    ZeroInit,
+    ZeroInitMethod,
 )
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from weft.encoder.sites import Site, Sites
 
 
-class HoulsbyParallel(ZeroInit, PalsMethod):
+class HoulsbyParallel(ZeroInitMethod):
     """a + LR(a) on the attention's output a, FFN(x) + LR(x) beside the feed-forward part.
 
     LR(x) = V_D·gelu(V_E·x), each place its own. Not the published form (`houlsby`): the second one stands

@@ -14,10 +14,9 @@ from weft.methods.task_function import (
     SHARE,
     Connection,
     Layers,
-    PalsMethod,
     Projections,
     ShareProjections,
-    ZeroInit,
+    ZeroInitMethod,
     connected,
 )
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from weft.encoder.sites import Site, Sites
 
 
-class LowRank(ZeroInit, PalsMethod):
+class LowRank(ZeroInitMethod):
     """h' = LN(FFN(a) + a + TS(h)), TS(h) = V_D·gelu(V_E·h), beside each block as in `pals`.
 
     The authors' code has a GELU inside, the paper the identity. What parallel means in a pre-norm encoder is

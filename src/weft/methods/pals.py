@@ -14,10 +14,9 @@ from weft.methods.task_function import (
     SHARE,
     Connection,
     Layers,
-    PalsMethod,
     Projections,
     ShareProjections,
-    ZeroInit,
+    ZeroInitMethod,
     connected,
 )
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from weft.encoder.sites import Site, Sites
 
 
-class Pals(ZeroInit, PalsMethod):
+class Pals(ZeroInitMethod):
     """h' = LN(FFN(a) + a + TS(h)), TS(h) = gelu(V_D·MH(V_E·h)), a the block's stream after its attention.
 
     TS reads what enters the block and is added to its last residual alone, as in the authors' code. In a

@@ -51,8 +51,8 @@ class PalsMethod(Method):
         return iter(())
 
 
-class ZeroInit(Method):
-    """A method whose function may start at zero, and then at the base exactly."""
+class ZeroInitMethod(PalsMethod):
+    """One whose functions may start at zero, and then at the base exactly."""
 
     zero_init: bool = Field(False, description="V_D starts at zero: the start is the base, exactly")
 

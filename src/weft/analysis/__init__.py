@@ -1,0 +1,1 @@
+"""Looking into a model: what its adapters do with a text."""

@@ -1,0 +1,169 @@
+"""Which tokens a task's own attention looks at, for one text or one pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from weft.data.split import wrong_text
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from weft.model import Model
+
+HAVE_ATTENTION = ("houlsby_pals", "pals", "pals_lhuc", "top_attention", "top_layer")
+"""The methods whose adapters hold an attention of their own."""
+
+
+class Layer(NamedTuple):
+    """One attention of a model.
+
+    Attributes:
+        name: as `Output.attention` names it: `3/ffn_delta`, `3/block`, `top/0`.
+        probabilities: [heads, L, L] on the CPU; row: the token that looks, column: the one it looks at.
+    """
+
+    name: str
+    probabilities: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMap:
+    """The attentions of a task's own adapters on one text or pair of L tokens.
+
+    Attributes:
+        task: the task's name.
+        texts: the text, or the pair.
+        tokens: the L word pieces, special tokens included.
+        layers: the attentions, in the order in which they run.
+        cut: how many tokens were left out, because the model takes no more than its `max_length`.
+    """
+
+    task: str
+    texts: tuple[str, ...]
+    tokens: tuple[str, ...]
+    layers: tuple[Layer, ...]
+    cut: int = 0
+
+
+@torch.no_grad()
+def attention_of(model: Model, task: str, texts: str | Sequence[str]) -> AttentionMap:
+    """Run a text through the model and keep where the task's own attentions look.
+
+    Args:
+        model: run in eval mode; its mode is put back.
+        task: the task's name.
+        texts: its text, or its pair of texts.
+    """
+    index = model.task_id(task)
+    given = (texts,) if isinstance(texts, str) else tuple(texts)
+    wanted = len(model.tasks[index].texts)
+    if len(given) != wanted or any(wrong_text(text) for text in given):
+        kind = "one text" if wanted == 1 else "a pair of texts"
+        raise WeftError(f"task {task!r} takes {kind}, and no text may be empty; found {texts!r}")
+    tokenizer = model.source.tokenizer
+    # cut as `predict` cuts, so that the map is that of its answer
+    encoded = tokenizer(*given, truncation="longest_first", max_length=model.max_length, return_tensors="pt")
+    device = next(model.parameters()).device
+    inputs = {key: encoded[key].to(device) for key in ("input_ids", "token_type_ids") if key in encoded}
+    training = model.training
+    model.eval()
+    try:
+        output = model.run(**inputs, task=torch.tensor([index], device=device), attention=True)
+    finally:
+        model.train(training)
+    if not output.attention:
+        raise WeftError(_no_attention(model))
+    tokens = _pieces(tokenizer, encoded, given)
+    whole = len(tokenizer(*given, verbose=False)["input_ids"])
+    layers = tuple(Layer(name, p[0].float().cpu()) for name, p in output.attention.items())
+    return AttentionMap(task, given, tokens, layers, whole - len(tokens))
+
+
+def looked_at(seen: AttentionMap, source: int | None = None) -> list[tuple[str, Tensor]]:
+    """How much each token is looked at, by every head of every layer.
+
+    Args:
+        seen: the attentions of a text of L tokens.
+        source: the number of the token whose looking counts; None: the mean over all tokens.
+
+    Returns:
+        (layer's name, shares [heads, L]) of each layer; the shares of a head sum to 1.
+    """
+    if source is not None and not 0 <= source < len(seen.tokens):
+        first, last = seen.tokens[0], seen.tokens[-1]
+        raise WeftError(
+            f"token {source} is outside the text, whose tokens are 0 ({first}) to "
+            f"{len(seen.tokens) - 1} ({last}); give one of these, or mean for all of them"
+        )
+    return [(name, p.mean(1) if source is None else p[:, source]) for name, p in seen.layers]
+
+
+def most(shares: Tensor, count: int = 3) -> list[tuple[int, float]]:
+    """(number, share) of the tokens looked at most, the first of equals first; shares [L]."""
+    order = shares.argsort(descending=True, stable=True)[:count].tolist()
+    return [(token, float(shares[token])) for token in order]
+
+
+def layer_of(name: str) -> int | None:
+    """The number of the block that an attention belongs to; None for those on top."""
+    block = name.partition("/")[0]
+    return int(block) if block.isdecimal() else None
+
+
+def title_of(name: str) -> str:
+    """An attention's name for people."""
+    block = layer_of(name)
+    return f"on top ({name})" if block is None else f"layer {block} ({name})"
+
+
+def in_layers(seen: AttentionMap, numbers: Sequence[int]) -> AttentionMap:
+    """The attentions of these blocks alone; none at all is an error that says where there are some."""
+    kept = tuple(layer for layer in seen.layers if layer_of(layer.name) in numbers)
+    if not kept:
+        there = ", ".join(name for name, _ in seen.layers)
+        raise WeftError(
+            f"layers {', '.join(map(str, numbers))} have no attention of the task's own; there is: {there}"
+        )
+    return replace(seen, layers=kept)
+
+
+def _no_attention(model: Model) -> str:
+    names = " + ".join(part.name for part in model.method.parts)
+    return (
+        f"this model's method, {names}, gives its tasks no attention of their own, so that there is none to "
+        f"show; methods that do: {', '.join(HAVE_ATTENTION)} (of these pals and pals_lhuc with inside: "
+        "attention alone)"
+    )
+
+
+def _pieces(tokenizer: Any, encoded: Any, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The word pieces with the tokenizer's own marks (`##ing`, `▁cat`, `Ġcat`), readable in any script."""
+    pieces: list[str] = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0].tolist())
+    decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+    if type(decoder).__name__ == "ByteLevel":
+        # such a tokenizer writes each byte beyond ASCII as a letter that stands for it
+        one = encoded.encodings[0]
+        places = zip(pieces, one.offsets, one.sequence_ids, strict=True)
+        pieces = [
+            piece if piece.isascii() or text is None else _from_bytes(piece, decoder, texts[text][slice(*at)])
+            for piece, at, text in places
+        ]
+    return tuple(map(_visible, pieces))
+
+
+def _from_bytes(piece: str, decoder: Any, covers: str) -> str:
+    """A piece of bytes as text; `covers` is what it covers of the text, if only a part of a character."""
+    text: str = decoder.decode([piece])
+    if "\ufffd" in text:
+        text = covers
+    return f"Ġ{text[1:]}" if text.startswith(" ") else text
+
+
+def _visible(text: str) -> str:
+    """The text with `\\n`, `\\u200f` and so on for what would not show, or would move a terminal's cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

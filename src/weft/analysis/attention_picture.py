@@ -1,0 +1,247 @@
+"""The attentions of a text as an SVG and as an HTML page, without scripts or anything from outside."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from html import escape
+
+from rich.cells import cell_len
+from torch import Tensor
+
+from weft.analysis.attention import AttentionMap, Layer, looked_at, most, title_of
+
+PALETTE = (
+    *("#eef4fb", "#dce9f6", "#c6dbef", "#a6cde5", "#7fb8da"),
+    *("#569fcd", "#3484bf", "#1966ad", "#084a91", "#08306b"),
+)
+"""From little to much, light to dark."""
+
+FLOOR = 0.005
+"""Cells below this share are not drawn."""
+
+EACH_CELL = 20_000
+"""Up to so many drawn cells each has its own tooltip; a larger picture has one for each of its rows."""
+
+LONGEST_LABEL = 18
+GAP, LINE = 14, 16
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def shade(share: float, peak: float) -> int:
+    """The step of the palette for a share, where `peak` is the largest share drawn.
+
+    It grows with √share: most tokens are looked at little, and in even steps they would all look the same.
+    The middle of the palette is therefore a quarter of `peak`.
+    """
+    return min(len(PALETTE) - 1, int(len(PALETTE) * math.sqrt(share / peak))) if peak > 0 else 0
+
+
+def ink(step: int) -> str:
+    """The colour of letters that can be read on a step of the palette."""
+    return "#000000" if step < 6 else "#ffffff"
+
+
+def scale(peak: float) -> str:
+    """What the colours stand for, in words."""
+    return f"light to dark: 0%, {percent(peak / 4)} in the middle, {percent(peak)}"
+
+
+def percent(share: float) -> str:
+    """A share as people read it."""
+    return f"{100 * share:.1f}%"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What all panels of a picture have in common.
+
+    Attributes:
+        peak: the largest probability, which has the darkest colour.
+        each: whether each cell is an element with a tooltip of its own.
+        cell: the side of a cell in pixels.
+        margin: the room for the tokens beside and above a panel's cells, in pixels.
+    """
+
+    peak: float
+    each: bool
+    cell: float
+    margin: float
+
+    @classmethod
+    def of(cls, seen: AttentionMap) -> _Look:
+        """A look that fits the tokens and all attentions, so that their colours can be compared."""
+        drawn = sum(int((p >= FLOOR).sum()) for _, p in seen.layers)
+        cell = min(16.0, max(6.0, 480 / len(seen.tokens)))
+        widest = max(cell_len(_short(token)) for token in seen.tokens)
+        peak = max((float(p.max()) for _, p in seen.layers), default=0.0)
+        return cls(peak, drawn <= EACH_CELL, cell, round(widest * 0.62 * cell * 0.75 + 6, 1))
+
+    @property
+    def font(self) -> float:
+        """The size of the tokens' letters."""
+        return round(self.cell * 0.75, 1)
+
+
+def attention_svg(seen: AttentionMap) -> str:
+    """The SVG: one row a layer, one column a head, each a heat map of L×L cells."""
+    return _svg(seen, _Look.of(seen))
+
+
+def attention_html(seen: AttentionMap, source: int | None = None) -> str:
+    """The HTML page: the heat maps of each layer and, for each head, the text with its tokens shaded.
+
+    Args:
+        seen: the attentions.
+        source: whose looking shades the tokens: a token's number, or None for the mean over all.
+    """
+    look = _Look.of(seen)
+    shares = looked_at(seen, source)
+    peak = max((float(s.max()) for _, s in shares), default=0.0)
+    who = "all tokens, their mean" if source is None else f"token {source}, {seen.tokens[source]}"
+    parts = [
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>',
+        f"<title>{_xml(f'Attention of task {seen.task}')}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>{_xml(f'Attention of task {seen.task}')}</h1>",
+        *(f'<p class="text" dir="auto">{_xml(text)}</p>' for text in seen.texts),
+        f"<p>Shaded tokens: how much each is looked at by {_xml(who)}; {scale(peak)}. The shares of a head "
+        "sum to 100%.</p>",
+    ]
+    for layer, (name, of_heads) in zip(seen.layers, shares, strict=True):
+        parts.append(
+            f"<h2>{_xml(title_of(name))}</h2><div>{_svg(replace(seen, layers=(layer,)), look)}</div>"
+        )
+        for head, of_tokens in enumerate(of_heads):
+            words = _sentence(seen.tokens, of_tokens.tolist(), peak)
+            parts.append(f'<p class="head" dir="auto"><b dir="ltr">head {head}</b> {words}</p>')
+    return "\n".join([*parts, "</body></html>\n"])
+
+
+_STYLE = (
+    "body{font-family:sans-serif;margin:2em;color:#222;background:#fff}div{overflow-x:auto}"
+    ".text{white-space:pre-wrap;border-left:4px solid #084a91;padding-left:.7em}"
+    ".head{line-height:2}.head b{font-weight:normal;color:#666}bdi{padding:.15em .3em;border-radius:3px}"
+)
+
+
+def _sentence(tokens: tuple[str, ...], shares: list[float], peak: float) -> str:
+    """The tokens, each on the colour of its share; `bdi` keeps scripts of both directions in order."""
+    words = []
+    for token, share in zip(tokens, shares, strict=True):
+        step = shade(share, peak)
+        style = f"background:{PALETTE[step]};color:{ink(step)}"
+        words.append(f'<bdi style="{style}" title="{percent(share)}">{_xml(token)}</bdi>')
+    return " ".join(words)
+
+
+def _svg(seen: AttentionMap, look: _Look) -> str:
+    side = look.margin + look.cell * len(seen.tokens)
+    heads = max((len(p) for _, p in seen.layers), default=0)
+    width = max(GAP + heads * (side + GAP), 640)
+    height = GAP + len(seen.layers) * (side + LINE + GAP) + 3 * LINE
+    panels = [
+        _panel(seen.tokens, layer, head, look, GAP + head * (side + GAP), GAP + row * (side + LINE + GAP))
+        for row, layer in enumerate(seen.layers)
+        for head in range(len(layer.probabilities))
+    ]
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+            f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" fill="#222">',
+            f"<title>{_xml(f'Attention of task {seen.task}')}</title>",
+            '<rect width="100%" height="100%" fill="#fff"/>',
+            *panels,
+            _legend(look.peak, height - 3 * LINE),
+            "</svg>",
+        ]
+    )
+
+
+def _panel(tokens: tuple[str, ...], layer: Layer, head: int, look: _Look, x: float, y: float) -> str:
+    """One head: its title, the tokens on both axes, and the cells in units of a cell's side."""
+    count = len(tokens)
+    size, edge = look.cell, look.margin
+    lines = [
+        f'<g class="panel" transform="translate({x:.1f},{y:.1f})">',
+        f'<text x="{edge}" y="11" font-size="11">{_xml(title_of(layer.name))}, head {head}</text>',
+        f'<g transform="translate({edge},{edge + LINE})" font-size="{look.font}">',
+    ]
+    for number, token in enumerate(tokens):
+        at, label = (number + 0.75) * size, _label(token)
+        lines.append(f'<text x="-4" y="{at:.1f}" text-anchor="end">{label}</text>')
+        lines.append(f'<text transform="translate({at:.1f},-4) rotate(-90)">{label}</text>')
+    lines.append(f'<rect width="{count * size:.1f}" height="{count * size:.1f}" fill="none" stroke="#bbb"/>')
+    lines.append(f'<g transform="scale({size:.4f})">')
+    draw = _cells if look.each else _rows
+    lines += draw(tokens, layer.probabilities[head], look.peak)
+    return "\n".join([*lines, "</g></g></g>"])
+
+
+def _cells(tokens: tuple[str, ...], probabilities: Tensor, peak: float) -> Iterator[str]:
+    """Every cell [L, L] above the floor, with a tooltip."""
+    for row, column in (probabilities >= FLOOR).nonzero().tolist():
+        share = float(probabilities[row, column])
+        told = f"{_apart(tokens[row])} looks at {_apart(tokens[column])}: {percent(share)}"
+        yield (
+            f'<rect class="cell" x="{column}" y="{row}" width="1" height="1" '
+            f'fill="{PALETTE[shade(share, peak)]}"><title>{_xml(told)}</title></rect>'
+        )
+
+
+def _rows(tokens: tuple[str, ...], probabilities: Tensor, peak: float) -> Iterator[str]:
+    """The same with one tooltip a row: neighbours of one colour are one shape, a row's shapes of it one path.
+
+    A cell takes about ten bytes in this way, and not a hundred.
+    """
+    for row, shares in enumerate(probabilities):
+        paths: dict[int, str] = {}
+        runs: list[tuple[int, int, int]] = []  # (first, last, step)
+        for column, share in enumerate(shares.tolist()):
+            if share < FLOOR:
+                continue
+            step = shade(share, peak)
+            if runs and runs[-1][1:] == (column - 1, step):
+                runs[-1] = (runs[-1][0], column, step)
+            else:
+                runs.append((column, column, step))
+        for first, last, step in runs:
+            paths[step] = f"{paths.get(step, '')}M{first} {row}h{last - first + 1}v1H{first}z"
+        looks = ", ".join(f"{_apart(tokens[t])} {percent(share)}" for t, share in most(shares))
+        shapes = "".join(f'<path fill="{PALETTE[step]}" d="{d}"/>' for step, d in sorted(paths.items()))
+        told = f"{_apart(tokens[row])} looks most at {looks}"
+        yield f'<g class="row"><title>{_xml(told)}</title>{shapes}</g>'
+
+
+def _legend(peak: float, y: float) -> str:
+    width = 20
+    boxes = "".join(
+        f'<rect x="{step * width}" y="0" width="{width}" height="12" fill="{colour}"/>'
+        for step, colour in enumerate(PALETTE)
+    )
+    return (
+        f'<g class="legend" transform="translate({GAP},{y:.1f})" font-size="11">{boxes}'
+        f'<text x="{len(PALETTE) * width + 8}" y="10">{scale(peak)}</text>'
+        '<text x="0" y="28">How much a token (row) looks at a token (column). A row sums to 100%; '
+        f"cells below {percent(FLOOR)} are not drawn.</text></g>"
+    )
+
+
+def _label(token: str) -> str:
+    short = _short(token)
+    return _xml(short) if short == token else f"<title>{_xml(token)}</title>{_xml(short)}"
+
+
+def _short(token: str) -> str:
+    return token if len(token) <= LONGEST_LABEL else f"{token[: LONGEST_LABEL - 1]}…"
+
+
+def _apart(token: str) -> str:
+    """A token that cannot turn the order of what stands around it, as one in Hebrew would."""
+    return token if token.isascii() else f"\u2068{token}\u2069"
+
+
+def _xml(text: str) -> str:
+    """Text that may stand in XML, between quotes too; what XML cannot hold is spelt out."""
+    return escape(_NOT_XML.sub(lambda bad: bad[0].encode("unicode_escape").decode(), text))
