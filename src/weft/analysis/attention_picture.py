@@ -41,7 +41,7 @@ def shade(share: float, peak: float) -> int:
 
 def ink(step: int) -> str:
     """The colour of letters that can be read on a step of the palette."""
-    return "#000000" if step < 6 else "#ffffff"
+    return "#000000" if step < 7 else "#ffffff"
 
 
 def scale(peak: float) -> str:
