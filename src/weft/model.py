@@ -201,6 +201,7 @@ class Model(nn.Module):
                 raise WeftError(
                     f"example {number}, task {one.name!r}: label {value!r}; expected {wrong}"
                 ) from None
+        values = [one.target(value) for value, one in zip(values, tasks, strict=True)]
         return {
             kind.name: kind.collate(values, [k == kind.name for k in kinds]).to(task.device)
             for kind in {k.name: k for k in self._kinds.values()}.values()

@@ -62,7 +62,8 @@ def predict(model: Model, requests: Sequence[Request], batch_size: int = ROWS) -
     told = []
     for (index, _), logits in zip(checked, found, strict=True):
         task = model.tasks[index]
-        told.append({"task": task.name, **KINDS[task.kind]().answer(logits.numpy(), task.labels)})
+        outputs = task.in_range(logits.numpy())
+        told.append({"task": task.name, **KINDS[task.kind]().answer(outputs, task.labels)})
     return told
 
 

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -72,3 +73,26 @@ def test_regress_is_squared_error(values):
     logits = torch.randn(len(values), 1)
     found = kind.loss(logits, kind.collate(values, [True] * len(values)))
     torch.testing.assert_close(found, (logits[:, 0] - torch.tensor(values)).square())
+
+
+def test_a_range_of_numbers_is_learnt_as_zero_to_one():
+    task = Task("s", "regress", range=[1, 5])
+    assert task.range == (1.0, 5.0)
+    assert task.target(3) == 0.5
+    assert Task("s", "regress", size=2, range=(0, 4)).target([1, 4]) == [0.25, 1.0]
+    outputs = np.array([[-1.0], [0.25], [2.0]], dtype=np.float32)
+    assert task.in_range(outputs).tolist() == [[1.0], [2.0], [5.0]]
+    assert task.in_range(outputs).dtype == np.float32
+    assert Task(**{k: tuple(v) if isinstance(v, list) else v for k, v in task.settings().items()}) == task
+    assert Task("s", "regress").target(3) == 3
+
+
+@pytest.mark.parametrize("wrong", [(5, 0), (0,), "05", (0, float("nan")), 5, ("a", "b")])
+def test_a_wrong_range_is_told(wrong):
+    with pytest.raises(WeftError, match="'s': range: expected two numbers such as"):
+        Task("s", "regress", range=wrong)
+
+
+def test_a_range_belongs_to_numbers():
+    with pytest.raises(WeftError, match="a range belongs to regress"):
+        Task("s", labels=("a", "b"), range=(0, 5))

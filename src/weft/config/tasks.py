@@ -49,6 +49,7 @@ class TaskSpec(Settings):
     label: str | list[str] = "label"
     labels: Names = Field(default_factory=list)
     size: PositiveInt | None = None
+    range: list[float] | None = None
     metrics: Names = Field(default_factory=list)
     hub: str | None = None
     train: str | None = None

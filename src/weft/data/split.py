@@ -107,6 +107,7 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
                 try:
                     label = kind.parse(values, task.labels)
                     kind.check(label, task.size or 0)
+                    _inside(label, task)
                 except (ValueError, OverflowError) as failed:
                     one = values[0] if len(values) == 1 else values
                     # a whole number of 400 digits is no float
@@ -181,6 +182,16 @@ def _all_missing(table: Table, columns: Sequence[str]) -> bool:
     return all(
         _missing(value) or _is_minus_one(value) for column in columns for value in table.columns[column]
     )
+
+
+def _inside(label: Any, task: Task) -> None:
+    """Refuse a number outside the task's range."""
+    if task.range is None:
+        return
+    low, high = task.range
+    numbers = label if isinstance(label, list) else [label]
+    if not all(low <= number <= high for number in numbers):
+        raise ValueError(f"a number from {low:g} to {high:g}, the task's range")
 
 
 def _no_gold(value: object) -> str:

@@ -53,7 +53,7 @@ def evaluate(
         own = np.stack([x.numpy() for x in logits[position : position + len(which)]])
         position += len(which)
         labels: Any = data[name].labels
-        metrics[name] = score(task.metrics, [labels[i] for i in which], kind.decode(own))
+        metrics[name] = score(task.metrics, [labels[i] for i in which], kind.decode(task.in_range(own)))
     return Scores(
         tasks=metrics,
         rows={name: len(which) for name, which in chosen.items()},

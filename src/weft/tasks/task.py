@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.kinds import KINDS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 SPLITS = ("train", "validation", "test")
@@ -24,6 +29,8 @@ class Task:
         kind: a registered kind, such as `classify` or `regress`.
         labels: the label names in the order of their ids (`classify`); a file may hold names or ids.
         size: the number of outputs; by default the number of labels, and 1 for `regress`.
+        range: of the labels of `regress`, such as (0, 5): they are learnt as 0 to 1, and answers lie inside.
+            Without it they are learnt as they are, which is slow if they are far from 0.
         texts: the column of the text, or the two columns of a pair.
         label: the column of the label; several for `regress` of that size.
         metrics: the metrics that judge it; the first is its score. By default those of its kind.
@@ -37,6 +44,7 @@ class Task:
     kind: str = "classify"
     labels: tuple[str, ...] = ()
     size: int | None = None
+    range: tuple[float, float] | None = None
     texts: tuple[str, ...] = ("text",)
     label: str | tuple[str, ...] = "label"
     metrics: tuple[str, ...] = ()
@@ -64,6 +72,7 @@ class Task:
             raise WeftError(f"task {self.name!r}: {columns} label columns do not fit size {self.size}")
         self._set("size", kind.size(self.name, self.labels, columns if columns != 1 else self.size))
         self._set("labels", kind.label_names(self.labels, self.size or 0))
+        self._check_range()
         self._set("texts", tuple(self.texts))
         if not 1 <= len(self.texts) <= 2:
             raise WeftError(f"task {self.name!r}: expected one text column or two; found {list(self.texts)}")
@@ -81,6 +90,37 @@ class Task:
             if split not in SPLITS:
                 raise WeftError(f"task {self.name!r}: split {split!r}; {did_you_mean(split, SPLITS)}")
 
+    def _check_range(self) -> None:
+        if self.range is None:
+            return
+        if self.kind != "regress":
+            raise WeftError(f"task {self.name!r}: a range belongs to regress; its kind is {self.kind!r}")
+        try:
+            low, high = (float(x) for x in self.range)
+        except (TypeError, ValueError):
+            low, high = 1.0, 0.0
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise WeftError(
+                f"task {self.name!r}: range: expected two numbers such as [0, 5]; found {self.range!r}"
+            )
+        self._set("range", (low, high))
+
+    def target(self, label: Any) -> Any:
+        """What the model learns for a label: (label − low)/(high − low) where there is a range."""
+        if self.range is None:
+            return label
+        low, high = self.range
+        if isinstance(label, list | tuple):
+            return [(x - low) / (high - low) for x in label]
+        return (label - low) / (high - low)
+
+    def in_range(self, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The model's outputs [..., k] as labels: low + x·(high − low), kept inside the range."""
+        if self.range is None:
+            return outputs
+        low, high = self.range
+        return (low + outputs.clip(0, 1) * (high - low)).astype(outputs.dtype)
+
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
@@ -91,6 +131,7 @@ class Task:
             "kind": self.kind,
             "labels": list(self.labels),
             "size": self.size,
+            "range": None if self.range is None else list(self.range),
             "texts": list(self.texts),
             "label": self.label if isinstance(self.label, str) else list(self.label),
             "metrics": list(self.metrics),

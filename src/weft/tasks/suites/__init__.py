@@ -87,6 +87,7 @@ def _swatch(name: str) -> Task:
         name=name,
         kind=facts.kind,
         labels=tuple(facts.labels),
+        range=facts.range,
         texts=tuple(facts.texts),
         label=facts.label,
         metrics=tuple(facts.metrics),

@@ -23,6 +23,7 @@ class SwatchTask:
         metrics: the names of its metrics, the main one first.
         rows: how many rows each split has.
         about: one line on the question it asks.
+        range: of the labels of `regress`.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class SwatchTask:
     metrics: tuple[str, ...]
     rows: Mapping[str, int]
     about: str
+    range: tuple[float, float] | None = None
 
 
 def _rows(train: int, validation: int, test: int) -> Mapping[str, int]:
@@ -80,6 +82,7 @@ SWATCH: Mapping[str, SwatchTask] = MappingProxyType(
         ),
         "similarity": SwatchTask(
             kind="regress",
+            range=(0, 5),
             texts=_PAIR,
             label="score",
             labels=(),
