@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from weft.methods.task_function import (
     LAYERS,
     SHARE,
+    Heads,
     Layers,
     Projections,
     ShareProjections,
@@ -31,20 +32,12 @@ class HoulsbyPals(ZeroInitMethod):
     name = "houlsby_pals"
     d_s: PositiveInt = Field(156, description="the width of the projected attention's space")
     attention_d_s: PositiveInt = Field(50, description="the width of the low-rank function at the attention")
-    heads: PositiveInt = Field(6, description="attention heads, a divisor of d_s; the code has 6")
+    heads: Heads = Field(6, description="attention heads, a divisor of d_s; the code has 6")
     share: ShareProjections = Field("layers", description=f"of the projected attention, {SHARE}")
     layers: Layers = Field("all", description=LAYERS)
     attention_dropout: NonNegativeFloat = Field(
         0.1, lt=1, description="on the attention's weights, in training"
     )
-
-    @model_validator(mode="after")
-    def _heads_divide(self) -> HoulsbyPals:
-        if self.d_s % self.heads:
-            raise ValueError(
-                f"heads: {self.heads} heads cannot share d_s {self.d_s}; expected a divisor of {self.d_s}"
-            )
-        return self
 
     def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """A low-rank function and a projected attention in each block."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from weft.methods.method import Printed
 from weft.methods.task_function import (
@@ -13,6 +13,7 @@ from weft.methods.task_function import (
     LAYERS,
     SHARE,
     Connection,
+    Heads,
     Layers,
     Projections,
     ShareProjections,
@@ -36,8 +37,8 @@ class Pals(ZeroInitMethod):
 
     name = "pals"
     d_s: PositiveInt = Field(204, description="the width of the task's own small space, the paper's d_s")
-    heads: PositiveInt = Field(6, description="attention heads, a divisor of d_s; the code has 6")
     inside: Literal["attention", "ffn"] = Field("attention", description="g: attention, or a small network")
+    heads: Heads = Field(6, description="attention heads, a divisor of d_s; the code has 6")
     ffn_size: PositiveInt = Field(306, description="the hidden width of `inside: ffn`")
     after: Literal["auto", "gelu", "identity"] = Field(
         "auto", description="behind V_D; auto: gelu for attention (the code), identity for ffn (the paper)"
@@ -49,14 +50,6 @@ class Pals(ZeroInitMethod):
         0.1, lt=1, description="on the attention's weights, in training"
     )
     lhuc: bool = Field(False, description="scale the function's result by 2σ(l), l of each task and layer")
-
-    @model_validator(mode="after")
-    def _heads_divide(self) -> Pals:
-        if self.inside == "attention" and self.d_s % self.heads:
-            raise ValueError(
-                f"heads: {self.heads} heads cannot share d_s {self.d_s}; expected a divisor of {self.d_s}"
-            )
-        return self
 
     @property
     def starts_at_base(self) -> bool:  # type: ignore[override]

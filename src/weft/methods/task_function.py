@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, PositiveInt, ValidationInfo
 
 from weft.methods.method import Method, TrainEncoder
 
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 Layers = str | list[int]
 ShareProjections = Literal["layers", "tasks", "both", "none"]
 Connection = Literal["parallel", "serial"]
+
+
+def _divides(heads: int, info: ValidationInfo) -> int:
+    """Heads share the width: what does not divide is told at the key `heads`."""
+    d_s = info.data.get("d_s")
+    if d_s and d_s % heads and info.data.get("inside", "attention") == "attention":
+        raise ValueError(f"{heads} heads cannot share d_s {d_s}; expected a divisor of {d_s}")
+    return heads
+
+
+Heads = Annotated[PositiveInt, AfterValidator(_divides), Field(validate_default=True)]
+"""The number of heads of an attention whose width is the setting `d_s`, declared before it."""
 
 LAYERS = "all, top half, bottom half, 6-11, or a list"
 SHARE = (

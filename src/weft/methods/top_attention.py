@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from weft.methods.method import Printed
-from weft.methods.task_function import PalsMethod
+from weft.methods.task_function import Heads, PalsMethod
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -25,21 +25,13 @@ class TopAttention(PalsMethod):
     starts_at_base = False
     d_s: PositiveInt = Field(204, description="the width of the task's own small space, the paper's d_s")
     depth: PositiveInt = Field(6, description="how many layers; the paper tries 3, 6 and 12")
-    heads: PositiveInt = Field(12, description="attention heads, a divisor of d_s; the code has 12")
+    heads: Heads = Field(12, description="attention heads, a divisor of d_s; the code has 12")
     residual: bool = Field(True, description="whether each layer adds its input; crucial, the paper says")
     norm: bool = Field(True, description="whether each layer is normed; crucial, the paper says")
     dropout: NonNegativeFloat = Field(0.1, lt=1, description="on each layer's result, in training")
     attention_dropout: NonNegativeFloat = Field(
         0.1, lt=1, description="on the attention's weights, in training"
     )
-
-    @model_validator(mode="after")
-    def _heads_divide(self) -> TopAttention:
-        if self.d_s % self.heads:
-            raise ValueError(
-                f"heads: {self.heads} heads cannot share d_s {self.d_s}; expected a divisor of {self.d_s}"
-            )
-        return self
 
     @property
     def printed_ratio(self) -> Printed | None:

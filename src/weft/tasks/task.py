@@ -96,7 +96,7 @@ class Task:
         if self.kind != "regress":
             raise WeftError(f"task {self.name!r}: a range belongs to regress; its kind is {self.kind!r}")
         try:
-            low, high = (float(x) for x in self.range)
+            low, high = () if isinstance(self.range, str) else (float(x) for x in self.range)
         except (TypeError, ValueError):
             low, high = 1.0, 0.0
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
