@@ -61,6 +61,17 @@ def checked_task(given: Rows, tasks: int, longest: int | None) -> Tensor:
     return task
 
 
+def single_task(task: Tensor) -> int | None:
+    """The one task of all rows, if it is so and the host can know it without waiting for a device.
+
+    Compiled, one graph serves every mix of tasks: it must not depend on the ids.
+    """
+    if torch.compiler.is_compiling() or task.device.type != "cpu":
+        return None
+    first = int(task[0])
+    return first if bool((task == first).all()) else None
+
+
 def check_examples(example: Tensor, task: Tensor) -> None:
     """Refuse example ids [R] with a gap, or an example whose rows have different tasks [R]."""
     ids = example.tolist()

@@ -20,7 +20,7 @@ from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError, did_you_mean
 from weft.head_settings import HeadSettings
 from weft.heads import build_heads, head_input
-from weft.inputs import Rows, checked_task
+from weft.inputs import Rows, checked_task, single_task
 from weft.ledger import Ledger, count
 from weft.losses import example_weights
 from weft.merge import merge
@@ -151,7 +151,7 @@ class Model(nn.Module):
         task = checked_task(rows, len(self.tasks), self._longest)
         mask = None if attention_mask is None else attention_mask.bool()
         collected: list[Tensor | None] | None = [None] * (self._num_layers + 1) if layers else None
-        route = Route(task, mask, collected, {} if attention else None)
+        route = Route(task, mask, collected, {} if attention else None, single_task(task))
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         hidden, pooled = self.body.encode(route, {k: v for k, v in given.items() if v is not None})
         read = head_input(self.pool, hidden, pooled, mask)

@@ -103,6 +103,8 @@ class Route:
         task: the task id of each row, [R].
         attention_mask: true where a row has a token, [R, L]; None if nothing is padded.
         layers: filled with the embeddings and every block's output, where they were asked for.
+        single: the task of all rows, where they have one in common and the host knows it: each parameter is
+            then one slot and each map one product, and nothing is gathered.
         attention: filled, where asked for, with the probabilities of the adapters' own attentions by name,
             each [R, heads, L, L].
         block_input: what entered the block that is running, [R, L, d].
@@ -118,6 +120,7 @@ class Route:
     attention_mask: Tensor | None = None
     layers: list[Tensor | None] | None = None
     attention: dict[str, Tensor] | None = None
+    single: int | None = None
     block_input: Tensor | None = None
     attention_input: Tensor | None = None
     after_attention: Tensor | None = None
@@ -195,11 +198,14 @@ class StackedModule(nn.Module):
             parameter[slot].copy_(value)
 
     def take(self, name: str, route: Route) -> Tensor:
-        """The parameter of each row: [R, …], or [1, …] where all tasks share one slot."""
+        """The parameter of each row: [R, …], or [1, …] where all rows use one slot."""
         parameter = self.get_parameter(name)
         slots = self.stacks[name].slots
         if slots.is_shared:
             return parameter
+        if route.single is not None:
+            slot = slots.of_task[route.single]
+            return parameter[slot : slot + 1]
         if slots.is_identity:
             return select(parameter, route.task)
         return select(parameter, select(self.get_buffer(f"_{name}_slot"), route.task))
