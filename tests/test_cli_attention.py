@@ -12,7 +12,7 @@ import torch
 import weft
 from tests.tiny import scramble
 from tests.tiny_run import save_encoder
-from weft.analysis.attention import HAVE_ATTENTION, attention_of
+from weft.analysis.attention import attention_of, methods_with_attention
 from weft.cli import run
 
 TASKS = (
@@ -202,7 +202,7 @@ CALLS = {
     "half a character": (["one", "--text", "a \ud83d"], ["--text", "valid Unicode"]),
     "no pair": (["pals", "--task", "same", *TEXTS], ["'same' takes two texts, a and b", "--pair"]),
     "a pair too many": (["pals", "--task", "cat", *TEXTS, "--pair", "x"], ["takes one text", "--pair"]),
-    "no attention": (["lora", "--task", "cat", *TEXTS], ["method, lora,", *HAVE_ATTENTION]),
+    "no attention": (["lora", "--task", "cat", *TEXTS], ["method, lora,", *methods_with_attention()]),
     "separate": (["separate", "--task", "cat", *TEXTS], ["method, separate,", "pals"]),
     "layers outside": (["one", *TEXTS, "--layers", "5"], ["'5' is outside the encoder", "0-1"]),
     "no layers": (["one", *TEXTS, "--layers", "first"], ["'first' cannot be read"]),

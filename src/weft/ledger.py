@@ -91,7 +91,7 @@ def count(model: Model) -> Ledger:
                 basis=basis, total_ratio=paper_total, trained_percent_per_task=paper_percent, why=why
             )
     if len(parts) == 1 and encoder == BERT_BASE and len(names) == parts[0].paper_tasks:
-        printed = parts[0].printed_ratio
+        printed = parts[0].printed(model.num_layers)
         if printed is not None:
             paper = PaperCount(
                 basis=encoder, total_ratio=printed.ratio, trained_percent_per_task=None, why=printed.why

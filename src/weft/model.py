@@ -55,6 +55,7 @@ class Model(nn.Module):
         encoder: the Hugging Face encoder, its names unchanged; one for each task under `separate`.
         adapters: the method's adapters, by site.
         heads: the stacked heads, by shape.
+        num_layers: the number of the encoder's blocks.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Model(nn.Module):
         else:
             self.encoder = base
             self.body = WovenBody(base, self.pairs)
-        self._num_layers = sites.num_layers
+        self.num_layers = sites.num_layers
         self._heads = tuple(task.head for task in self.tasks)
         self._kinds = {task.head: KINDS[task.kind]() for task in self.tasks}
 
@@ -150,7 +151,7 @@ class Model(nn.Module):
         rows = Rows(input_ids, attention_mask, token_type_ids, task, example)
         task = checked_task(rows, len(self.tasks), self._longest)
         mask = None if attention_mask is None else attention_mask.bool()
-        collected: list[Tensor | None] | None = [None] * (self._num_layers + 1) if layers else None
+        collected: list[Tensor | None] | None = [None] * (self.num_layers + 1) if layers else None
         route = Route(task, mask, collected, {} if attention else None, single_task(task))
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         hidden, pooled = self.body.encode(route, {k: v for k, v in given.items() if v is not None})

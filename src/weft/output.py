@@ -14,7 +14,8 @@ class Output:
     Attributes:
         hidden: the last hidden states, after `top`, [R, L, d].
         pooled: the encoder's pooler on `hidden`, else hidden[:, 0]; [R, d].
-        layers: the embeddings and every block's output, each [R, L, d], where asked for.
+        layers: the embeddings and every block's output, each [R, L, d], where asked for; the last one is
+            `hidden` where an adapter sits at `top`.
         by_shape: the logits [E, C] of every head shape; an example's own is that of its task.
         task: the task id of each example, [E].
         heads: the head shape of each task.

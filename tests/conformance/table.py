@@ -20,7 +20,7 @@ METHODS: dict[str, object] = {
     "pals": {"use": "pals", "d_s": 12},
     "pals-zero": {"use": "pals", "d_s": 12, "heads": 3, "zero_init": True, "share": "none"},
     "pals-serial": {"use": "pals", "d_s": 12, "connection": "serial", "share": "both"},
-    "pals-ffn": {"use": "pals", "d_s": 12, "inside": "ffn", "ffn_size": 18, "share": "tasks"},
+    "pals-ffn": {"use": "pals", "d_s": 12, "inside": "ffn", "inner": 18, "share": "tasks"},
     "pals-frozen": {"use": "pals", "d_s": 6, "layers": "top half", "train_encoder": "none"},
     "pals_lhuc": {"use": "pals_lhuc", "d_s": 12},
     "low_rank": {"use": "low_rank", "d_s": 5},

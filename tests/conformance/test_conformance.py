@@ -62,7 +62,7 @@ def test_mixed_batch_equals_single_task_batches(method, family):
     task, mask = inputs["task"], inputs["attention_mask"]
     with torch.no_grad():
         mixed = model.run(**inputs, layers=True)
-        assert len(mixed.layers) == model._num_layers + 1
+        assert len(mixed.layers) == model.num_layers + 1
         for t in task.unique().tolist():
             rows = task == t
             single = model.run(**{k: v[rows] for k, v in inputs.items()}, layers=True)

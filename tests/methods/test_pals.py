@@ -123,8 +123,9 @@ def test_houlsby_parallel_reads_what_the_feed_forward_part_reads():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_on_top_the_hidden_states_are_replaced_and_the_blocks_left_alone(family):
     _, output, _, base, _ = woven(family, {"use": "top_attention", "d_s": 12, "depth": 2})
-    for one, other in zip(output.layers, base.layers, strict=True):
+    for one, other in zip(output.layers[:-1], base.layers[:-1], strict=True):
         assert torch.equal(one, other)
+    assert output.layers[-1] is output.hidden
     assert not torch.allclose(output.hidden, base.hidden)
     if base.pooled.equal(base.hidden[:, 0]):  # no pooler
         assert torch.equal(output.pooled, output.hidden[:, 0])
@@ -206,8 +207,9 @@ def test_what_trains():
         assert build_method(method).default_lr < build_method("lora").default_lr
         assert trained({"use": method, "train_encoder": "none"}) == set()
     assert trained("houlsby") == trained("task_norm") == set()
+    norms = trained({"use": "pals", "train_encoder": "norms"})
+    assert norms == {n for n in everything if "LayerNorm" in n}  # as the authors' --freeze leaves them
     # a task's own norm or pooler stands in the place of the encoder's
-    norms = {n for n in everything if "LayerNorm" in n}
     assert trained({"use": "task_norm", "train_encoder": "all"}) == everything - norms
     assert trained({"use": "pals", "pooler": "task"}) == {n for n in everything if "pooler" not in n}
 
@@ -227,6 +229,61 @@ def test_a_pooler_a_task_needs_a_pooler_that_is_read():
         build("distilbert", {"use": "pals", "d_s": 6, "pooler": "task"})
     with pytest.raises(WeftError, match="heads read 'mean'"):
         build("bert", {"use": "pals", "d_s": 6, "pooler": "task"}, pool="mean")
+
+
+def test_a_copy_that_two_parts_ask_for_is_there_once():
+    both = [
+        {"use": "pals", "d_s": 6, "layers": 1, "pooler": "task"},
+        {"use": "low_rank", "d_s": 5, "layers": 0, "pooler": "task"},
+    ]
+    model = build("bert", both)
+    assert [site.kind for site, _ in model.pairs] == ["ffn_delta", "pooler", "ffn_delta"]
+    norms = [site.key for site, a in build("bert", [{"use": "houlsby", "size": 4}, "task_norm"]).pairs]
+    assert len(norms) == len(set(norms))
+
+
+def test_parts_of_a_composition_start_apart():
+    for both in (["pals", "pals_lhuc"], ["top_attention", "top_ffn"], ["pals", "pals"]):
+        size = {"d_s": 12}
+        model = build("bert", [{"use": name, **size} for name in both])
+        ups = {id(m): m.up.weight for m in model.adapters.modules() if hasattr(m, "up")}
+        one, other = ups.values()
+        assert not torch.equal(one, other)
+
+
+def test_only_the_norms_of_the_chosen_layers_are_a_tasks_own():
+    model = build("bert", {"use": "houlsby", "size": 4, "layers": "top half"})
+    assert {site.key for site, _ in model.pairs} == {
+        "1/attention_delta",
+        "1/ffn_delta",
+        "1/norm_1",
+        "1/norm_2",
+    }
+
+
+def test_dropout_is_where_the_authors_have_it():
+    """On the attention's weights; on top also on each layer's result; nowhere else in what tasks own."""
+    x = torch.randn(3, 7, 32)
+    for spec, drops in (
+        ({"use": "pals", "d_s": 12}, True),
+        ({"use": "pals", "d_s": 12, "attention_dropout": 0.0}, False),
+        ({"use": "pals", "d_s": 12, "inside": "ffn"}, False),
+        ({"use": "low_rank", "d_s": 5}, False),
+        ({"use": "houlsby", "size": 5}, False),
+        ({"use": "houlsby_parallel", "d_s": 5}, False),
+        ({"use": "top_attention", "d_s": 12}, True),
+        ({"use": "top_attention", "d_s": 12, "attention_dropout": 0.0}, True),
+        ({"use": "top_attention", "d_s": 12, "attention_dropout": 0.0, "dropout": 0.0}, False),
+        ({"use": "top_ffn", "d_s": 12, "dropout": 0.0}, False),
+        ({"use": "top_ffn", "d_s": 12}, True),
+        ({"use": "top_layer"}, True),
+        ({"use": "lhuc"}, False),
+    ):
+        model = scramble(build("bert", spec)).train()
+        route = Route(torch.tensor([0, 1, 2]), attention_input=x, ffn_input=x)
+        adapter = model.pairs[0][1]
+        with torch.no_grad():
+            assert torch.equal(adapter(x, route), adapter(x, route)) is not drops, spec
 
 
 def test_any_set_of_layers_and_methods_by_layer():
@@ -259,6 +316,7 @@ def test_any_set_of_layers_and_methods_by_layer():
         ({"use": "houlsby", "size": 0}, "size: .*found 0"),
         ({"use": "top_ffn", "hidden_layers": 3}, "hidden_layers: .*found 3"),
         ({"use": "top_attention", "zero_init": True}, "zero_init: no such setting"),
+        ([{"use": "houlsby", "size": 4}, {"use": "task_norm", "share": "all"}], "share it differently"),
         ({"use": "lhuc", "sites": "query"}, "LhucAdapter cannot sit at"),
     ],
 )

@@ -87,7 +87,9 @@ def test_a_range_of_numbers_is_learnt_as_zero_to_one():
     assert Task("s", "regress").target(3) == 3
 
 
-@pytest.mark.parametrize("wrong", [(5, 0), (0,), "05", (0, float("nan")), 5, ("a", "b")])
+@pytest.mark.parametrize(
+    "wrong", [(5, 0), (0,), "05", (0, float("nan")), 5, ("a", "b"), {0: 1, 5: 2}, (False, True)]
+)
 def test_a_wrong_range_is_told(wrong):
     with pytest.raises(WeftError, match="'s': range: expected two numbers such as"):
         Task("s", "regress", range=wrong)

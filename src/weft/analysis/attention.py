@@ -11,12 +11,10 @@ from torch import Tensor
 
 from weft.data.split import wrong_text
 from weft.errors import WeftError
+from weft.methods import METHODS
 
 if TYPE_CHECKING:
     from weft.model import Model
-
-HAVE_ATTENTION = ("houlsby_pals", "pals", "pals_lhuc", "top_attention", "top_layer")
-"""The methods whose adapters hold an attention of their own."""
 
 
 class Layer(NamedTuple):
@@ -132,12 +130,17 @@ def in_layers(seen: AttentionMap, numbers: Sequence[int]) -> AttentionMap:
     return replace(seen, layers=kept)
 
 
+def methods_with_attention() -> list[str]:
+    """The methods whose adapters hold an attention of their own."""
+    return [name for name in METHODS if METHODS[name].attends]
+
+
 def _no_attention(model: Model) -> str:
     names = " + ".join(part.name for part in model.method.parts)
+    others = ", ".join(methods_with_attention())
     return (
         f"this model's method, {names}, gives its tasks no attention of their own, so that there is none to "
-        f"show; methods that do: {', '.join(HAVE_ATTENTION)} (of these pals and pals_lhuc with inside: "
-        "attention alone)"
+        f"show; methods that do: {others} (of these pals and pals_lhuc with inside: attention alone)"
     )
 
 

@@ -76,8 +76,10 @@ def params(source: RunArgument, overrides: Overrides = None, as_json: Json = Fal
     print(f"trained a task: {ledger['trained_percent_per_task']:.4f}% of the encoder")
     if (paper := ledger["paper"]) is not None:
         percent = paper["trained_percent_per_task"]
-        counted = f"{paper['total_ratio']:.4f}" + ("" if percent is None else f", {percent:.4f}%")
-        print(f"as the paper counts: {counted} ({paper['why']})")
+        if percent is None:
+            print(f"the paper prints {paper['total_ratio']:.2f} ({paper['why']})")
+        else:
+            print(f"as the paper counts: {paper['total_ratio']:.4f}, {percent:.4f}% ({paper['why']})")
 
 
 @show.command()

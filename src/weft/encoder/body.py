@@ -61,6 +61,8 @@ class WovenBody:
             hidden: Tensor = output.last_hidden_state
             for adapter in self.top:
                 hidden = adapter(hidden, route)
+            if self.top and route.layers is not None:
+                route.layers[-1] = hidden  # what stands on top stands in the place of the last output
             pooler = getattr(self.encoder, "pooler", None)
             if pooler is None:
                 return hidden, hidden[:, 0]

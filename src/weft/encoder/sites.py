@@ -160,6 +160,8 @@ def parse_layers(layers: str | Sequence[int], count: int) -> list[int]:
 
     `all`, `top half`, `bottom half`, a list of numbers, or text such as `6-11` or `0,2,4-6`.
     """
+    if isinstance(layers, str):
+        layers = layers.replace("_", " ")
     if layers == "all":
         return list(range(count))
     if layers == "top half":

@@ -14,12 +14,12 @@ def set_trained(encoder: nn.Module, choices: list[str]) -> None:
 
     Args:
         encoder: a Hugging Face encoder.
-        choices: each `none`, `all`, `biases`, or `layers 6-11`: those blocks and, when the last block is
-            among them, what stands above it (final norm, pooler).
+        choices: each `none`, `all`, `biases`, `norms`, or `layers 6-11`: those blocks and, when the last
+            block is among them, what stands above it (final norm, pooler).
     """
     blocks = encoder.get_submodule(anatomy_of(encoder).blocks)
     for choice in choices:  # before anything is changed: a refused encoder must stay as it was
-        if choice not in ("none", "all", "biases"):
+        if choice not in ("none", "all", "biases", "norms"):
             parse_layers(choice.split(maxsplit=1)[1], len(blocks))  # type: ignore[arg-type]
     encoder.requires_grad_(False)
     for choice in choices:
@@ -34,6 +34,10 @@ def set_trained(encoder: nn.Module, choices: list[str]) -> None:
                 )
             for bias in biases:
                 bias.requires_grad_(True)
+        elif choice == "norms":
+            for module in encoder.modules():
+                if isinstance(module, nn.LayerNorm):
+                    module.requires_grad_(True)
         elif choice != "none":
             _train_layers(encoder, choice.split(maxsplit=1)[1])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, LINEAR, NORM, SiteKinds
-from weft.methods.method import ROUND_BERT_BASE, Method, Share, slots_for
+from weft.methods.method import LAYERS, ROUND_BERT_BASE, Layers, Method, Share, slots_for
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -32,7 +32,7 @@ class Bitfit(Method):
     paper_basis = ROUND_BERT_BASE
     biases: Literal["all", "blocks", "dense"] = Field("all", description="all, blocks, or dense")
     sites: SiteKinds | None = Field(None, description="the maps and norms by name, instead of `biases`")
-    layers: str | list[int] = Field("all", description="all, top half, bottom half, 6-11, or a list")
+    layers: Layers = Field("all", description=LAYERS)
     share: Share = Field("task", description="task: each its own; all: one for all; or {group: [task, …]}")
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:

@@ -46,11 +46,23 @@ class Composed(Method):
         return tuple(part for m in self.methods for part in m.parts)
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
-        """The parts' adapters, in the parts' order."""
+        """The parts' adapters, in the parts' order.
+
+        A task's own copy of a module (`replaces`) is there once, though several parts ask for it.
+        """
+        copies: dict[Site, Adapter] = {}
         for number, method in enumerate(self.methods):
-            # twins that start equal would get equal gradients for ever
-            twins = sum(other.name == method.name for other in self.methods[:number])
-            yield from method.weave(sites, tasks, seed if not twins else derived(seed, str(twins)))
+            # parts that start equal would get equal gradients for ever
+            for site, adapter in method.weave(sites, tasks, derived(seed, str(number)) if number else seed):
+                if adapter.replaces:
+                    first = copies.setdefault(site, adapter)
+                    if first.stacks != adapter.stacks:
+                        raise WeftError(
+                            f"method: two parts give tasks their own {site.key!r} and share it differently"
+                        )
+                    if first is not adapter:
+                        continue
+                yield site, adapter
 
     def settings(self) -> list[dict[str, Any]]:
         """The parts' settings, as a list."""

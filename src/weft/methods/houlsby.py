@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, PositiveFloat
 
 from weft.encoder.sites import BLOCK_NORM, NORM
-from weft.methods.method import Method
-from weft.methods.task_function import LAYERS, Layers
+from weft.methods.method import LAYERS, Layers, TrainEncoder
+from weft.methods.task_function import PalsMethod
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NORMS: dict[str, tuple[str, ...]] = {"all": NORM, "blocks": BLOCK_NORM, "none": ()}
 
 
-class Houlsby(Method):
+class Houlsby(PalsMethod):
     """x + W_up·act(W_down·x) on each sub-layer's output, before its residual; layer norms of a task's own.
 
     The encoder is frozen. W_up and W_down start at N(0, 0.001²): near the identity. It is the same in a
@@ -26,6 +26,8 @@ class Houlsby(Method):
     """
 
     name = "houlsby"
+    default_lr = 1e-3
+    train_encoder: TrainEncoder = Field("none", description="what of the encoder trains")
     size: int = Field(64, ge=1, description="the bottleneck's width; the paper tries 8, 64, 256 and more")
     activation: Literal["gelu", "relu", "tanh"] = Field("gelu", description="inside the bottleneck")
     norms: Literal["all", "blocks", "none"] = Field(
@@ -40,7 +42,7 @@ class Houlsby(Method):
         """With `zero_init`; else near it."""
         return self.zero_init
 
-    def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
+    def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """A bottleneck at both sub-layers of each block, and the norms."""
         from weft.adapters.connection import ResidualAdapter
         from weft.adapters.projected import Projected, Projection
@@ -54,4 +56,5 @@ class Houlsby(Method):
             )
             yield site, ResidualAdapter(site, Projected(pair, self.activation))
         for site in sites.available(NORMS[self.norms], self.layers):
-            yield site, TaskNormAdapter(site, own)
+            if site.layer is not None or self.layers == "all":  # some layers: their norms alone
+                yield site, TaskNormAdapter(site, own)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
+from weft.methods.method import LAYERS, Layers
 from weft.methods.task_function import (
-    LAYERS,
     SHARE,
     Heads,
-    Layers,
     Projections,
     ShareProjections,
     ZeroInitMethod,
@@ -30,6 +29,7 @@ class HoulsbyPals(ZeroInitMethod):
     """
 
     name = "houlsby_pals"
+    attends = True
     d_s: PositiveInt = Field(156, description="the width of the projected attention's space")
     attention_d_s: PositiveInt = Field(50, description="the width of the low-rank function at the attention")
     heads: Heads = Field(6, description="attention heads, a divisor of d_s; the code has 6")

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, PositiveInt
 
+from weft.methods.method import LAYERS, Layers
 from weft.methods.task_function import (
-    LAYERS,
     SHARE,
-    Layers,
     Projections,
     ShareProjections,
     ZeroInitMethod,

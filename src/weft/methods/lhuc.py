@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from weft.encoder.sites import SiteKinds
-from weft.methods.task_function import LAYERS, Layers, PalsMethod
+from weft.methods.method import LAYERS, Layers
+from weft.methods.task_function import PalsMethod
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from weft.encoder.sites import SiteKinds
-from weft.methods.method import ROUND_BERT_BASE, Method, Share, slots_for
+from weft.methods.method import LAYERS, ROUND_BERT_BASE, Layers, Method, Share, slots_for
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -29,7 +29,7 @@ class Lora(Method):
     )
     dropout: NonNegativeFloat = Field(0.0, lt=1, description="on the update's input, in training")
     sites: SiteKinds = Field(("query", "value"), description="the linear maps that are updated")
-    layers: str | list[int] = Field("all", description="all, top half, bottom half, 6-11, or a list")
+    layers: Layers = Field("all", description=LAYERS)
     share: Share = Field("task", description="task: each its own; all: one for all; or {group: [task, …]}")
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:

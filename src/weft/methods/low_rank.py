@@ -8,24 +8,14 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, PositiveInt
 
 from weft.methods.method import Printed
-from weft.methods.task_function import (
-    CONNECTION,
-    LAYERS,
-    SHARE,
-    Connection,
-    Layers,
-    Projections,
-    ShareProjections,
-    ZeroInitMethod,
-    connected,
-)
+from weft.methods.task_function import BesideBlocks, Projections
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
     from weft.encoder.sites import Site, Sites
 
 
-class LowRank(ZeroInitMethod):
+class LowRank(BesideBlocks):
     """h' = LN(FFN(a) + a + TS(h)), TS(h) = V_D·gelu(V_E·h), beside each block as in `pals`.
 
     The authors' code has a GELU inside, the paper the identity. What parallel means in a pre-norm encoder is
@@ -37,36 +27,19 @@ class LowRank(ZeroInitMethod):
     activation: Literal["gelu", "identity"] = Field(
         "gelu", description="inside: gelu (the code) or identity (the paper)"
     )
-    share: ShareProjections = Field("none", description=SHARE)
-    connection: Connection = Field("parallel", description=CONNECTION)
-    layers: Layers = Field("all", description=LAYERS)
-    lhuc: bool = Field(False, description="scale the function's result by 2σ(l), l of each task and layer")
 
-    @property
-    def starts_at_base(self) -> bool:  # type: ignore[override]
-        """With `zero_init`, beside the block: the new norm of a serial connection is no identity."""
-        return self.zero_init and self.connection == "parallel"
-
-    @property
-    def printed_ratio(self) -> Printed | None:
+    def printed(self, num_layers: int) -> Printed | None:
         """Table 3 prints 1.13 for d_s 100."""
-        told = (self.d_s, self.share, self.connection, self.layers, self.lhuc, self.pooler)
-        return (
-            Printed(1.13, "Table 3 prints 1.13x")
-            if told == (100, "none", "parallel", "all", False, "shared")
-            else None
-        )
+        whole = self.blocks(num_layers) == list(range(12))
+        tried = whole and (self.d_s, self.share) == (100, "none")
+        return Printed(1.13, "Table 3 prints 1.13x") if tried else None
 
     def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """A projected activation at each block."""
-        from weft.adapters.lhuc import Amplitude
         from weft.adapters.projected import Projected
-        from weft.routing import Slots
 
-        own = Slots.per_task(tasks)
         pairs = Projections(self.share, sites.width, self.d_s, tasks, seed, self.zero_init)
-        kind = "ffn_delta" if self.connection == "parallel" else "block"
-        for site in sites.select([kind], self.layers):
-            amplitude = Amplitude(sites.width, own) if self.lhuc else None
+        for site in self.sites(sites):
+            amplitude = self.amplitude(sites, tasks)
             function = Projected(pairs.at(site), self.activation, amplitude=amplitude)
-            yield connected(self.connection, function, site, own, sites.pre_norm)
+            yield self.connected(function, site, sites, tasks)

@@ -24,13 +24,18 @@ _LAYERS = re.compile(r"layers?\s+\S.*")
 def _train_encoder(value: object) -> object:
     if value is None:
         return "none"
-    if isinstance(value, str) and (value in ("none", "all", "biases") or _LAYERS.fullmatch(value)):
+    if isinstance(value, str) and (value in ("none", "all", "biases", "norms") or _LAYERS.fullmatch(value)):
         return value
-    raise ValueError(f"expected none, all, biases, or layers such as 'layers 6-11'; found {value!r}")
+    raise ValueError(f"expected none, all, biases, norms, or layers such as 'layers 6-11'; found {value!r}")
 
 
 TrainEncoder = Annotated[str, BeforeValidator(_train_encoder)]
-"""What of the encoder trains, shared by all tasks: none, all, biases, or `layers 6-11`."""
+"""What of the encoder trains, shared by all tasks: none, all, biases, norms, or `layers 6-11`."""
+
+Layers = Annotated[str | list[int], BeforeValidator(lambda v: [v] if type(v) is int else v)]
+"""A setting that names blocks, as `weft.encoder.sites.parse_layers` reads it; one number is a list of one."""
+
+LAYERS = "all, top half, bottom half, 6-11, or a list"
 
 ROUND_BERT_BASE = (110_000_000, "MORRIS (Tables 1 and 2) takes BERT-base for 110 million parameters")
 
@@ -53,17 +58,19 @@ class Method(Named):
         separate: whether every task has a whole encoder of its own.
         default_lr: a peak learning rate that suits it, where a run gives none.
         paper_basis: what the paper's ratios divide by where it is not the encoder's real size, and why.
-        paper_tasks: the number of tasks that `printed_ratio` is for.
+        attends: whether its adapters may have an attention of their own, which can be shown.
+        paper_tasks: the number of tasks that `printed` is for.
     """
 
     starts_at_base: ClassVar[bool] = True
     separate: ClassVar[bool] = False
     default_lr: ClassVar[float] = 1e-3
     paper_basis: ClassVar[tuple[int, str] | None] = None
+    attends: ClassVar[bool] = False
     paper_tasks: ClassVar[int] = 0
 
     train_encoder: TrainEncoder = Field(
-        "none", description="what of the encoder trains: none, all, biases, or layers such as 'layers 6-11'"
+        "none", description="what of the encoder trains: none, all, biases, norms, or 'layers 6-11'"
     )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -80,8 +87,7 @@ class Method(Named):
         """
         return iter(())
 
-    @property
-    def printed_ratio(self) -> Printed | None:
+    def printed(self, num_layers: int) -> Printed | None:
         """What the paper prints for BERT-base, its number of tasks and just these settings, if it does."""
         return None
 

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, PositiveInt, ValidationInfo
 
-from weft.methods.method import Method, TrainEncoder
+from weft.methods.method import LAYERS, Layers, Method, TrainEncoder
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from weft.adapters.adapter import Adapter
+    from weft.adapters.lhuc import Amplitude
     from weft.adapters.projected import Projection
     from weft.encoder.sites import Site, Sites
-    from weft.routing import Slots
 
-Layers = str | list[int]
 ShareProjections = Literal["layers", "tasks", "both", "none"]
-Connection = Literal["parallel", "serial"]
+SHARE = (
+    "V_E and V_D: layers (a task's, tied over its layers), tasks (a layer's, for all tasks), both, or none"
+)
 
 
 def _divides(heads: int, info: ValidationInfo) -> int:
@@ -30,12 +33,6 @@ def _divides(heads: int, info: ValidationInfo) -> int:
 
 Heads = Annotated[PositiveInt, AfterValidator(_divides), Field(validate_default=True)]
 """The number of heads of an attention whose width is the setting `d_s`, declared before it."""
-
-LAYERS = "all, top half, bottom half, 6-11, or a list"
-SHARE = (
-    "V_E and V_D: layers (a task's, tied over its layers), tasks (a layer's, for all tasks), both, or none"
-)
-CONNECTION = "parallel: beside the block (eq. 8); serial: after it, with a new norm (eq. 9 and 10)"
 
 
 class PalsMethod(Method):
@@ -74,6 +71,53 @@ class ZeroInitMethod(PalsMethod):
         return self.zero_init
 
 
+class BesideBlocks(ZeroInitMethod):
+    """One function TS a block and task, beside the block or after it."""
+
+    share: ShareProjections = Field("none", description=SHARE)
+    connection: Literal["parallel", "serial"] = Field(
+        "parallel",
+        description="parallel: beside the block (eq. 8); serial: after it, with a new norm (eq. 9 and 10)",
+    )
+    layers: Layers = Field("all", description=LAYERS)
+    lhuc: bool = Field(False, description="scale the function's result by 2σ(l), l of each task and layer")
+
+    @property
+    def starts_at_base(self) -> bool:  # type: ignore[override]
+        """With `zero_init`, beside the block: the new norm of a serial connection is no identity."""
+        return self.zero_init and self.connection == "parallel"
+
+    def sites(self, sites: Sites) -> list[Site]:
+        """Where the functions sit."""
+        return sites.select(["ffn_delta" if self.connection == "parallel" else "block"], self.layers)
+
+    def amplitude(self, sites: Sites, tasks: Sequence[str]) -> Amplitude | None:
+        """The scale of one function, where asked for."""
+        from weft.adapters.lhuc import Amplitude
+        from weft.routing import Slots
+
+        return Amplitude(sites.width, Slots.per_task(tasks)) if self.lhuc else None
+
+    def connected(
+        self, function: nn.Module, site: Site, sites: Sites, tasks: Sequence[str]
+    ) -> tuple[Site, Adapter]:
+        """The function at its site."""
+        from weft.adapters.connection import ParallelAdapter, SerialAdapter
+        from weft.routing import Slots
+
+        if self.connection == "serial":
+            return site, SerialAdapter(site, function, Slots.per_task(tasks), sites.pre_norm)
+        return site, ParallelAdapter(site, function, "attention_input")
+
+    def blocks(self, num_layers: int) -> list[int] | None:
+        """The blocks meant, if these settings are otherwise those of the paper's tables."""
+        from weft.encoder.sites import parse_layers
+
+        if self.connection == "serial" or self.lhuc or self.pooler == "task":
+            return None
+        return parse_layers(self.layers, num_layers)
+
+
 class Projections:
     """The pairs V_E and V_D of a method, tied over layers, over tasks, both, or not at all.
 
@@ -99,9 +143,9 @@ class Projections:
     ) -> None:
         from weft.routing import Slots
 
-        self.slots: Slots = Slots.one(tasks) if share in ("tasks", "both") else Slots.per_task(tasks)
+        slots = Slots.one(tasks) if share in ("tasks", "both") else Slots.per_task(tasks)
         self.tied = share in ("layers", "both")
-        self.settings = (width, size, self.slots, seed)
+        self.settings = (width, size, slots, seed)
         self.zero_init = zero_init
         self.name = name
         self.one: Projection | None = None
@@ -117,14 +161,3 @@ class Projections:
         if self.tied:
             self.one = made
         return made
-
-
-def connected(
-    connection: Connection, function: object, site: Site, slots: Slots, pre_norm: bool
-) -> tuple[Site, Adapter]:
-    """The function at its site, beside the block or after it."""
-    from weft.adapters.connection import ParallelAdapter, SerialAdapter
-
-    if connection == "serial":
-        return site, SerialAdapter(site, function, slots, pre_norm)  # type: ignore[arg-type]
-    return site, ParallelAdapter(site, function, "attention_input")  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from weft.encoder.sites import BLOCK_NORM, NORM
-from weft.methods.method import Method, Share, slots_for
+from weft.methods.method import LAYERS, Layers, Method, Share, slots_for
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -24,7 +24,7 @@ class TaskNorm(Method):
     norms: Literal["all", "blocks"] = Field(
         "all", description="all norms, or those of the blocks without the embeddings' and the final one"
     )
-    layers: str | list[int] = Field("all", description="all, top half, bottom half, 6-11, or a list")
+    layers: Layers = Field("all", description=LAYERS)
     share: Share = Field("task", description="task: each its own; all: one for all; or {group: [task, …]}")
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:

@@ -24,6 +24,7 @@ class TopLayer(PalsMethod):
 
     name = "top_layer"
     starts_at_base = False
+    attends = True
     heads: PositiveInt | None = Field(None, description="attention heads; by default the encoder's")
     inner: PositiveInt | None = Field(None, description="feed-forward width; by default the encoder's")
     dropout: NonNegativeFloat = Field(0.1, lt=1, description="on each sub-layer's result, in training")
@@ -31,8 +32,7 @@ class TopLayer(PalsMethod):
         0.1, lt=1, description="on the attention's weights, in training"
     )
 
-    @property
-    def printed_ratio(self) -> Printed | None:
+    def printed(self, num_layers: int) -> Printed | None:
         """Table 3 prints 1.66, the text 1.67 and 73 million: neither follows from a BERT layer's size."""
         if (self.heads, self.inner, self.pooler) != (None, None, "shared"):
             return None

@@ -95,10 +95,9 @@ class Task:
             return
         if self.kind != "regress":
             raise WeftError(f"task {self.name!r}: a range belongs to regress; its kind is {self.kind!r}")
-        try:
-            low, high = () if isinstance(self.range, str) else (float(x) for x in self.range)
-        except (TypeError, ValueError):
-            low, high = 1.0, 0.0
+        given: Any = self.range
+        numbers = [x for x in given if type(x) in (int, float)] if isinstance(given, list | tuple) else []
+        low, high = map(float, numbers) if len(numbers) == 2 == len(given) else (1.0, 0.0)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise WeftError(
                 f"task {self.name!r}: range: expected two numbers such as [0, 5]; found {self.range!r}"

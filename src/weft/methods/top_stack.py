@@ -1,0 +1,50 @@
+"""What `top_attention` and `top_ffn` have in common: a stack of small layers on top (PALs, section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field, NonNegativeFloat, PositiveInt
+
+from weft.methods.task_function import PalsMethod
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+    from weft.adapters.top import Sublayer
+    from weft.encoder.sites import Site, Sites
+    from weft.routing import Slots
+
+
+class TopStackMethod(PalsMethod):
+    """V_D·g_n(… g_1(V_E·h)) in the place of the last hidden states h, g(x) = LN(x + sublayer(x)).
+
+    No residual goes around the whole, so that no start is the base's.
+    """
+
+    starts_at_base: ClassVar[bool] = False
+    d_s: PositiveInt = Field(204, description="the width of the task's own small space, the paper's d_s")
+    depth: PositiveInt = Field(6, description="how many layers; the paper tries 3, 6 and 12")
+    residual: bool = Field(True, description="whether each layer adds its input; crucial, the paper says")
+    norm: bool = Field(True, description="whether each layer is normed; crucial, the paper says")
+    dropout: NonNegativeFloat = Field(0.1, lt=1, description="on each layer's result, in training")
+
+    def sublayer(self, number: int, own: Slots, seed: int) -> Sublayer:
+        """The function of one layer."""
+        raise NotImplementedError
+
+    def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
+        """One `TopStack`."""
+        from weft.adapters.projected import Projection
+        from weft.adapters.top import ResidualLayer, TopStack
+        from weft.routing import Slots
+
+        own = Slots.per_task(tasks)
+        for site in sites.select(["top"]):
+            layers = [
+                ResidualLayer(
+                    self.d_s, self.sublayer(n, own, seed), own, self.residual, self.norm, self.dropout
+                )
+                for n in range(self.depth)
+            ]
+            yield site, TopStack(site, Projection(sites.width, self.d_s, own, seed, "top"), layers)
