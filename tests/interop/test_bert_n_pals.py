@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import types
 
 import pytest
 import torch
@@ -13,8 +14,9 @@ from tests.golden import golden
 from tests.interop.reference import Drawn, run
 from weft.errors import WeftError
 from weft.interop import load_bert_n_pals
-from weft.interop.bert_n_pals import Variant
 from weft.interop.bert_n_pals_keys import places_of_encoder, places_of_tasks
+from weft.interop.bert_n_pals_variant import Variant
+from weft.tasks.task import Task
 
 NEAR = {"rtol": 0, "atol": 1e-5}
 MODELS = ("model_shared", "model_pals", "model_low_rank", "model_houlsby")
@@ -114,24 +116,24 @@ def made(config, multis=None, pool=False):
     drawn = Drawn()
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(0, 50, (2, 9), generator=generator)
-    types = torch.randint(0, 2, (2, 9), generator=generator)
+    segments = torch.randint(0, 2, (2, 9), generator=generator)
     mask = torch.ones(2, 9)
     mask[1, 5:] = 0
-    expected = [run(drawn, config, ids, mask, types, task, multis, pool) for task in range(3)]
-    return (ids, mask.long(), types), expected, drawn.state
+    expected = [run(drawn, config, ids, mask, segments, task, multis, pool) for task in range(3)]
+    return (ids, mask.long(), segments), expected, drawn.state
 
 
 @pytest.mark.parametrize(("config", "multis", "pool"), list(variants()))
 def test_every_variant_of_the_code(config, multis, pool):
-    (ids, mask, types), expected, state = made(config, multis, pool)
-    model = load_bert_n_pals(state, config, [2, 3, 1])
+    (ids, mask, segments), expected, state = made(config, multis, pool)
+    model = load_bert_n_pals(state, config, [2, 3, 1], layers=multis)
     task = torch.tensor([0, 1, 2, 2, 1, 0])
     row = torch.tensor([0, 0, 0, 1, 1, 1])
     with torch.no_grad():
-        found = model.run(ids[row], mask[row], types[row], task, layers=True)
+        found = model.run(ids[row], mask[row], segments[row], task, layers=True)
     for at, (t, r) in enumerate(zip(task.tolist(), row.tolist(), strict=True)):
         layers, pooled, logits = expected[t]
-        for n in range(len(layers) - 1):
+        for n in range(len(layers)):
             torch.testing.assert_close(found.layers[n + 1][at], layers[n][r], **NEAR)
         torch.testing.assert_close(found.hidden[at], layers[-1][r], **NEAR)
         torch.testing.assert_close(found.pooled[at], pooled[r], **NEAR)
@@ -141,6 +143,29 @@ def test_every_variant_of_the_code(config, multis, pool):
     assert sum(held["per_task"].values()) + sum(held["heads"].values()) + held["encoder"] == sum(
         p.numel() for p in model.parameters()
     )
+
+
+@pytest.mark.parametrize(("config", "multis", "pool"), list(variants()))
+def test_gradients_of_every_variant(config, multis, pool):
+    """Of task 1's first logit, with respect to every key of the state dict."""
+    (ids, mask, segments), _, state = made(config, multis, pool)
+    model = load_bert_n_pals(state, config, [2, 3, 1], layers=multis)
+    drawn = Drawn()
+    leaves = {id(value): value.clone().requires_grad_() for value in state.values()}
+    drawn.state = {key: leaves[id(value)] for key, value in state.items()}  # tied keys stay one tensor
+    run(drawn, config, ids, mask.float(), segments, 1, multis, pool)[2][:, 0].sum().backward()
+    logits = model.run(ids, mask, segments, torch.tensor([1, 1])).logits
+    torch.stack(logits)[:, 0].sum().backward()
+    for parameter in model.parameters():
+        parameter.data.copy_(torch.zeros_like(parameter) if parameter.grad is None else parameter.grad)
+    places = places_of_encoder(model.encoder, own_pooler=not pool).of
+    places |= places_of_tasks(model, _variant(config)).of
+    assert set(places) == set(drawn.state)
+    for key, (_, targets) in places.items():
+        expected = drawn.state[key].grad
+        expected = torch.zeros_like(drawn.state[key]) if expected is None else expected
+        found = sum(targets) if targets else torch.zeros_like(expected)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5, msg=lambda m, k=key: f"{k}: {m}")
 
 
 PALS = {**SIZES, "pals": True, "mult": True}
@@ -206,6 +231,54 @@ def test_wrong_configurations_are_named(state, change, message):
         load_bert_n_pals(state, {**PALS, **change}, [2, 3, 1])
 
 
+def test_a_layer_without_any_function_is_taken_as_left_out_and_said_so(state):
+    for key in list(state):
+        if key.startswith("bert.encoder.layer.0.multi_layers."):
+            del state[key]
+    with pytest.warns(UserWarning, match=r"for the layers \[0\].*layers=\[1\] says so"):
+        model = load_bert_n_pals(state, PALS, [2, 3, 1])
+    assert model.method.layers == [1]
+    with pytest.raises(WeftError, match=r"missing: bert\.encoder\.layer\.0\.multi_layers"):
+        load_bert_n_pals(state, PALS, [2, 3, 1], layers=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_labels": 3}, "num_labels: expected the outputs of each task, .*; found 3"),
+        ({"num_labels": [2, 0, 1]}, "num_labels: expected"),
+        ({"config": None}, "config: expected the authors' configuration"),
+        ({"state": None}, "state: expected a state dict or its file; found NoneType"),
+        ({"state": {"classifier.0.weight": "x"}}, "state: classifier.0.weight: expected a tensor; found str"),
+        ({"task_names": ["a", "b", "a"]}, "two tasks are named 'a'"),
+        ({"task_names": [Task("a", size=2), Task("b", size=4), "c"]}, "'b' has 4 outputs; num_labels says 3"),
+    ],
+)
+def test_wrong_arguments_are_told(state, arguments, message):
+    given = {"state": state, "config": PALS, "num_labels": [2, 3, 1], "task_names": None, **arguments}
+    with pytest.raises(WeftError, match=message):
+        load_bert_n_pals(**given)
+
+
+def test_older_and_other_forms_are_read(state):
+    expected = load_bert_n_pals(state, PALS, [2, 3, 1]).state_dict()
+    other = {key: value.numpy() for key, value in state.items()}
+    other["bert.embeddings.position_ids"] = torch.arange(12)[None]
+    config = types.SimpleNamespace(**{**PALS, "pals": 1, "mult": 1, "top": 0, "num_tasks": 1})
+    found = load_bert_n_pals(other, config, (2, 3, 1)).state_dict()
+    assert all(torch.equal(found[key], value) for key, value in expected.items())
+
+
+def test_tasks_may_be_told_whole(state):
+    tasks = [
+        Task("cola", labels=("bad", "good")),
+        Task("mnli", labels=("e", "n", "c"), texts=("premise", "hypothesis")),
+        Task("sts", "regress", texts=("a", "b"), range=(0, 5)),
+    ]
+    model = load_bert_n_pals(state, PALS, [2, 3, 1], tasks)
+    assert model.tasks == tuple(tasks)
+
+
 def test_names_must_be_as_many_as_tasks(state):
     with pytest.raises(WeftError, match="2 names for 3 tasks"):
         load_bert_n_pals(state, PALS, [2, 3, 1], ["a", "b"])
@@ -226,13 +299,20 @@ def test_files_data_parallel_names_and_configs_of_google(state, tmp_path):
         load_bert_n_pals(state, tmp_path / "config.json", [2, 3, 1])
 
 
-def test_a_loaded_checkpoint_becomes_a_bundle(state, tmp_path):
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_loaded_checkpoint_becomes_a_bundle(state, tmp_path, trained):
+    """Its encoder has no files elsewhere: it comes along, trained or not."""
     import weft
+    from weft.training.owners import OwnerOptimizers
 
     model = load_bert_n_pals(state, PALS, [2, 3, 1], ["cola", "mnli", "sts"])
-    again = weft.load(model.save(tmp_path / "bundle", with_encoder=True)).eval()
-    ids = torch.arange(18).view(2, 9)
-    task = torch.tensor([0, 2])
+    ids, task = torch.arange(18).view(2, 9), torch.tensor([0, 2])
+    if trained:
+        optimizers = OwnerOptimizers(model, lr=1e-2, weight_decay=0.0)
+        model.run(ids, task=task).hidden.square().sum().backward()
+        optimizers.step([0, 2])
+    again = weft.load(model.save(tmp_path / "bundle")).eval()
     with torch.no_grad():
         for one, two in zip(model.run(ids, task=task).logits, again.run(ids, task=task).logits, strict=True):
             assert torch.equal(one, two)
+    again.save(tmp_path / "again")  # a bundle's encoder has files: found where it was

@@ -33,7 +33,10 @@ def test_names_settings_objects_and_lists_build_methods():
         ({"use": "lora", "share": "tasks"}, r"share: "),
         ({"use": "lora", "sites": []}, "sites: expected one site or more, each once"),
         ({"use": "lora", "sites": "query, query"}, "sites: expected one site or more, each once"),
-        ({"use": "lora", "train_encoder": "some"}, "train_encoder: expected none, all, biases, norms, or layers"),
+        (
+            {"use": "lora", "train_encoder": "some"},
+            "train_encoder: expected none, all, biases, norms, or l",
+        ),
         ({"use": "bitfit", "biases": "some"}, r"biases: .*'all', 'blocks' or 'dense'"),
         ([], "an empty list"),
         (["separate", "lora"], "'separate' gives each task a whole encoder and composes with none"),

@@ -13,6 +13,8 @@ from torch import Tensor
 
 import weft
 from weft.encoder.load import file_sha256
+from weft.encoder.names import RANDOM
+from weft.encoder.weave import unweave
 from weft.errors import WeftError
 from weft.files import new_folder, write_json
 from weft.ownership import Owned, owned
@@ -34,7 +36,8 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
     Args:
         model: the model.
         folder: the bundle's folder; a bundle that stands there is replaced, anything else is left alone.
-        with_encoder: whether the encoder and its tokenizer go along, or only their name and sha256.
+        with_encoder: whether the encoder and its tokenizer go along, or only their name and sha256. An
+            encoder that has no files to be found again goes along in any case.
     """
     folder = Path(folder)
     if folder.exists() and not (folder / MANIFEST).is_file():
@@ -57,7 +60,7 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
             facts = {"task": task.settings(), "stands_on": stands_on}
             _write(task_file(work, task.name), by_owner.get(task_owner(task.name), []), facts)
         said = manifest(model)
-        if with_encoder:
+        if with_encoder or not _can_be_found(model):
             _write_encoder(model, work / "encoder")
             said["encoder"]["included"] = file_sha256(work / "encoder" / "model.safetensors")
         write_json(work / MANIFEST, said)
@@ -104,35 +107,28 @@ def _write(path: Path, items: list[Owned], facts: dict[str, Any]) -> None:
     save_file(tensors, path, {METADATA: json.dumps(facts, sort_keys=True)})
 
 
+def _can_be_found(model: Model) -> bool:
+    """Whether the encoder's weights are somewhere else, or can be drawn again."""
+    return model.source.source is not None or model.source.name.startswith(RANDOM)
+
+
 def _write_encoder(model: Model, folder: Path) -> None:
-    """The base weights, as they were before training: what the hashes are of."""
+    """The base weights, as they were before training: what the hashes are of.
+
+    Of an encoder without files the present ones are all there is. That is as good: what has been trained
+    since is in the bundle's other files, and comes over it.
+    """
     from weft.encoder.load import load_encoder, quiet
 
-    source = model.source.source or model.source.name
-    try:
-        base = load_encoder(source, seed=model.seed)
-    except WeftError:
-        with quiet():
-            _as_it_is(model).save_pretrained(folder)
+    if _can_be_found(model):
+        base = load_encoder(model.source.source or model.source.name, seed=model.seed)
+        plain: Any = base.model
+        tokenizer = base.tokenizer if base.source is not None else None
+    else:
+        first: Any = model.encoder
+        plain = unweave(copy.deepcopy(next(iter(first.values())) if model.method.separate else first))
         tokenizer = model.source.__dict__.get("tokenizer")
-        if tokenizer is not None:
-            tokenizer.save_pretrained(folder)
-        return
     with quiet():
-        base.model.save_pretrained(folder)
-    if base.source is not None:
-        base.tokenizer.save_pretrained(folder)
-
-
-def _as_it_is(model: Model) -> Any:
-    """An encoder without files: the one in the model, if it still is what it was."""
-    from weft.encoder.load import weights_sha256
-    from weft.encoder.weave import unweave
-
-    encoder = next(iter(model.encoder.values())) if model.method.separate else model.encoder  # type: ignore[operator]
-    if weights_sha256(encoder) != model.source.sha256:
-        raise WeftError(
-            f"encoder {model.source.name!r} cannot be included: it has no files to copy, and it was trained "
-            "since; save the model before it trains, or save the encoder to a folder and load it"
-        )
-    return unweave(copy.deepcopy(encoder))
+        plain.save_pretrained(folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from weft.adapters.attention import StackedAttention
     from weft.adapters.projected import Projection
     from weft.adapters.top import ResidualLayer
-    from weft.interop.bert_n_pals import Variant
+    from weft.interop.bert_n_pals_variant import Variant
     from weft.model import Model
 
 QKV = ("query", "key", "value")
