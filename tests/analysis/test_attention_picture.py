@@ -16,6 +16,7 @@ from weft.analysis.attention_picture import (
     PALETTE,
     attention_html,
     attention_svg,
+    darkest,
     ink,
     percent,
     scale,
@@ -89,12 +90,19 @@ def test_both_axes_carry_every_token_and_a_long_one_its_whole_name():
 
 def test_the_legend_says_what_the_scale_is():
     seen = made(("the", "cat"))
-    peak = max(float(p.max()) for _, p in seen.layers)
+    peak = darkest(max(float(p.max()) for _, p in seen.layers), len(seen.tokens))
     legend = of_class(ElementTree.fromstring(attention_svg(seen)), "g", "legend")[0]
     assert [e.get("fill") for e in legend.iter(f"{SVG}rect")] == list(PALETTE)
     told = " ".join(legend.itertext())
     assert scale(peak) in told
     assert "below 0.5% are not drawn" in told
+
+
+def test_an_even_attention_has_the_middle_colour_and_a_sharp_one_the_end():
+    for tokens in (4, 11, 128):
+        even = 1 / tokens
+        assert shade(even, darkest(even, tokens)) == len(PALETTE) // 2
+        assert shade(0.9, darkest(0.9, tokens)) == len(PALETTE) - 1 or tokens == 4
 
 
 def test_shades():

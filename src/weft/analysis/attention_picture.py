@@ -39,6 +39,15 @@ def shade(share: float, peak: float) -> int:
     return min(len(PALETTE) - 1, int(len(PALETTE) * math.sqrt(share / peak))) if peak > 0 else 0
 
 
+def darkest(largest: float, tokens: int) -> float:
+    """The share with the darkest colour: the largest there is, but at least four times an even one.
+
+    So an attention that looks at all tokens alike, as a fresh one does, has the middle of the palette
+    everywhere, and not its end.
+    """
+    return max(largest, min(1.0, 4 / tokens))
+
+
 def ink(step: int) -> str:
     """The colour of letters that can be read on a step of the palette."""
     return "#000000" if step < 7 else "#ffffff"
@@ -76,7 +85,7 @@ class _Look:
         drawn = sum(int((p >= FLOOR).sum()) for _, p in seen.layers)
         cell = min(16.0, max(6.0, 480 / len(seen.tokens)))
         widest = max(cell_len(_short(token)) for token in seen.tokens)
-        peak = max((float(p.max()) for _, p in seen.layers), default=0.0)
+        peak = darkest(max((float(p.max()) for _, p in seen.layers), default=0.0), len(seen.tokens))
         return cls(peak, drawn <= EACH_CELL, cell, round(widest * 0.62 * cell * 0.75 + 6, 1))
 
     @property
@@ -99,7 +108,7 @@ def attention_html(seen: AttentionMap, source: int | None = None) -> str:
     """
     look = _Look.of(seen)
     shares = looked_at(seen, source)
-    peak = max((float(s.max()) for _, s in shares), default=0.0)
+    peak = darkest(max((float(s.max()) for _, s in shares), default=0.0), len(seen.tokens))
     who = "all tokens, their mean" if source is None else f"token {source}, {seen.tokens[source]}"
     parts = [
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>',

@@ -146,12 +146,12 @@ def _draw(seen: AttentionMap, shares: list[tuple[str, Tensor]], source: int | No
     from rich.console import Console
 
     from weft.analysis.attention import most, title_of
-    from weft.analysis.attention_picture import percent, scale
+    from weft.analysis.attention_picture import darkest, percent, scale
 
     console = Console(highlight=False)
     # sixteen colours are too few for shades
     coloured = console.is_terminal and not console.no_color and console.color_system in ("256", "truecolor")
-    peak = max(float(s.max()) for _, s in shares)
+    peak = darkest(max(float(s.max()) for _, s in shares), len(seen.tokens))
     spelt = [_spelt(token, console.encoding) for token in seen.tokens]
     tokens = [token if cell_len(token) else f"{token} " for token in spelt]  # an accent alone has no width
     blocks = BLOCKS if _spelt(BLOCKS, console.encoding) == BLOCKS else DIGITS
@@ -159,7 +159,8 @@ def _draw(seen: AttentionMap, shares: list[tuple[str, Tensor]], source: int | No
     who = "all tokens (mean)" if source is None else numbered[source]
     legend = scale(peak) if coloured else f"{blocks[0]} to {blocks[-1]}: 0% to {percent(peak)}"
     _print(console, f"task {seen.task}: how much each token is looked at by {who}")
-    _print(console, f"{legend}; the shares of a head sum to 100%")
+    even = percent(1 / len(seen.tokens))
+    _print(console, f"{legend}; the shares of a head sum to 100%, an even one is {even}")
     for line in _wrapped(numbered, console.width):
         _print(console, " ".join(numbered[i] for i in line))
     margin = f"  head {max(len(s) for _, s in shares) - 1}  "
