@@ -142,7 +142,8 @@ class Model(nn.Module):
             input_ids: token ids, [R, L].
             attention_mask: 1 where a row has a token, [R, L]; None if nothing is padded.
             token_type_ids: segment ids, [R, L]; families without segments ignore them.
-            task: the task id of each row, [R]; may be left out if there is one task.
+            task: the task id of each row, [R]; may be left out if there is one task. On the CPU it may be
+                though all else is on a device: rows of one task are then known as such, and gather nothing.
             example: the example of each row, [R], from 0 on without a gap; by default each row is its own.
                 An example of several rows gets the mean of their logits.
             layers: whether to collect `Output.layers`.
@@ -152,12 +153,15 @@ class Model(nn.Module):
         task = checked_task(rows, len(self.tasks), self._longest)
         mask = None if attention_mask is None else attention_mask.bool()
         collected: list[Tensor | None] | None = [None] * (self.num_layers + 1) if layers else None
-        route = Route(task, mask, collected, {} if attention else None, single_task(task))
+        single = single_task(task)
+        task = task.to(input_ids.device)
+        route = Route(task, mask, collected, {} if attention else None, single)
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         hidden, pooled = self.body.encode(route, {k: v for k, v in given.items() if v is not None})
         read = head_input(self.pool, hidden, pooled, mask)
         by_shape = {shape: head(read, route) for shape, head in self.heads.items()}
         if example is not None:
+            example = example.to(input_ids.device)
             count = int(example.max()) + 1
             task = task.new_zeros(count).index_copy(0, example, task)
             by_shape = {shape: mean_by_example(x, example, count) for shape, x in by_shape.items()}

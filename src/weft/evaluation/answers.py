@@ -42,7 +42,7 @@ def answers(model: Model, rows: Sequence[tuple[int, Tokens, int]], batch_size: i
             chosen = order[first : first + batch_size]
             inputs = collate([rows[r][1:] for r in chosen], model.pad_id)
             task = torch.tensor([rows[r][0] for r in chosen])
-            output = model(**{k: v.to(device) for k, v in inputs.items()}, task=task.to(device))
+            output = model(**{k: v.to(device) for k, v in inputs.items()}, task=task)
             for row, logits in zip(chosen, output.logits, strict=True):
                 found[row] = logits.float().cpu()
     finally:

@@ -133,10 +133,10 @@ class Loop:
         """The gradients of some of a step's examples, added to those before."""
         tasks = step.task[part].tolist()
         items = [(self.train[t], i) for t, i in zip(tasks, step.index[part].tolist(), strict=True)]
-        task = torch.from_numpy(step.task[part]).to(self.device)
+        task = torch.from_numpy(step.task[part])  # on the host, where the model can see that all are one
         weight = torch.from_numpy(step.weight[part]).to(self.device)
         values: list[Any] = [tokens.labels[i] for tokens, i in items]
-        labels = self.model.collate_labels(values, task)
+        labels = {k: v.to(self.device) for k, v in self.model.collate_labels(values, task).items()}
         inputs = {k: v.to(self.device) for k, v in collate(items, self.model.pad_id).items()}
         with self._precision():
             output = self.model(**inputs, task=task)
