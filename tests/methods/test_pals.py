@@ -327,5 +327,10 @@ def test_wrong_settings_are_told(spec, message):
 
 def test_heads_may_be_any_divisor_and_do_not_matter_for_ffn():
     for heads in (1, 2, 3, 4, 6, 12):
-        build("bert", {"use": "pals", "d_s": 12, "heads": heads})
-    build("bert", {"use": "pals", "d_s": 7, "inside": "ffn"})
+        model = build("bert", {"use": "pals", "d_s": 12, "heads": heads})
+        with torch.no_grad():
+            seen = model.run(**batch(model), attention=True).attention
+        assert {name: p.size(1) for name, p in seen.items()} == {"0/ffn_delta": heads, "1/ffn_delta": heads}
+    model = build("bert", {"use": "pals", "d_s": 7, "inside": "ffn"})
+    with torch.no_grad():
+        assert model.run(**batch(model), attention=True).attention == {}

@@ -14,6 +14,7 @@ from weft.methods.task_function import (
     Projections,
     ShareProjections,
     ZeroInitMethod,
+    block_attention,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ class HoulsbyPals(ZeroInitMethod):
 
     def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """A low-rank function and a projected attention in each block."""
-        from weft.adapters.attention import StackedAttention
         from weft.adapters.connection import ParallelAdapter, ResidualAdapter
         from weft.adapters.projected import Projected
         from weft.routing import Slots
@@ -54,13 +54,5 @@ class HoulsbyPals(ZeroInitMethod):
         for site in sites.select(["attention_delta"], self.layers):
             yield site, ResidualAdapter(site, Projected(low.at(site), "gelu"))
         for site in sites.select(["ffn_delta"], self.layers):
-            attention = StackedAttention(
-                self.d_s,
-                self.heads,
-                own,
-                seed,
-                f"{site.key}/attention",
-                dropout=self.attention_dropout,
-                name=site.key,
-            )
+            attention = block_attention(self.d_s, self.heads, self.attention_dropout, own, seed, site)
             yield site, ParallelAdapter(site, Projected(pal.at(site), attention, "gelu"), "ffn_input")

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from weft.methods.method import Printed
-from weft.methods.task_function import SHARE, BesideBlocks, Heads, Projections, ShareProjections
+from weft.methods.task_function import (
+    SHARE,
+    BesideBlocks,
+    Heads,
+    Projections,
+    ShareProjections,
+    block_attention,
+)
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
+    from weft.adapters.attention import StackedAttention
     from weft.encoder.sites import Site, Sites
 
 
@@ -50,7 +58,6 @@ class Pals(BesideBlocks):
 
     def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """A projected function at each block."""
-        from weft.adapters.attention import StackedAttention
         from weft.adapters.feed_forward import StackedFeedForward
         from weft.adapters.projected import Projected
         from weft.routing import Slots
@@ -61,15 +68,7 @@ class Pals(BesideBlocks):
         for site in self.sites(sites):
             inside: StackedAttention | StackedFeedForward
             if self.inside == "attention":
-                inside = StackedAttention(
-                    self.d_s,
-                    self.heads,
-                    own,
-                    seed,
-                    f"{site.key}/attention",
-                    dropout=self.attention_dropout,
-                    name=site.key,
-                )
+                inside = block_attention(self.d_s, self.heads, self.attention_dropout, own, seed, site)
             else:
                 inside = StackedFeedForward(self.d_s, [self.inner], own, seed, f"{site.key}/ffn")
             function = Projected(pairs.at(site), inside, after, self.amplitude(sites, tasks))

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from torch import nn
 
     from weft.adapters.adapter import Adapter
+    from weft.adapters.attention import StackedAttention
     from weft.adapters.lhuc import Amplitude
     from weft.adapters.projected import Projection
     from weft.encoder.sites import Site, Sites
+    from weft.routing import Slots
 
 ShareProjections = Literal["layers", "tasks", "both", "none"]
 SHARE = (
@@ -116,6 +118,16 @@ class BesideBlocks(ZeroInitMethod):
         if self.connection == "serial" or self.lhuc or self.pooler == "task":
             return None
         return parse_layers(self.layers, num_layers)
+
+
+def block_attention(
+    d_s: int, heads: int, dropout: float, own: Slots, seed: int, site: Site
+) -> StackedAttention:
+    """The attention of a PAL: without W^o, named by its site."""
+    from weft.adapters.attention import StackedAttention
+
+    place = f"{site.key}/attention"
+    return StackedAttention(d_s, heads, own, seed, place, dropout=dropout, name=site.key)
 
 
 class Projections:

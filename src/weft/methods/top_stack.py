@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,9 +30,9 @@ class TopStackMethod(PalsMethod):
     norm: bool = Field(True, description="whether each layer is normed; crucial, the paper says")
     dropout: NonNegativeFloat = Field(0.1, lt=1, description="on each layer's result, in training")
 
+    @abstractmethod
     def sublayer(self, number: int, own: Slots, seed: int) -> Sublayer:
         """The function of one layer."""
-        raise NotImplementedError
 
     def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """One `TopStack`."""

@@ -93,7 +93,7 @@ class Task:
     def _check_range(self) -> None:
         if self.range is None:
             return
-        if self.kind != "regress":
+        if not KINDS[self.kind].has_range:
             raise WeftError(f"task {self.name!r}: a range belongs to regress; its kind is {self.kind!r}")
         given: Any = self.range
         numbers = [x for x in given if type(x) in (int, float)] if isinstance(given, list | tuple) else []

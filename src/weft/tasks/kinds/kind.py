@@ -17,10 +17,12 @@ class Kind(ABC):
 
     Attributes:
         name: the name it is registered under.
+        has_range: whether its labels are numbers, which may have a range.
         metrics: those that do unless a task says otherwise; the first is the score.
     """
 
     name: ClassVar[str]
+    has_range: ClassVar[bool] = False
     metrics: ClassVar[tuple[str, ...]]
 
     @abstractmethod

@@ -19,6 +19,7 @@ class Regress(Kind):
     """Squared error over k outputs; a label is a number or a list of k numbers."""
 
     name = "regress"
+    has_range = True
     metrics = ("pearson", "spearman")
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
