@@ -294,6 +294,10 @@ def test_files_data_parallel_names_and_configs_of_google(state, tmp_path):
         assert torch.equal(value, other.state_dict()[name])
     with pytest.raises(WeftError, match="there is no such file"):
         load_bert_n_pals(tmp_path / "no.bin", PALS, [2, 3, 1])
+    for name in ("damaged.bin", "damaged.safetensors"):
+        (tmp_path / name).write_bytes(b"no weights at all")
+        with pytest.raises(WeftError, match=f"{name} cannot be read as a file of weights"):
+            load_bert_n_pals(tmp_path / name, PALS, [2, 3, 1])
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(WeftError, match="cannot be read as JSON"):
         load_bert_n_pals(state, tmp_path / "config.json", [2, 3, 1])

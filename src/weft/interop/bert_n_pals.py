@@ -5,9 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pickle import UnpicklingError
+from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from weft.encoder.load import Encoder, weights_sha256
@@ -29,9 +32,6 @@ from weft.methods import (
 )
 from weft.model import Model
 from weft.tasks.task import Task
-
-if TYPE_CHECKING:
-    pass
 
 
 def load_bert_n_pals(
@@ -168,12 +168,12 @@ def _state(state: Mapping[str, Any] | str | Path) -> dict[str, Tensor]:
         path = Path(state)
         if not path.is_file():
             raise WeftError(f"{path}: there is no such file")
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            state = load_file(path)
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            safe = path.suffix == ".safetensors"
+            state = load_file(path) if safe else torch.load(path, map_location="cpu", weights_only=True)
+        except (SafetensorError, UnpicklingError, RuntimeError, EOFError) as wrong:
+            told = str(wrong).split("\n")[0]
+            raise WeftError(f"{path} cannot be read as a file of weights: {told}") from None
     if not isinstance(state, Mapping):
         raise WeftError(f"state: expected a state dict or its file; found {type(state).__name__}")
     read = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from weft.encoder.sites import BLOCK_NORM, NORM
 from weft.methods.method import LAYERS, Layers, TrainEncoder
@@ -28,7 +28,7 @@ class Houlsby(PalsMethod):
     name = "houlsby"
     default_lr = 1e-3
     train_encoder: TrainEncoder = Field("none", description="what of the encoder trains")
-    size: int = Field(64, ge=1, description="the bottleneck's width; the paper tries 8, 64, 256 and more")
+    size: PositiveInt = Field(64, description="the bottleneck's width; the paper tries 8, 64, 256 and more")
     activation: Literal["gelu", "relu", "tanh"] = Field("gelu", description="inside the bottleneck")
     norms: Literal["all", "blocks", "none"] = Field(
         "all", description="which layer norms each task has its own of: all, those of the blocks, or none"
