@@ -199,16 +199,19 @@ class StackedModule(nn.Module):
 
     def take(self, name: str, route: Route) -> Tensor:
         """The parameter of each row: [R, …], or [1, …] where all rows use one slot."""
-        parameter = self.get_parameter(name)
+        return self.of_rows(self.get_parameter(name), name, route)
+
+    def of_rows(self, stacked: Tensor, name: str, route: Route) -> Tensor:
+        """What is stacked as the parameter `name` is, [S, …], for each row: [R, …] or [1, …]."""
         slots = self.stacks[name].slots
         if slots.is_shared:
-            return parameter
+            return stacked
         if route.single is not None:
             slot = slots.of_task[route.single]
-            return parameter[slot : slot + 1]
+            return stacked[slot : slot + 1]
         if slots.is_identity:
-            return select(parameter, route.task)
-        return select(parameter, select(self.get_buffer(f"_{name}_slot"), route.task))
+            return select(stacked, route.task)
+        return select(stacked, select(self.get_buffer(f"_{name}_slot"), route.task))
 
 
 def select(stacked: Tensor, index: Tensor) -> Tensor:

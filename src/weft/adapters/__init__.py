@@ -4,23 +4,32 @@ from weft.adapters.adapter import Adapter
 from weft.adapters.attention import StackedAttention
 from weft.adapters.bias import BiasAdapter
 from weft.adapters.connection import ParallelAdapter, ResidualAdapter, SerialAdapter
+from weft.adapters.cp import CpAdapter
 from weft.adapters.feed_forward import StackedFeedForward
+from weft.adapters.gate import RankGate
 from weft.adapters.lhuc import LhucAdapter
 from weft.adapters.lora import LoraAdapter
+from weft.adapters.low_rank_bias import LowRankBiasAdapter
 from weft.adapters.projected import Projected, Projection
+from weft.adapters.ranked import RankedAdapter
 from weft.adapters.stacked import StackedLinear, StackedNorm
 from weft.adapters.task_linear import TaskLinearAdapter
 from weft.adapters.task_norm import TaskNormAdapter
 from weft.adapters.top import TopLayer, TopStack
+from weft.adapters.tucker import TuckerAdapter
 
 __all__ = [
     "Adapter",
     "BiasAdapter",
+    "CpAdapter",
     "LhucAdapter",
     "LoraAdapter",
+    "LowRankBiasAdapter",
     "ParallelAdapter",
     "Projected",
     "Projection",
+    "RankGate",
+    "RankedAdapter",
     "ResidualAdapter",
     "SerialAdapter",
     "StackedAttention",
@@ -31,4 +40,5 @@ __all__ = [
     "TaskNormAdapter",
     "TopLayer",
     "TopStack",
+    "TuckerAdapter",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from weft.encoder.sites import Site, check_kind
@@ -26,12 +27,14 @@ class Adapter(StackedModule):
         reads_input: whether a term depends on x at all; at a norm, x̂ is computed only if so.
         replaces: whether it is a task's own copy of the site's module, which then does not train itself.
         reads: what it reads of what the route remembers of the block that is running.
+        part: which part of a composed method it is of.
     """
 
     fits: ClassVar[tuple[str, ...]] = ()
     reads_input: ClassVar[bool] = True
     replaces: ClassVar[bool] = False
     reads: tuple[Memory, ...] = ()
+    part: int = 0
 
     def __init__(self, site: Site) -> None:
         super().__init__()
@@ -52,6 +55,33 @@ class Adapter(StackedModule):
         """
         return None
 
+    def factors(self, task: int) -> tuple[Tensor, Tensor] | None:
+        """ΔW of one task as a product up·down, up [o, k] and down [k, i]; None where it is none of low rank."""
+        return None
+
+    def inner_products(self) -> tuple[Tensor | None, Tensor | None] | None:
+        """⟨ΔW_s, ΔW_t⟩ and ⟨Δb_s, Δb_t⟩ of every two tasks, each [T, T] or None where there is no such update.
+
+        Here the updates are built; adapters of low rank do without.
+
+        Returns:
+            None where the adapter is not an addition to weight and bias.
+        """
+        tasks = len(next(iter(self.stacks.values())).slots.of_task)
+        updates = [self.merged(task) for task in range(tasks)]
+        weights = [u[0].flatten() for u in updates if u is not None and u[0] is not None]
+        biases = [u[1].flatten() for u in updates if u is not None and u[1] is not None]
+        if not weights and not biases:
+            return None
+        return _gram(weights), _gram(biases)
+
     def slot(self, name: str, task: int) -> Tensor:
         """The entry of the stacked parameter `name` that a task uses."""
         return self.get_parameter(name)[self.stacks[name].slots.of_task[task]]
+
+
+def _gram(updates: list[Tensor]) -> Tensor | None:
+    if not updates:
+        return None
+    stacked = torch.stack(updates)
+    return stacked @ stacked.T

@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.adapters.adapter import Adapter
+from weft.adapters.ranked import RankedAdapter
 from weft.encoder.sites import LINEAR, Site
 from weft.routing import Route, Slots, row_linear
 
+if TYPE_CHECKING:
+    from weft.methods.l0 import L0
 
-class LoraAdapter(Adapter):
-    """y = W·x + b + (α/r)·B_t·A_t·dropout(x), the slot t by the row's task.
+
+class LoraAdapter(RankedAdapter):
+    """y = W·x + b + s·B_t·(z_t ∘ A_t·dropout(x)), the slot t by the row's task; z are gates, if there are any.
 
     A [S, r, i] starts kaiming-uniform, B [S, o, r] at zero, so that the start is exactly the base.
 
     Args:
         site: a linear site, [R, L, i] → [R, L, o].
-        slots: who has its own A and B.
+        slots: who has its own A and B, and its own gates.
         rank: r.
-        alpha: α; the update is scaled by α/r.
+        scale: s, LoRA's α/r.
         dropout: on x, in training.
         seed: of A's start.
+        l0: gates on the components, if there are to be any.
     """
 
     fits = LINEAR
+    along = {"A": (0,), "B": (1,)}  # noqa: RUF012  (declared as ClassVar in RankedAdapter)
+    absorbs = ("B",)
 
-    def __init__(self, site: Site, slots: Slots, rank: int, alpha: float, dropout: float, seed: int) -> None:
-        super().__init__(site)
-        self.scale = alpha / rank
+    def __init__(
+        self,
+        site: Site,
+        slots: Slots,
+        rank: int,
+        scale: float,
+        dropout: float,
+        seed: int,
+        l0: L0 | None = None,
+    ) -> None:
+        super().__init__(site, rank, l0, slots)
+        self.scale = scale
         self.dropout = dropout
         self.stack("A", (rank, site.in_width), slots, "weight")
         self.stack("B", (site.out_width, rank), slots, "weight")
@@ -40,9 +57,24 @@ class LoraAdapter(Adapter):
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, i] → the term [R, L, o]."""
         x = F.dropout(x, self.dropout, self.training)
-        low = row_linear(x, self.take("A", route))  # [R, L, r]
+        low = self.gated(row_linear(x, self.take("A", route)), route)  # [R, L, r]
         return row_linear(low, self.take("B", route)) * self.scale  # [R, L, o]
 
+    def factors(self, task: int) -> tuple[Tensor, Tensor]:
+        """s·B and A, [o, k] and [k, i], shut components left out."""
+        kept = self.live_for(task)
+        up, down = self.absorbed("B", task) * self.scale, self.slot("A", task)
+        return up.index_select(1, kept), down.index_select(0, kept)
+
     def merged(self, task: int) -> tuple[Tensor, None]:
-        """ΔW = (α/r)·B·A, [o, i]."""
-        return self.slot("B", task) @ self.slot("A", task) * self.scale, None
+        """ΔW = s·B·A, [o, i]."""
+        return self.absorbed("B", task) @ self.slot("A", task) * self.scale, None
+
+    def inner_products(self) -> tuple[Tensor, None]:
+        """⟨B_s·A_s, B_t·A_t⟩ = Σ (B_sᵀ·B_t ∘ A_s·A_tᵀ), [T, T]."""
+        tasks = range(len(self.stacks["A"].slots.of_task))
+        up = torch.stack([self.absorbed("B", t) * self.scale for t in tasks])  # [T, o, r]
+        down = torch.stack([self.slot("A", t) for t in tasks])  # [T, r, i]
+        left = torch.einsum("sop,toq->stpq", up, up)
+        right = torch.einsum("spi,tqi->stpq", down, down)
+        return (left * right).sum((2, 3)), None

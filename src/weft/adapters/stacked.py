@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.routing import Route, Slots, StackedModule, row_linear
+from weft.routing import Init, Route, Slots, StackedModule, row_linear
 
 STD = 0.02
 """BERT's start, and that of every new map in the PALs code: N(0, 0.02), biases at zero."""
@@ -19,6 +20,12 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "identity": lambda x: x,
 }
+
+
+def uniform(width: int) -> Init:
+    """A start in ±1/√width, as torch's linear maps have it."""
+    bound = 1 / math.sqrt(width)
+    return lambda tensor, generator: tensor.uniform_(-bound, bound, generator=generator)
 
 
 class StackedLinear(StackedModule):

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from weft.methods.houlsby_parallel import HoulsbyParallel
     from weft.methods.lhuc import Lhuc
     from weft.methods.lora import Lora
+    from weft.methods.lora_bitfit import LoraBitfit
+    from weft.methods.lora_bitfit_mtl import LoraBitfitMtl
     from weft.methods.low_rank import LowRank
+    from weft.methods.morris import Morris
     from weft.methods.pals import Pals
     from weft.methods.pals_lhuc import PalsLhuc
     from weft.methods.separate import Separate
@@ -42,7 +45,10 @@ METHODS: Registry[type[Method]] = Registry(
         "houlsby_parallel": "weft.methods.houlsby_parallel:HoulsbyParallel",
         "lhuc": "weft.methods.lhuc:Lhuc",
         "lora": "weft.methods.lora:Lora",
+        "lora_bitfit": "weft.methods.lora_bitfit:LoraBitfit",
+        "lora_bitfit_mtl": "weft.methods.lora_bitfit_mtl:LoraBitfitMtl",
         "low_rank": "weft.methods.low_rank:LowRank",
+        "morris": "weft.methods.morris:Morris",
         "pals": "weft.methods.pals:Pals",
         "pals_lhuc": "weft.methods.pals_lhuc:PalsLhuc",
         "separate": "weft.methods.separate:Separate",
@@ -64,8 +70,11 @@ __all__ = [
     "HoulsbyParallel",
     "Lhuc",
     "Lora",
+    "LoraBitfit",
+    "LoraBitfitMtl",
     "LowRank",
     "Method",
+    "Morris",
     "Pals",
     "PalsLhuc",
     "Separate",

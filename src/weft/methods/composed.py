@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
@@ -62,7 +62,12 @@ class Composed(Method):
                         )
                     if first is not adapter:
                         continue
+                adapter.part = number
                 yield site, adapter
+
+    def with_ranks(self, patterns: Sequence[Mapping[str, Mapping[str, int]]]) -> Method:
+        """Each part with its own ranks."""
+        return Composed(methods=tuple(m.with_ranks([p]) for m, p in zip(self.methods, patterns, strict=True)))
 
     def settings(self) -> list[dict[str, Any]]:
         """The parts' settings, as a list."""

@@ -91,6 +91,15 @@ class Method(Named):
         """What the paper prints for BERT-base, its number of tasks and just these settings, if it does."""
         return None
 
+    def with_ranks(self, patterns: Sequence[Mapping[str, Mapping[str, int]]]) -> Method:
+        """The same method with these ranks, and without gates.
+
+        Args:
+            patterns: for each part the ranks of its sites by key, by the setting that holds them
+                (`{"rank_pattern": {"0/query": 3}}`).
+        """
+        return self
+
     @property
     def parts(self) -> tuple[Method, ...]:
         """The methods it is composed of: itself, or several."""

@@ -1,0 +1,70 @@
+"""A slice of a low-rank tensor as the update of a linear map: MORRIS, its weights' part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from weft.adapters.ranked import RankedAdapter
+from weft.adapters.stacked import uniform
+from weft.encoder.sites import LINEAR, Site
+from weft.routing import Route, Slots, row_linear
+
+if TYPE_CHECKING:
+    from weft.methods.l0 import L0
+
+
+class CpAdapter(RankedAdapter):
+    """y = W·x + b + A·((Cᵀ·x) ∘ B_t ∘ z): the update Q_t = A·diag(B_t ∘ z)·Cᵀ, slice t of a tensor of CP rank r.
+
+    A [1, o, r] and C [1, i, r] belong to all tasks, B [S, r] to each, the gates z (if there are any) to all. B
+    starts at zero, so that the start is exactly the base; A and C as torch's linear maps do, in ±1/√r and ±1/√i.
+
+    Args:
+        site: a linear site, [R, L, i] → [R, L, o].
+        shared: the slots of A, C and z.
+        own: the slots of B.
+        rank: r.
+        seed: of the start of A and C.
+        l0: gates on the components, if there are to be any.
+    """
+
+    fits = LINEAR
+    along = {"A": (1,), "B": (0,), "C": (1,)}  # noqa: RUF012
+    absorbs = ("B",)
+
+    def __init__(
+        self, site: Site, shared: Slots, own: Slots, rank: int, seed: int, l0: L0 | None = None
+    ) -> None:
+        super().__init__(site, rank, l0, shared)
+        self.stack("A", (site.out_width, rank), shared, "weight")
+        self.stack("B", (rank,), own, "weight")
+        self.stack("C", (site.in_width, rank), shared, "weight")
+        for name, width in (("A", rank), ("C", site.in_width)):
+            self.start(name, uniform(width), seed, site.key)
+        nn.init.zeros_(self.get_parameter("B"))
+
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, i] → the term [R, L, o]."""
+        low = row_linear(x, self.take("C", route).transpose(1, 2))  # [R, L, r]
+        coefficients = self.gated(self.take("B", route), route)  # [R, r] or [1, r]
+        return row_linear(low * coefficients[:, None].to(low.dtype), self.take("A", route))
+
+    def factors(self, task: int) -> tuple[Tensor, Tensor]:
+        """A·diag(B_t ∘ z) and Cᵀ, [o, k] and [k, i], shut components left out."""
+        kept = self.live_for(task)
+        up = (self.slot("A", task) * self.absorbed("B", task)).index_select(1, kept)
+        return up, self.slot("C", task).index_select(1, kept).T
+
+    def merged(self, task: int) -> tuple[Tensor, None]:
+        """ΔW = A·diag(B_t ∘ z)·Cᵀ, [o, i]."""
+        return self.slot("A", task) * self.absorbed("B", task) @ self.slot("C", task).T, None
+
+    def inner_products(self) -> tuple[Tensor, None]:
+        """⟨Q_s, Q_t⟩ = B·(CᵀC ∘ AᵀA)·Bᵀ, [T, T]: equation 11."""
+        a, c = self.slot("A", 0), self.slot("C", 0)
+        tasks = range(len(self.stacks["B"].slots.of_task))
+        b = torch.stack([self.absorbed("B", task) for task in tasks])
+        return b @ ((c.T @ c) * (a.T @ a)) @ b.T, None

@@ -1,0 +1,99 @@
+"""L0 gates on the components of an update: the hard concrete distribution (Louizos et al., 2018)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from weft.routing import Route, Slots, StackedModule
+
+if TYPE_CHECKING:
+    from weft.methods.l0 import L0
+
+OPEN, SHUT = 10.0, -10.0
+"""α of a gate that is decided: z is then 1 and 0 exactly."""
+
+SMALLEST_U = 1e-4
+"""Draws are kept this far from 0 and 1, as in DiffPruning."""
+
+
+def hard_concrete(
+    alpha: Tensor, u: Tensor | None, low: float, high: float, temperature: float = 1.0
+) -> Tensor:
+    """z = min(1, max(0, s·(r − l) + l)), s = σ((log u − log(1 − u) + α)/β); of any shape.
+
+    Args:
+        alpha: α.
+        u: uniform draws of α's shape; None for the one value used after training, s = σ(α).
+        low: l < 0.
+        high: r > 1.
+        temperature: β.
+    """
+    s = torch.sigmoid(alpha if u is None else (u.log() - (1 - u).log() + alpha) / temperature)
+    return (s * (high - low) + low).clamp(0.0, 1.0)
+
+
+def open_probability(alpha: Tensor, low: float, high: float, temperature: float = 1.0) -> Tensor:
+    """P(z ≠ 0) = σ(α − β·log(−l/r)): what the penalty is on."""
+    return torch.sigmoid(alpha - temperature * math.log(-low / high))
+
+
+class RankGate(StackedModule):
+    """z [S, r], a gate for each component of an update of rank r.
+
+    α [S, r] starts at `start`, far open. While there is noise (phase one, in training) z is drawn; else it is
+    the one value σ(α) gives, 1 or 0 for a gate that is decided.
+
+    Args:
+        slots: who has gates of its own.
+        rank: r.
+        settings: the constants and λ.
+
+    Attributes:
+        noise: the step's u, [S, r], one for each gate; None outside phase one.
+    """
+
+    noise: Tensor | None
+
+    def __init__(self, slots: Slots, rank: int, settings: L0) -> None:
+        super().__init__()
+        self.settings = settings
+        self.stack("alpha", (rank,), slots, "gate")
+        nn.init.constant_(self.get_parameter("alpha"), settings.start)
+        self.register_buffer("noise", None, persistent=False)
+
+    def forward(self, route: Route) -> Tensor:
+        """The gates of each row, [R, r] or [1, r]."""
+        return self.of_rows(self.values(self.noise if self.training else None), "alpha", route)
+
+    def values(self, noise: Tensor | None = None) -> Tensor:
+        """z of every slot, [S, r]."""
+        given = self.settings
+        return hard_concrete(self.get_parameter("alpha"), noise, given.low, given.high, given.temperature)
+
+    def open_probability(self) -> Tensor:
+        """P(z ≠ 0) of every slot, [S, r]."""
+        given = self.settings
+        return open_probability(self.get_parameter("alpha"), given.low, given.high, given.temperature)
+
+    @torch.no_grad()
+    def draw(self, generator: torch.Generator | None) -> None:
+        """Draw the step's u, the same for all of its rows; None ends the drawing."""
+        alpha = self.get_parameter("alpha")
+        if generator is None:
+            self.noise = None
+            return
+        # on the CPU whatever the device, so that a seed means the same gates everywhere
+        u = torch.rand(alpha.shape, generator=generator).clamp_(SMALLEST_U, 1 - SMALLEST_U)
+        self.noise = u.to(alpha.device)
+
+    @torch.no_grad()
+    def decide(self) -> None:
+        """Open or shut every gate for good; α trains no more."""
+        alpha = self.get_parameter("alpha")
+        shut = alpha < self.settings.threshold
+        alpha.copy_(torch.where(shut, SHUT, OPEN))
+        alpha.requires_grad_(False)

@@ -1,0 +1,100 @@
+"""What adapters of low rank have in common: components that can be gated, counted and taken out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from weft.adapters.adapter import Adapter
+from weft.adapters.gate import RankGate
+from weft.encoder.sites import Site
+from weft.routing import Route, Slots
+
+if TYPE_CHECKING:
+    from weft.methods.l0 import L0
+
+
+class RankedAdapter(Adapter):
+    """An adapter whose update is a sum of `rank` components, each of which a gate may shut.
+
+    Args:
+        site: where it will be woven in.
+        rank: r, the number of components.
+        l0: gates, if there are to be any.
+        gated: who has gates of its own.
+
+    Attributes:
+        along: for each stacked parameter the dimensions of a slot that run over the components.
+        absorbs: the parameters that gates are multiplied into when they are taken out.
+        setting: the method's setting that holds ranks by site.
+        gate: the gates; None if there are none.
+    """
+
+    along: ClassVar[dict[str, tuple[int, ...]]] = {}
+    absorbs: ClassVar[tuple[str, ...]] = ()
+    setting: ClassVar[str] = "rank_pattern"
+
+    def __init__(self, site: Site, rank: int, l0: L0 | None, gated: Slots) -> None:
+        super().__init__(site)
+        self.rank = rank
+        self.gate = None if l0 is None else RankGate(gated, rank, l0)
+
+    def gated(self, low: Tensor, route: Route) -> Tensor:
+        """[R, L, r] or [R, r] ∘ z."""
+        if self.gate is None:
+            return low
+        z = self.gate(route).to(low.dtype)
+        return low * (z[:, None] if low.dim() == 3 else z)
+
+    def gates(self, task: int) -> Tensor | None:
+        """z of the task as it is after training, [r]; None if there are no gates."""
+        if self.gate is None:
+            return None
+        return self.gate.values()[self.gate.stacks["alpha"].slots.of_task[task]]
+
+    def absorbed(self, name: str, task: int) -> Tensor:
+        """A task's slot of the parameter `name`, with the gates that it absorbs multiplied in."""
+        value, z = self.slot(name, task), self.gates(task)
+        if z is None or name not in self.absorbs:
+            return value
+        for dim in self.along[name]:
+            value = value * z.view([-1 if d == dim else 1 for d in range(value.dim())])
+        return value
+
+    def live(self) -> list[Tensor]:
+        """For each of the gates' slots the numbers of its components that are not shut, ascending."""
+        if self.gate is None:
+            return [torch.arange(self.rank)]
+        return [z.nonzero()[:, 0].cpu() for z in self.gate.values().detach()]
+
+    def live_for(self, task: int) -> Tensor:
+        """The numbers of a task's components that are not shut, ascending, on the parameters' device."""
+        slot = 0 if self.gate is None else self.gate.stacks["alpha"].slots.of_task[task]
+        return self.live()[slot].to(next(self.parameters()).device)
+
+    @torch.no_grad()
+    def fill_from(self, other: RankedAdapter) -> None:
+        """Take over another's live components, its gates multiplied in; this one has no gates.
+
+        Where slots differ in how many they have left, the rest of this one's components are zero.
+        """
+        live = other.live()
+        for name, stack in self.stacks.items():
+            target, source = self.get_parameter(name), other.get_parameter(name)
+            target.zero_()
+            for slot, owner in enumerate(stack.slots.owners):
+                task = stack.slots.of_task.index(slot)
+                value = other.absorbed(name, task) if name in other.absorbs else source[slot]
+                kept = live[other.gate_slot(owner)].to(value.device)
+                for dim in self.along.get(name, ()):
+                    value = value.index_select(dim, kept)
+                target[slot][tuple(slice(0, n) for n in value.shape)] = value
+
+    def gate_slot(self, owner: str) -> int:
+        """The gates' slot that an owner's components have: its own, or the one that all have."""
+        if self.gate is None:
+            return 0
+        owners = self.gate.stacks["alpha"].slots.owners
+        return owners.index(owner) if owner in owners else 0

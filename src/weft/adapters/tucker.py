@@ -1,0 +1,87 @@
+"""The same slice of a tensor by Tucker's decomposition: MORRIS with a core."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from weft.adapters.ranked import RankedAdapter
+from weft.adapters.stacked import uniform
+from weft.encoder.sites import LINEAR, Site
+from weft.routing import Route, Slots, row_linear
+
+if TYPE_CHECKING:
+    from weft.methods.l0 import L0
+
+
+class TuckerAdapter(RankedAdapter):
+    """y = W·x + b + A·(z ∘ G_t·(z ∘ Cᵀ·x)), G_t = Σ_k B_t[k]·G[k]: slice t of a tensor with a core.
+
+    A [1, o, r], C [1, i, r] and G [1, k, r, r] belong to all tasks, B [S, k] to each. With k = r and G[j] the
+    matrix that is 1 at (j, j) alone, it is the CP update. B starts at zero, so that the start is the base; A, C
+    and G as torch's linear maps do. Gates, if there are any, are on the map's r, where the parameters are; one
+    gate shuts a direction of A and of C.
+
+    Args:
+        site: a linear site, [R, L, i] → [R, L, o].
+        shared: the slots of A, C, G and z.
+        own: the slots of B.
+        rank: r, of the map's two sides.
+        task_rank: k, of the tasks' side.
+        seed: of the start of A, C and G.
+        l0: gates on the directions, if there are to be any.
+    """
+
+    fits = LINEAR
+    along = {"A": (1,), "C": (1,), "G": (1, 2)}  # noqa: RUF012
+    absorbs = ("A", "C")
+
+    def __init__(
+        self,
+        site: Site,
+        shared: Slots,
+        own: Slots,
+        rank: int,
+        task_rank: int,
+        seed: int,
+        l0: L0 | None = None,
+    ) -> None:
+        super().__init__(site, rank, l0, shared)
+        self.stack("A", (site.out_width, rank), shared, "weight")
+        self.stack("B", (task_rank,), own, "weight")
+        self.stack("C", (site.in_width, rank), shared, "weight")
+        self.stack("G", (task_rank, rank, rank), shared, "weight")
+        for name, width in (("A", rank), ("C", site.in_width), ("G", rank)):
+            self.start(name, uniform(width), seed, site.key)
+        nn.init.zeros_(self.get_parameter("B"))
+
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, i] → the term [R, L, o]."""
+        core = torch.einsum(
+            "sk,kpq->spq", self.take("B", route), self.get_parameter("G")[0]
+        )  # [R or 1, r, r]
+        low = self.gated(row_linear(x, self.take("C", route).transpose(1, 2)), route)  # [R, L, r]
+        return row_linear(self.gated(row_linear(low, core), route), self.take("A", route))
+
+    def core(self, task: int) -> Tensor:
+        """G_t, [r, r]."""
+        return torch.einsum("k,kpq->pq", self.slot("B", task), self.slot("G", task))
+
+    def factors(self, task: int) -> tuple[Tensor, Tensor]:
+        """A·G_t and Cᵀ, [o, k] and [k, i], gates multiplied in and shut directions left out."""
+        kept = self.live_for(task)
+        up = self.absorbed("A", task) @ self.core(task)
+        return up.index_select(1, kept), self.absorbed("C", task).index_select(1, kept).T
+
+    def merged(self, task: int) -> tuple[Tensor, None]:
+        """ΔW = A·G_t·Cᵀ, [o, i], gates multiplied in."""
+        return self.absorbed("A", task) @ self.core(task) @ self.absorbed("C", task).T, None
+
+    def inner_products(self) -> tuple[Tensor, None]:
+        """⟨A·G_s·Cᵀ, A·G_t·Cᵀ⟩ = Σ (G_s ∘ AᵀA·G_t·CᵀC), [T, T]."""
+        a, c = self.absorbed("A", 0), self.absorbed("C", 0)
+        tasks = range(len(self.stacks["B"].slots.of_task))
+        cores = torch.stack([self.core(task) for task in tasks])  # [T, r, r]
+        return torch.einsum("spq,tpq->st", cores, (a.T @ a) @ cores @ (c.T @ c)), None

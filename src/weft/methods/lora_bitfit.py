@@ -1,0 +1,35 @@
+"""`lora_bitfit`: LoRA and a vector of its own for every bias (MORRIS, its single-task baseline)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from weft.methods.lora import Lora
+from weft.methods.method import slots_for
+from weft.methods.ranked import BIASES, BIASES_ABOUT, Biases
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+    from weft.encoder.sites import Site, Sites
+
+
+class LoraBitfit(Lora):
+    """W·x + (α/r)·B_t·A_t·x at linear maps and + v_t at the blocks' biases; starts at the base exactly.
+
+    Nothing is shared: tasks trained alone can be put into one bundle afterwards (`weft assemble`).
+    """
+
+    name = "lora_bitfit"
+    biases: Biases = Field("dense", description=BIASES_ABOUT)
+
+    def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
+        """A `LoraAdapter` at each map and a `BiasAdapter` at each bias."""
+        from weft.adapters.bias import BiasAdapter
+
+        yield from super().weave(sites, tasks, seed)
+        slots = slots_for(self.share, tasks)
+        for site in sites.available(BIASES[self.biases], self.layers):
+            yield site, BiasAdapter(site, slots)

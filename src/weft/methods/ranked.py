@@ -1,0 +1,69 @@
+"""What methods of low rank have in common: a rank, ranks by site, and gates that find them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, SiteKinds
+from weft.errors import WeftError, did_you_mean
+from weft.methods.l0 import L0_ABOUT, L0Setting
+from weft.methods.method import LAYERS, ROUND_BERT_BASE, Layers, Method
+
+if TYPE_CHECKING:
+    from weft.encoder.sites import Site, Sites
+
+Biases = Literal["dense", "all", "none"]
+"""The biases of the blocks: of the six dense maps, of the two norms too, or none."""
+
+BIASES: dict[str, tuple[str, ...]] = {"dense": BLOCK_LINEAR, "all": (*BLOCK_LINEAR, *BLOCK_NORM), "none": ()}
+
+BIASES_ABOUT = "the biases that are updated: of the dense maps, all (of the norms too), or none"
+
+PATTERN_ABOUT = "ranks that differ, by site ({0/query: 3}); 0 leaves the site out"
+
+
+class RankMethod(Method):
+    """A method whose updates of linear maps have a rank."""
+
+    paper_basis = ROUND_BERT_BASE
+    rank: PositiveInt = Field(8, description="r, the rank of every update")
+    sites: SiteKinds = Field(("query", "value"), description="the linear maps that are updated")
+    layers: Layers = Field("all", description=LAYERS)
+    rank_pattern: dict[str, NonNegativeInt] = Field({}, description=PATTERN_ABOUT)
+    l0: L0Setting = Field(None, description=L0_ABOUT)
+
+    def with_ranks(self, patterns: Sequence[Mapping[str, Mapping[str, int]]]) -> Method:
+        """See `Method`: a site that is not named keeps its rank."""
+        (given,) = patterns
+        changed = {}
+        for setting, ranks in given.items():
+            full = getattr(self, setting.removesuffix("_pattern"))
+            kept = {**getattr(self, setting), **ranks}
+            changed[setting] = {key: rank for key, rank in kept.items() if rank != full}
+        return type(self)(**{**self.model_dump(), **changed, "l0": None})
+
+    def ranked_sites(self, sites: Sites) -> list[tuple[Site, int]]:
+        """The linear maps that are updated, each with its rank."""
+        return by_rank(sites.select(self.sites, self.layers), self.rank, self.rank_pattern, "rank_pattern")
+
+
+def by_rank(
+    chosen: Sequence[Site], rank: int, pattern: Mapping[str, int], setting: str
+) -> list[tuple[Site, int]]:
+    """Each site with its rank; those of rank 0 are left out.
+
+    Args:
+        chosen: the sites that a method updates.
+        rank: of those that the pattern does not name.
+        pattern: ranks by the sites' keys.
+        setting: the pattern's name, for messages.
+    """
+    keys = [site.key for site in chosen]
+    for key in pattern:
+        if key not in keys:
+            raise WeftError(f"{setting} names the site {key!r}; {did_you_mean(key, keys)}")
+    ranks = [(site, pattern.get(site.key, rank)) for site in chosen]
+    return [(site, r) for site, r in ranks if r]
