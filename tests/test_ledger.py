@@ -135,3 +135,75 @@ def test_layers_that_train():
     assert upper["trained_percent_per_task"] == pytest.approx(100 * expected)
     lower = ledger({"use": "frozen", "train_encoder": "layers 0-5"}, tasks=1)
     assert lower["trained_percent_per_task"] == pytest.approx(100 * 6 * block / 109_482_240)
+
+
+@pytest.mark.parametrize(
+    ("method", "shared", "own", "percent", "paper"),
+    [
+        ("morris", 2_691_072, 1_824, 0.2748, 0.273),
+        ({"use": "morris", "biases": "all"}, 2_764_800, 1_920, 0.2823, 0.270),  # as A.3 counts
+        ({"use": "morris", "biases": "none"}, 2_359_296, 1_536, 0.2408, 0.240),
+        ("lora_bitfit", 0, 294_912 + 82_944, 0.3451, 0.344),
+        ({"use": "lora_bitfit", "biases": "all"}, 0, 294_912 + 101_376, 0.3620, 0.335),
+        ("lora_bitfit_mtl", 2_359_296 + 82_944, 0, 0.2479, 0.247),
+        ({"use": "lora_bitfit_mtl", "biases": "all"}, 2_359_296 + 101_376, 0, 0.2497, 0.246),
+        ("lora", 0, 294_912, 0.2694, 0.268),
+        ("bitfit", 0, 102_912, 0.0940, 0.094),
+    ],
+)
+def test_morris_and_its_baselines_on_bert_base(method, shared, own, percent, paper):
+    """papers.md, section 3, nine tasks: true counts, and the percentages as the paper rounds them."""
+    found = ledger(method, 9)
+    assert found["shared"] == shared
+    assert set(found["per_task"].values()) == {own}
+    assert round(found["trained_percent_per_task"], 4) == percent
+    assert round(found["paper"]["trained_percent_per_task"], 3) == paper
+    assert found["paper"]["basis"] == 110_000_000
+    names = [weft.Task(f"t{i}", size=2) for i in range(9)]
+    asked = weft.Model("random:bert-base", names, method, device="meta").ledger(basis=110_000_000)["paper"]
+    assert round(asked["trained_percent_per_task"], 3) == paper
+
+
+def test_morris_in_all():
+    found = ledger("morris", 9)
+    assert found["shared"] + sum(found["per_task"].values()) == 2_707_488
+    assert round(found["paper"]["total_ratio"], 4) == 1.0246
+    every = ledger({"use": "morris", "biases": "all"}, 9)
+    assert every["shared"] + sum(every["per_task"].values()) == 2_782_080
+    assert round(every["paper"]["total_ratio"], 4) == 1.0243
+    assert "A.3" in every["paper"]["why"]
+    assert "A.3" not in found["paper"]["why"]
+
+
+def test_gates_are_counted_though_the_paper_neglects_them():
+    plain, gated = ledger("morris", 9), ledger({"use": "morris", "l0": True}, 9)
+    assert gated["shared"] - plain["shared"] == 1_536 + 288
+
+
+def test_a_basis_can_be_asked_for_any_encoder():
+    names = [weft.Task(f"t{i}", size=2) for i in range(2)]
+    found = weft.Model("random:minilm", names, "full", device="meta").ledger(basis=20_000_000)
+    assert found["paper"]["basis"] == 20_000_000
+    trained = found["trained_percent_per_task"] * found["encoder"]
+    assert found["paper"]["trained_percent_per_task"] == pytest.approx(trained / 2e7)
+    assert "as asked" in found["paper"]["why"]
+
+
+@pytest.mark.parametrize(
+    ("sites", "rank"),
+    [("query, key, value", 20), ("query, key, value, attention_out", 15), ("query, value", 30)],
+)
+def test_a_set_of_multitask_lora(sites, rank):
+    """papers.md, section 4: three ways to 1,105,920; what LoRA 1 to 4 hold, and the group it proposes."""
+    lora = {"use": "lora", "sites": sites, "rank": rank}
+    assert set(ledger(lora, 3)["per_task"].values()) == {1_105_920}  # LoRA 1 and 2
+    assert ledger({**lora, "share": "all"}, 3)["shared"] == 1_105_920  # LoRA 3 and 4
+    grouped = ledger({**lora, "share": {"pairs": ["t1", "t2"]}}, 3)
+    assert grouped["shared"] == grouped["per_task"]["t0"] == 1_105_920
+    assert grouped["per_task"]["t1"] == 0
+
+
+def test_the_baselines_of_multitask_lora():
+    assert ledger("frozen", 3)["total_ratio"] == 1.0  # baseline 1
+    assert ledger("full", 3)["trained_percent_per_task"] == pytest.approx(100 / 3)  # baselines 2 and 3
+    assert ledger("separate", 3)["total_ratio"] == 3.0  # baseline 4

@@ -49,11 +49,12 @@ class PaperCount(TypedDict):
     why: str
 
 
-def count(model: Model) -> Ledger:
+def count(model: Model, basis: int | None = None) -> Ledger:
     """Count the model's tensors; those on the meta device count as well.
 
     Args:
         model: any model.
+        basis: a round number that a paper takes the encoder for, to divide by beside the real one.
     """
     names = [task.name for task in model.tasks]
     per_task = dict.fromkeys(names, 0)
@@ -75,22 +76,29 @@ def count(model: Model) -> Ledger:
     encoder = held_encoder or sum(per_task.values()) // len(names)
     added = shared + sum(per_task.values())
 
-    def ratios(basis: int) -> tuple[float, float]:
-        held = (basis if held_encoder else 0) + added
-        return held / basis, 100 * trained / basis / len(names)
+    def ratios(divisor: int, more: int = 0) -> tuple[float, float]:
+        held = (divisor if held_encoder else 0) + added + more
+        return held / divisor, 100 * (trained + more) / divisor / len(names)
 
     total, percent = ratios(encoder)
     paper = None
     parts = model.method.parts
+    given = None if basis is None else (basis, f"with {basis:,} parameters for the encoder, as asked")
     for part in parts:
         # a paper's round number stands for the encoder it used, not for any other
-        if part.paper_basis is not None and abs(encoder / part.paper_basis[0] - 1) < 0.02:
-            basis, why = part.paper_basis
-            paper_total, paper_percent = ratios(basis)
+        fits = part.paper_basis is not None and abs(encoder / part.paper_basis[0] - 1) < 0.02
+        by = given or (part.paper_basis if fits else None)
+        if by is not None:
+            divisor, why = by
+            miscount = part.miscount(model.num_layers, len(names)) if encoder == BERT_BASE else None
+            more = 0
+            if miscount is not None and len(parts) == 1:
+                more, why = miscount.parameters, f"{why}; {miscount.why}"
+            paper_total, paper_percent = ratios(divisor, more)
             paper = PaperCount(
-                basis=basis, total_ratio=paper_total, trained_percent_per_task=paper_percent, why=why
+                basis=divisor, total_ratio=paper_total, trained_percent_per_task=paper_percent, why=why
             )
-    if len(parts) == 1 and encoder == BERT_BASE and len(names) == parts[0].paper_tasks:
+    if basis is None and len(parts) == 1 and encoder == BERT_BASE and len(names) == parts[0].paper_tasks:
         printed = parts[0].printed(model.num_layers)
         if printed is not None:
             paper = PaperCount(

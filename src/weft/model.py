@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +124,7 @@ class Model(nn.Module):
             self.body = WovenBody(base, self.pairs)
         self.num_layers = sites.num_layers
         self._heads = tuple(task.head for task in self.tasks)
+        self._bare = False
         self._kinds = {task.head: KINDS[task.kind]() for task in self.tasks}
 
     def forward(
@@ -155,7 +157,7 @@ class Model(nn.Module):
         collected: list[Tensor | None] | None = [None] * (self.num_layers + 1) if layers else None
         single = single_task(task)
         task = task.to(input_ids.device)
-        route = Route(task, mask, collected, {} if attention else None, single)
+        route = Route(task, mask, collected, {} if attention else None, single, self._bare)
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         hidden, pooled = self.body.encode(route, {k: v for k, v in given.items() if v is not None})
         read = head_input(self.pool, hidden, pooled, mask)
@@ -250,9 +252,9 @@ class Model(nn.Module):
 
         return save(self, folder, with_encoder)
 
-    def ledger(self) -> Ledger:
+    def ledger(self, basis: int | None = None) -> Ledger:
         """How many parameters it holds, for whom; see `weft.ledger`."""
-        return count(self)
+        return count(self, basis)
 
     def merge(self, task: str) -> nn.Module:
         """A plain Hugging Face encoder that computes, for this task, the hidden states of this model."""
@@ -261,6 +263,23 @@ class Model(nn.Module):
             own: nn.Module = self.encoder[task_owner(task)]  # type: ignore[index]
             return unweave(copy.deepcopy(own)).requires_grad_(False).eval()
         return merge(self.encoder, self.pairs, index)
+
+    def compact(self) -> Model:
+        """The same model without gates and the components they have shut; see `weft.compaction`."""
+        from weft.compaction import compact
+
+        return compact(self)
+
+    @contextmanager
+    def adapters_off(self) -> Iterator[None]:
+        """Inside, the model runs the bare encoder: no adapter takes part, heads read what is left."""
+        if self.method.separate:
+            raise WeftError("method 'separate' has no adapters to take off: each task's encoder is its own")
+        before, self._bare = self._bare, True
+        try:
+            yield
+        finally:
+            self._bare = before
 
     def set_max_length(self, max_length: int) -> None:
         """Cut texts to so many tokens; more than the encoder has positions for is an error."""

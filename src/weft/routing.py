@@ -107,6 +107,7 @@ class Route:
             then one slot and each map one product, and nothing is gathered.
         attention: filled, where asked for, with the probabilities of the adapters' own attentions by name,
             each [R, heads, L, L].
+        bare: whether the adapters are off, and the encoder runs as it would by itself.
         block_input: what entered the block that is running, [R, L, d].
         attention_input: what its attention reads, [R, L, d]: the block's input in a post-norm encoder, the
             output of norm 1 in a pre-norm one.
@@ -121,6 +122,7 @@ class Route:
     layers: list[Tensor | None] | None = None
     attention: dict[str, Tensor] | None = None
     single: int | None = None
+    bare: bool = False
     block_input: Tensor | None = None
     attention_input: Tensor | None = None
     after_attention: Tensor | None = None
@@ -151,6 +153,11 @@ class RouteHolder:
 
     def __init__(self) -> None:
         self.route: Route | None = None
+
+    @property
+    def adapting(self) -> Route | None:
+        """The route that adapters run under; None where the encoder runs without them."""
+        return None if self.route is None or self.route.bare else self.route
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,9 @@ def test_with_the_encoder_it_stands_alone(tmp_path):
     expected = model.predict([("a", "the cat sees"), ("c", "a dog")])
     shutil.rmtree(tmp_path / "encoder")
     assert weft.load(tmp_path / "bundle").predict([("a", "the cat sees"), ("c", "a dog")]) == expected
+    # there may be no other copy of it: saved again, it goes along
+    weft.load(tmp_path / "bundle").save(tmp_path / "again")
+    assert weft.load(tmp_path / "again").predict([("a", "the cat sees"), ("c", "a dog")]) == expected
     tensors = load_file(tmp_path / "bundle" / "encoder" / "model.safetensors")
     save_file(
         {k: v + 1 for k, v in tensors.items()},

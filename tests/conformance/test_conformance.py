@@ -197,6 +197,25 @@ def test_called_by_itself_the_encoder_is_the_bare_one(method, family):
 
 
 @every_case
+def test_with_adapters_off_it_is_the_bare_encoder(method, family):
+    model, bare = model_of(method, family), tiny(family)
+    inputs = batch(model)
+    if method == "separate":
+        with pytest.raises(WeftError, match="no adapters to take off"), model.adapters_off():
+            pass
+        return
+    with torch.no_grad():
+        before = model.run(**inputs)
+        with model.adapters_off():
+            found = model.run(**inputs, layers=True)
+        expected = bare(inputs["input_ids"], attention_mask=inputs["attention_mask"])
+        assert torch.equal(found.hidden, expected.last_hidden_state)
+        assert len(found.layers) == model.num_layers + 1
+        for one, other in zip(model.run(**inputs).logits, before.logits, strict=True):
+            assert torch.equal(one, other)  # and on again
+
+
+@every_case
 def test_gradient_checkpointing_changes_nothing(method, family):
     model = no_dropout(model_of(method, family, head_dropout=0.0))
     encoder = next(iter(model.encoder.values())) if method == "separate" else model.encoder

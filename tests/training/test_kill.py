@@ -52,6 +52,14 @@ SETTINGS = {
     "lora, one task a batch": ([], 1),
     "full, mixed": (["method=full", "train.mixed=true", "train.sampler=uniform", "train.lr=0.001"], 1),
     "lora, two threads": (["train.accumulate=2"], 2),
+    "morris, gates": (
+        [
+            "method={use: morris, rank: 6, l0: {steps: 9, penalty: 0.01, gate_lr: 0.5}}",
+            "train.accumulate=2",
+            "train.steps=11",
+        ],
+        1,
+    ),
     "separate, round robin": (["method=separate", "train.sampler=round_robin", "train.lr=0.001"], 1),
 }
 

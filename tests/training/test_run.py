@@ -250,6 +250,25 @@ def test_every_method_resumes_bit_equal(name, folder, tmp_path):
         assert torch.equal(one, other), key
 
 
+@pytest.mark.parametrize("stop", [2, 4, 5, 7, 9])
+@pytest.mark.parametrize("method", ["morris", "lora"])
+def test_a_run_with_gates_resumes_bit_equal_in_both_phases(method, stop, folder, tmp_path):
+    """Checkpoints after every second step: before, at and after the end of phase one, which has four."""
+    spec = f"method={{use: {method}, rank: 5, l0: {{steps: 4, gate_lr: 2, penalty: 0.01}}}}"
+    overrides = [spec, "train.mixed=true", "train.steps=6", "train.checkpoint_every=2", "train.accumulate=2"]
+    straight, first = go(folder, tmp_path / "straight", overrides)
+    stop_after(folder, tmp_path / "broken", stop, overrides)
+    resumed, second = go(folder, tmp_path / "broken", overrides, resume=True)
+    for (key, one), (_, other) in zip(straight.named_parameters(), resumed.named_parameters(), strict=True):
+        assert torch.equal(one, other), key
+    assert first.metrics == second.metrics
+    told = [
+        [{**e, "time": 0, "seconds": 0} for e in log_of(run) if e["event"] not in ("resume", "end")]
+        for run in (first, second)
+    ]
+    assert told[0] == told[1]
+
+
 def test_another_build_gets_one_line(folder, tmp_path, capsys):
     checkpoint = stop_after(folder, tmp_path / "out", 8)
     state = json.loads((checkpoint / "state.json").read_text())

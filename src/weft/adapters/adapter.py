@@ -56,11 +56,11 @@ class Adapter(StackedModule):
         return None
 
     def factors(self, task: int) -> tuple[Tensor, Tensor] | None:
-        """ΔW of one task as a product up·down, up [o, k] and down [k, i]; None where it is none of low rank."""
+        """ΔW of one task as a product up·down, [o, k] and [k, i]; None where it is none of low rank."""
         return None
 
     def inner_products(self) -> tuple[Tensor | None, Tensor | None] | None:
-        """⟨ΔW_s, ΔW_t⟩ and ⟨Δb_s, Δb_t⟩ of every two tasks, each [T, T] or None where there is no such update.
+        """⟨ΔW_s, ΔW_t⟩ and ⟨Δb_s, Δb_t⟩ of every two tasks, each [T, T]; None where there is none.
 
         Here the updates are built; adapters of low rank do without.
 

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 class CpAdapter(RankedAdapter):
-    """y = W·x + b + A·((Cᵀ·x) ∘ B_t ∘ z): the update Q_t = A·diag(B_t ∘ z)·Cᵀ, slice t of a tensor of CP rank r.
+    """y = W·x + b + A·((Cᵀ·x) ∘ B_t ∘ z): the update is slice t of a tensor of CP rank r.
 
-    A [1, o, r] and C [1, i, r] belong to all tasks, B [S, r] to each, the gates z (if there are any) to all. B
-    starts at zero, so that the start is exactly the base; A and C as torch's linear maps do, in ±1/√r and ±1/√i.
+    The slice is Q_t = A·diag(B_t ∘ z)·Cᵀ. A [1, o, r] and C [1, i, r] belong to all tasks, B [S, r] to each,
+    the gates z (if there are any) to all. B starts at zero, so that the start is exactly the base; A and C as
+    torch's linear maps do, in ±1/√r and ±1/√i.
 
     Args:
         site: a linear site, [R, L, i] → [R, L, o].

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from weft.routing import Route, Slots, StackedModule
 
@@ -33,7 +34,8 @@ def hard_concrete(
         temperature: β.
     """
     s = torch.sigmoid(alpha if u is None else (u.log() - (1 - u).log() + alpha) / temperature)
-    return (s * (high - low) + low).clamp(0.0, 1.0)
+    # not clamp: at the very ends hardtanh has no gradient, as in the authors' code
+    return F.hardtanh(s * (high - low) + low, 0.0, 1.0)
 
 
 def open_probability(alpha: Tensor, low: float, high: float, temperature: float = 1.0) -> Tensor:

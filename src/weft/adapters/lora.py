@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LoraAdapter(RankedAdapter):
-    """y = W·x + b + s·B_t·(z_t ∘ A_t·dropout(x)), the slot t by the row's task; z are gates, if there are any.
+    """y = W·x + b + s·B_t·(z_t ∘ A_t·dropout(x)), the slot t by the row's task; z are gates, if any.
 
     A [S, r, i] starts kaiming-uniform, B [S, o, r] at zero, so that the start is exactly the base.
 

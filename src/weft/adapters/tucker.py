@@ -20,9 +20,9 @@ class TuckerAdapter(RankedAdapter):
     """y = W·x + b + A·(z ∘ G_t·(z ∘ Cᵀ·x)), G_t = Σ_k B_t[k]·G[k]: slice t of a tensor with a core.
 
     A [1, o, r], C [1, i, r] and G [1, k, r, r] belong to all tasks, B [S, k] to each. With k = r and G[j] the
-    matrix that is 1 at (j, j) alone, it is the CP update. B starts at zero, so that the start is the base; A, C
-    and G as torch's linear maps do. Gates, if there are any, are on the map's r, where the parameters are; one
-    gate shuts a direction of A and of C.
+    matrix that is 1 at (j, j) alone, it is the CP update. B starts at zero, so that the start is the base; A,
+    C and G as torch's linear maps do. Gates, if there are any, are on the map's r, where the parameters are;
+    one gate shuts a direction of A and of C.
 
     Args:
         site: a linear site, [R, L, i] → [R, L, o].

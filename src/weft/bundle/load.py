@@ -32,10 +32,10 @@ def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) 
     from weft.model import Model
 
     folder = find_bundle(folder)
-    said = _manifest(folder)
+    said = read_manifest(folder)
     tasks, stands = [], {}
     for name in said["tasks"]:
-        facts = _facts(task_file(folder, name))
+        facts = read_facts(task_file(folder, name))
         if facts["task"]["name"] != name:
             raise WeftError(f"{task_file(folder, name)} holds the task {facts['task']['name']!r}")
         tasks.append(_task(facts["task"]))
@@ -51,6 +51,7 @@ def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) 
                 f"{folder / 'encoder'} is not the encoder that came with this bundle: its hash differs"
             )
         loaded.sha256 = said["encoder"]["sha256"]  # other files, the same weights
+        loaded.travels = True
     found = {
         "encoder": loaded.sha256,
         "shared": file_sha256(folder / SHARED_FILE),
@@ -85,7 +86,8 @@ def find_bundle(folder: str | Path) -> Path:
     raise WeftError(f"{folder} holds no bundle ({MANIFEST} is missing); a run writes one when it ends")
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What bundle.json says, checked."""
     path = folder / MANIFEST
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
@@ -102,7 +104,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return said
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def read_facts(path: Path) -> dict[str, Any]:
+    """What a task's file says of its task and of what it stands on."""
     try:
         with safe_open(path, "pt") as file:
             return json.loads((file.metadata() or {})[METADATA])

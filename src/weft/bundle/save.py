@@ -60,7 +60,7 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
             facts = {"task": task.settings(), "stands_on": stands_on}
             _write(task_file(work, task.name), by_owner.get(task_owner(task.name), []), facts)
         said = manifest(model)
-        if with_encoder or not _can_be_found(model):
+        if with_encoder or model.source.travels or not _can_be_found(model):
             _write_encoder(model, work / "encoder")
             said["encoder"]["included"] = file_sha256(work / "encoder" / "model.safetensors")
         write_json(work / MANIFEST, said)

@@ -10,6 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from weft.cli.assemble import assemble
+from weft.cli.compact import compact
+from weft.cli.export import export
+from weft.cli.import_peft import import_peft
 from weft.cli.show import show
 from weft.errors import RunFailed, WeftError
 
@@ -25,6 +29,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(show, name="show")
+app.command()(assemble)
+app.command()(compact)
+app.command()(export)
+app.command(name="import")(import_peft)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN.yaml", help="a run file, or a preset by name")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="key=value", help="such as train.steps=500")]
@@ -69,6 +77,11 @@ def train(
         max_length=training.max_length,
         seed=training.seed,
     )
+    if run_file.start is not None and not resume:
+        from weft.bundle.start import start_from
+
+        for name in start_from(model, run_file.start):
+            print(f"note: {run_file.start} has no task {name!r}: it starts anew", file=sys.stderr)
     done = runs.train(
         model.to(_device(device)),
         training,

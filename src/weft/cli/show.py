@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from weft.cli.compact import sparsity
 from weft.cli.show_attention import attention
+from weft.cli.show_similarity import similarity
+from weft.cli.show_storage import storage
 
-show = typer.Typer(help="Show a plan, the parameters, the methods, or an attention.", no_args_is_help=True)
+show = typer.Typer(help="Show a plan, the methods, or what a model holds and does.", no_args_is_help=True)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN.yaml", help="a run file, or a preset by name")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="key=value", help="such as train.steps=500")]
@@ -25,6 +28,7 @@ def plan(source: RunArgument, overrides: Overrides = None, as_json: Json = False
     from weft.config import load_run
     from weft.data.split import load_split
     from weft.encoder.load import load_tokenizer
+    from weft.methods.l0 import l0_of
 
     run = load_run(source, overrides or [])
     training = run.training
@@ -36,7 +40,10 @@ def plan(source: RunArgument, overrides: Overrides = None, as_json: Json = False
     lengths = None
     if tokenizer is not None:
         lengths = [tokenise(split, tokenizer, training.max_length).lengths for split in splits]
-    made = plan_of(training, [task.name for task in run.tasks], [len(split) for split in splits], lengths)
+    gates = l0_of(run.method)
+    before = 0 if gates is None else gates.steps
+    sizes = [len(split) for split in splits]
+    made = plan_of(training, [task.name for task in run.tasks], sizes, lengths, before)
     summary = [asdict(row) for row in made.summary()]
     waste = None if lengths is None else made.padding_waste()
     unit = "examples" if training.mixed else "steps"
@@ -49,23 +56,34 @@ def plan(source: RunArgument, overrides: Overrides = None, as_json: Json = False
         for r in summary
     ]
     kind = "mixed batches" if training.mixed else "one task a batch"
-    title = f"{training.steps} steps of {training.batch_size}, {made.sampler.name}, {kind}"
+    if before:
+        kind += f"; the first {before} steps find the ranks (l0)"
+    title = f"{made.steps} steps of {training.batch_size}, {made.sampler.name}, {kind}"
     print_table(title, ["task", "rows", "share", unit, "examples seen", "epochs"], rows)
     if waste is not None:
         print(f"padding: {100 * waste:.1f}% of the token places")
 
 
 @show.command()
-def params(source: RunArgument, overrides: Overrides = None, as_json: Json = False) -> None:
+def params(
+    source: RunArgument,
+    overrides: Overrides = None,
+    basis: Annotated[
+        str | None, typer.Option(metavar="110M", help="divide by this too, as papers round the encoder")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """How many parameters the run's model holds, and for whom."""
+    from weft.basis import parse_basis
     from weft.cli.tables import print_table
     from weft.config import load_run
 
+    asked = None if basis is None else parse_basis(basis)
     run = load_run(source, overrides or [])
     from weft.model import Model
 
     meta = "meta" if run.encoder.startswith("random:") else None
-    ledger = Model(run.encoder, run.tasks, run.method, pool=run.heads.pool, device=meta).ledger()
+    ledger = Model(run.encoder, run.tasks, run.method, pool=run.heads.pool, device=meta).ledger(asked)
     if as_json:
         print(json.dumps(ledger))
         return
@@ -106,3 +124,6 @@ def methods(as_json: Json = False) -> None:
 
 
 show.command()(attention)
+show.command()(similarity)
+show.command()(sparsity)
+show.command()(storage)

@@ -18,7 +18,7 @@ from weft.settings import Settings, SettingsError
 from weft.tasks.task import Task
 from weft.training.settings import Training
 
-SECTIONS = ("preset", "encoder", "method", "heads", "tasks", "train")
+SECTIONS = ("preset", "encoder", "method", "heads", "tasks", "train", "start")
 
 
 @dataclass
@@ -31,6 +31,7 @@ class RunFile:
         tasks: the tasks, with their files.
         heads: the `heads` section.
         training: the `train` section.
+        start: a bundle whose weights the run begins from, if there is one.
         resolved: the run file with presets, overrides and defaults filled in and paths absolute.
     """
 
@@ -39,6 +40,7 @@ class RunFile:
     heads: HeadSettings
     tasks: tuple[Task, ...]
     training: Training
+    start: str | None
     resolved: dict[str, Any]
 
 
@@ -100,6 +102,7 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
     tasks, spec = read_tasks(raw.get("tasks"), reading)
     heads = _section("heads", HeadSettings, raw.get("heads") or {}, reading)
     training = _train(raw.get("train") or {}, [t.name for t in tasks], reading)
+    start = _start(raw.get("start"), reading)
     _raise(reading)
     assert method is not None
     assert heads is not None
@@ -112,8 +115,9 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
         "heads": heads.model_dump(mode="json"),
         "tasks": spec,
         "train": training.model_dump(mode="json"),
+        **({"start": start} if start else {}),
     }
-    return RunFile(encoder, method, heads, tasks, training, resolved)
+    return RunFile(encoder, method, heads, tasks, training, start, resolved)
 
 
 def _encoder(value: object, reading: Reading) -> str:
@@ -132,6 +136,15 @@ def _encoder(value: object, reading: Reading) -> str:
     except WeftError as wrong:
         reading.wrong(["encoder"], str(wrong))
     return value
+
+
+def _start(value: object, reading: Reading) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not reading.path(value).is_dir():
+        reading.wrong(["start"], f"expected the folder of a bundle or of a run; found {value!r}")
+        return None
+    return str(reading.path(value).resolve())
 
 
 def _method(value: object, reading: Reading) -> Method | None:

@@ -59,14 +59,15 @@ class WovenBody:
         try:
             output: Any = self.encoder(**inputs)
             hidden: Tensor = output.last_hidden_state
-            for adapter in self.top:
+            top = [] if route.bare else self.top
+            for adapter in top:
                 hidden = adapter(hidden, route)
-            if self.top and route.layers is not None:
+            if top and route.layers is not None:
                 route.layers[-1] = hidden  # what stands on top stands in the place of the last output
             pooler = getattr(self.encoder, "pooler", None)
             if pooler is None:
                 return hidden, hidden[:, 0]
-            return hidden, pooler(hidden) if self.top else output.pooler_output
+            return hidden, pooler(hidden) if top else output.pooler_output
         finally:
             self.holder.route = None  # called by itself, the encoder is the bare one
 

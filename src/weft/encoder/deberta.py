@@ -73,7 +73,7 @@ class RelativeTerms:
             score = (
                 score + self._looked_up(key, self._heads(maps(table), query), index).transpose(1, 2) / scale
             )
-        route = self.holder.route
+        route = self.holder.adapting
         if route is not None:
             for adapter in self.adapters:
                 assert route.block_input is not None

@@ -30,6 +30,7 @@ class Encoder:
         source: the folder or hub id that its files come from; None if there are none.
         notes: what the user should know of how it was loaded.
         sha256: of its weights: of model.safetensors where that is the one file, else of the tensors.
+        travels: whether it came with a bundle: there may be no other copy, so it goes along when saved again.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Encoder:
     source: str | None = None
     notes: tuple[str, ...] = ()
     sha256: str | None = None
+    travels: bool = False
 
     @cached_property
     def pooling(self) -> str | None:

@@ -36,7 +36,7 @@ class WovenLinear:
     def __call__(self, x: Tensor) -> Tensor:
         """The map and its terms; the map alone without a route."""
         y = self.inner(x)
-        route = self.holder.route
+        route = self.holder.adapting
         if route is None:
             return y
         if x.dim() == 2:
@@ -71,7 +71,7 @@ class WovenNorm:
     def __call__(self, x: Tensor) -> Tensor:
         """The norm and its terms; the norm alone without a route."""
         y = self.inner(x)
-        route = self.holder.route
+        route = self.holder.adapting
         if route is None:
             return y
         normalised = F.layer_norm(x, self.norm.normalized_shape, eps=self.norm.eps) if self.reads else x
@@ -93,7 +93,7 @@ class WovenScores:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The attention, its mask exchanged for the masked term."""
-        route = self.holder.route
+        route = self.holder.adapting
         hidden = args[0] if args else kwargs["hidden_states"]
         term = None if route is None else sum_terms(hidden, self.adapters, route)
         if term is None:
@@ -133,7 +133,7 @@ class WovenValue:
         if route is None:
             return output
         value = output if isinstance(output, Tensor) else output[0]
-        for adapter in self.adapters:
+        for adapter in () if route.bare else self.adapters:
             value = adapter(value, route)
         # a block that runs again under gradient checkpointing must not be collected again
         if self.collect is not None and route.layers is not None and route.layers[self.collect] is None:

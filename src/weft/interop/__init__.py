@@ -1,4 +1,4 @@
-"""Other people's checkpoints, read as models."""
+"""Other people's checkpoints: read as models, and written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from weft._lazy import lazy
 
 if TYPE_CHECKING:
     from weft.interop.bert_n_pals import load_bert_n_pals
+    from weft.interop.peft_export import export_peft
+    from weft.interop.peft_import import load_peft
 
-__all__ = ["load_bert_n_pals"]
+__all__ = ["export_peft", "load_bert_n_pals", "load_peft"]
 
-__getattr__, __dir__ = lazy(__name__, {"load_bert_n_pals": "weft.interop.bert_n_pals"})
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "export_peft": "weft.interop.peft_export",
+        "load_bert_n_pals": "weft.interop.bert_n_pals",
+        "load_peft": "weft.interop.peft_import",
+    },
+)

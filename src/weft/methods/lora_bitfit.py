@@ -9,11 +9,12 @@ from pydantic import Field
 
 from weft.methods.lora import Lora
 from weft.methods.method import slots_for
-from weft.methods.ranked import BIASES, BIASES_ABOUT, Biases
+from weft.methods.ranked import BIASES, BIASES_ABOUT, Biases, a3_miscount
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
     from weft.encoder.sites import Site, Sites
+    from weft.methods.method import Miscount
 
 
 class LoraBitfit(Lora):
@@ -24,6 +25,11 @@ class LoraBitfit(Lora):
 
     name = "lora_bitfit"
     biases: Biases = Field("dense", description=BIASES_ABOUT)
+
+    def miscount(self, num_layers: int, tasks: int) -> Miscount | None:
+        """See `Method`."""
+        sets = {"task": tasks, "all": 1}.get(self.share) if isinstance(self.share, str) else None
+        return None if sets is None else a3_miscount(sets, self.biases, self.layers, num_layers)
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """A `LoraAdapter` at each map and a `BiasAdapter` at each bias."""

@@ -50,6 +50,13 @@ class Printed(NamedTuple):
     why: str
 
 
+class Miscount(NamedTuple):
+    """How many more parameters (or fewer) a paper's own formula counts than there are, and why."""
+
+    parameters: int
+    why: str
+
+
 class Method(Named):
     """A way to fit one encoder to many tasks: which adapters go where, and what of the encoder trains.
 
@@ -89,6 +96,10 @@ class Method(Named):
 
     def printed(self, num_layers: int) -> Printed | None:
         """What the paper prints for BERT-base, its number of tasks and just these settings, if it does."""
+        return None
+
+    def miscount(self, num_layers: int, tasks: int) -> Miscount | None:
+        """How the paper's formula, on BERT-base, differs from the real count of just these settings."""
         return None
 
     def with_ranks(self, patterns: Sequence[Mapping[str, Mapping[str, int]]]) -> Method:

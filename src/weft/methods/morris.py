@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from weft.methods.ranked import BIASES, BIASES_ABOUT, PATTERN_ABOUT, Biases, RankMethod, by_rank
+from weft.methods.ranked import BIASES, BIASES_ABOUT, PATTERN_ABOUT, Biases, RankMethod, a3_miscount, by_rank
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
     from weft.encoder.sites import Site, Sites
+    from weft.methods.method import Miscount
 
 
 class Morris(RankMethod):
@@ -29,6 +30,11 @@ class Morris(RankMethod):
     core: Literal["cp", "tucker"] = Field("cp", description="the tensor's decomposition: cp or tucker")
     task_rank: PositiveInt = Field(8, description="of the tasks' side of a tucker core")
     bias_rank_pattern: dict[str, NonNegativeInt] = Field({}, description=PATTERN_ABOUT)
+
+    def miscount(self, num_layers: int, tasks: int) -> Miscount | None:
+        """See `Method`."""
+        plain = not self.bias_rank_pattern
+        return a3_miscount(self.bias_rank, self.biases, self.layers, num_layers) if plain else None
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """A tensor at each map and a matrix at each bias."""

@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, SiteKinds
 from weft.errors import WeftError, did_you_mean
 from weft.methods.l0 import L0_ABOUT, L0Setting
-from weft.methods.method import LAYERS, ROUND_BERT_BASE, Layers, Method
+from weft.methods.method import LAYERS, ROUND_BERT_BASE, Layers, Method, Miscount
 
 if TYPE_CHECKING:
     from weft.encoder.sites import Site, Sites
@@ -48,6 +48,23 @@ class RankMethod(Method):
     def ranked_sites(self, sites: Sites) -> list[tuple[Site, int]]:
         """The linear maps that are updated, each with its rank."""
         return by_rank(sites.select(self.sites, self.layers), self.rank, self.rank_pattern, "rank_pattern")
+
+
+A3 = "its formula (A.3) takes each of the 8 biases of a block for 768 wide; that of FFN-1 has 3,072"
+
+
+def a3_miscount(columns: int, biases: str, layers: Layers, num_layers: int) -> Miscount | None:
+    """What MORRIS's formula for the number of parameters leaves out on BERT-base, where it applies.
+
+    Args:
+        columns: how many vectors there are for a bias, over all tasks.
+        biases: the method's setting; the formula is of `all`.
+        layers: the method's setting.
+        num_layers: of the encoder.
+    """
+    if biases != "all" or layers != "all":
+        return None
+    return Miscount(-num_layers * columns * (3072 - 768), A3)
 
 
 def by_rank(

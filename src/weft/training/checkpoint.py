@@ -13,6 +13,7 @@ from torch import Tensor
 
 from weft.errors import WeftError
 from weft.files import new_folder, write_json
+from weft.training.l0 import gates_of
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -23,8 +24,9 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 def trained_tensors(model: Model) -> dict[str, Tensor]:
-    """The parameters that train, by name, as they live in the model."""
-    return {name: p.data for name, p in model.named_parameters() if p.requires_grad}
+    """The parameters that train, by name, as they live in the model; gates that are decided too."""
+    gates = {id(gate.get_parameter("alpha")) for gate in gates_of(model)}
+    return {name: p.data for name, p in model.named_parameters() if p.requires_grad or id(p) in gates}
 
 
 def save_weights(path: Path, model: Model) -> None:
@@ -86,6 +88,11 @@ def load_checkpoint(path: Path, model: Model, optimizers: OwnerOptimizers) -> di
                 optimizer.state[parameter] = {m: t.clone().to(device) for m, t in entry.items()}
             else:
                 optimizer.state.pop(parameter, None)
+    return read_state(path)
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """What a checkpoint says of its run, without its tensors."""
     return json.loads((path / "state.json").read_text(encoding="utf-8"))
 
 

@@ -16,9 +16,12 @@ from torch import Tensor
 from weft.data.collate import collate
 from weft.errors import RunFailed
 from weft.evaluation.evaluate import Scores, evaluate, fixed_rows, main_score
+from weft.methods.l0 import l0_of
 from weft.sampling.draws import draw_key
 from weft.sampling.plan import Step
-from weft.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, save_weights
+from weft.sparsity import in_words, sparsity
+from weft.training import l0
+from weft.training.checkpoint import load_checkpoint, load_weights, read_state, save_checkpoint, save_weights
 from weft.training.log import Log
 from weft.training.owners import OwnerOptimizers
 from weft.training.planning import plan_of
@@ -60,6 +63,9 @@ class State:
 class Loop:
     """Trains a model by a plan.
 
+    A model with L0 gates has two phases: first `l0.steps` steps in which gates are drawn and penalised, then,
+    the gates decided, `train.steps` with optimisers and a schedule anew. Only the second has a best model.
+
     Args:
         model: the model, on its device.
         training: how to train; `lr` is given.
@@ -76,11 +82,16 @@ class Loop:
         self.validation = dict(zip(self.names, validation, strict=True))
         self.checkpoints = folder / "checkpoints"
         lengths = [tokens.lengths for tokens in train]
-        self.plan = plan_of(training, self.names, [len(tokens) for tokens in train], lengths)
+        self.gates = l0.gates_of(model)
+        self.l0 = l0_of(model.method) if self.gates else None
+        self.before = 0 if self.l0 is None else self.l0.steps
+        self.total = self.before + training.steps
+        sizes = [len(tokens) for tokens in train]
+        self.plan = plan_of(training, self.names, sizes, lengths, self.before)
         keys = [tokens.key for tokens in (*train, *validation)]
         # what a resumed run must find unchanged: the order, every text and label, the encoder's weights
         self.data = {"plan": self.plan.fingerprint(), "rows": keys, "encoder": model.source.sha256}
-        self.optimizers = OwnerOptimizers(model, lr=training.lr or 0.0, weight_decay=training.weight_decay)
+        self.optimizers = self._new_optimizers()
         self.state = State(losses=[0.0] * len(train), examples=[0.0] * len(train))
         self.device = next(model.parameters()).device
         rows, seed = training.evaluate_rows, training.seed
@@ -88,6 +99,9 @@ class Loop:
 
     def resume(self, checkpoint: Path) -> dict[str, Any]:
         """Go on from a checkpoint; returns what it says of the run it is from."""
+        if self.l0 is not None and read_state(checkpoint)["step"] >= self.before:
+            l0.freeze(self.gates)
+            self.optimizers = self._new_optimizers()
         said = load_checkpoint(checkpoint, self.model, self.optimizers)
         self.state = State(**said["loop"])
         return said
@@ -96,38 +110,70 @@ class Loop:
         """Train to the end; the model then has the best weights, and the scores are over whole splits."""
         began = time.monotonic() - self.state.seconds
         settings = self.training
-        while self.state.step < settings.steps:
+        while self.state.step < self.total:
             self.model.train()
             self._step(self.plan.step(self.state.step))
             self.state.step += 1
             self.state.seconds = time.monotonic() - began
-            done, last = self.state.step, self.state.step == settings.steps
+            done, last = self.state.step, self.state.step == self.total
             losses = self._log_losses(log) if done % settings.log_every == 0 or last else None
             progress.step(done, losses)
+            if self.l0 is not None and done == self.before:
+                self._decide_gates(log, progress)
             if settings.evaluate_every and (done % settings.evaluate_every == 0 or last):
                 self._evaluate(log, progress)
             if settings.checkpoint_every and done % settings.checkpoint_every == 0 and not last:
                 self._checkpoint(log)
-        if self.state.best_step is not None and self.state.best_step != settings.steps:
+        if self.state.best_step is not None and self.state.best_step != self.total:
             load_weights(self._best_file(self.state.best_step), self.model)
         return self._evaluated(None)
 
     def _step(self, step: Step) -> None:
         """One step: the gradients of all its parts, then every present owner moves."""
         self.optimizers.zero_grad()
+        finding_ranks = step.number < self.before
+        if finding_ranks:  # one u a gate and step, for all of the step's parts
+            l0.draw(self.gates, step_seed(self.training.seed, step.number, RANK, "gates"))
+            l0.penalty(self.gates).backward()
         parts = np.array_split(np.arange(len(step.task)), self.training.accumulate)
         for number, part in enumerate(p for p in parts if len(p)):
             torch.manual_seed(step_seed(self.training.seed, step.number, RANK, f"dropout {number}"))
             self._backward(step, part)
         if self.training.clip is not None:
-            trained = [p for p in self.model.parameters() if p.grad is not None]
+            gates = {id(gate.get_parameter("alpha")) for gate in self.gates}
+            trained = [p for p in self.model.parameters() if p.grad is not None and id(p) not in gates]
             torch.nn.utils.clip_grad_norm_(trained, self.training.clip, foreach=True)
-        factor = lr_factor(step.number, self.training.steps, self.training.warmup, self.training.schedule)
-        self.optimizers.set_lr((self.training.lr or 0.0) * factor)
+        self.optimizers.set_lr(self._lr(step.number))
         if self.training.absent == "drift":
             self.optimizers.step(range(len(self.names)))
         else:
             self.optimizers.step(np.unique(step.task[: step.real]).tolist())
+
+    def _lr(self, step: int) -> float:
+        """The learning rate of a step; each phase has a schedule of its own."""
+        given = self.training
+        peak = given.lr or 0.0
+        if step >= self.before:
+            return peak * lr_factor(step - self.before, given.steps, given.warmup, given.schedule)
+        assert self.l0 is not None
+        return (self.l0.lr or peak) * lr_factor(step, self.before, given.warmup, given.schedule)
+
+    def _new_optimizers(self) -> OwnerOptimizers:
+        """Fresh optimisers of what trains in this phase."""
+        given = self.training
+        gate_lr = None if self.l0 is None else self.l0.gate_lr
+        return OwnerOptimizers(
+            self.model, lr=given.lr or 0.0, weight_decay=given.weight_decay, gate_lr=gate_lr
+        )
+
+    def _decide_gates(self, log: Log, progress: Progress) -> None:
+        """Between the phases: gates are opened or shut for good, the weights stay, the optimisers are new."""
+        l0.decide(self.gates)
+        self.model.zero_grad()
+        self.optimizers = self._new_optimizers()
+        told = sparsity(self.model)
+        log.write("gates", step=self.state.step, **told)
+        progress.say(f"gates decided after step {self.state.step}, kept: {in_words(told)}")
 
     def _backward(self, step: Step, part: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         """The gradients of some of a step's examples, added to those before."""
@@ -168,8 +214,9 @@ class Loop:
         losses = {name: total / count for name, total, count in pairs if count}
         self.state.losses = [0.0] * len(self.names)
         self.state.examples = [0.0] * len(self.names)
-        lr = self.optimizers.lr
-        log.write("step", step=self.state.step, loss=losses, lr=lr, seconds=round(self.state.seconds, 2))
+        lr, seconds = self.optimizers.lr, round(self.state.seconds, 2)
+        opened = {"gates_open": l0.expected_open(self.gates)} if self.state.step < self.before else {}
+        log.write("step", step=self.state.step, loss=losses, lr=lr, **opened, seconds=seconds)
         return losses
 
     def _evaluate(self, log: Log, progress: Progress) -> None:
@@ -181,6 +228,8 @@ class Loop:
         told = "  ".join(f"{name} {main_score(m):.3f}" for name, m in scores["tasks"].items())
         progress.score(scores["average"])
         progress.say(f"step {self.state.step}: average {scores['average']:.4f}  {told}")
+        if self.state.step <= self.before:
+            return  # gates are still being found, or have just been decided
         # a score that is no number is worse than any
         score = score if math.isfinite(score) else -math.inf
         if self.state.best is None or score > self.state.best:

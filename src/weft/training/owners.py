@@ -29,6 +29,7 @@ class OwnerOptimizers:
         weight_decay: AdamW's decay.
         betas: AdamW's β.
         eps: AdamW's ε.
+        gate_lr: the constant learning rate of parameters of the role `gate`; None leaves them as they are.
     """
 
     def __init__(
@@ -38,21 +39,26 @@ class OwnerOptimizers:
         weight_decay: float = 0.01,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
+        gate_lr: float | None = None,
     ) -> None:
         self.model = model
         self._views: dict[str, list[_View]] = {}
         self.optimizers: dict[str, torch.optim.AdamW] = {}
         by_owner: dict[str, list[Owned]] = {}
         for item in owned(model):
-            if item.trains:
+            if item.trains and (gate_lr is not None or item.role != "gate"):
                 by_owner.setdefault(item.owner, []).append(item)
         for owner, items in by_owner.items():
             views = self._views[owner] = [_View(item) for item in items]
             groups = [
-                {"params": [v.tensor for v in views if v.decays == decays], "weight_decay": decay}
-                for decays, decay in ((True, weight_decay), (False, 0.0))
+                {"params": params, "weight_decay": decay, "lr": rate, "constant": name == "gate"}
+                for name, decay, rate in (
+                    ("decayed", weight_decay, lr),
+                    ("plain", 0.0, lr),
+                    ("gate", 0.0, gate_lr),
+                )
+                if (params := [v.tensor for v in views if v.group == name])
             ]
-            groups = [g for g in groups if g["params"]]
             # fused: one kernel for an owner's many small views
             self.optimizers[owner] = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)
         self._owners_of = owners_of_tasks(model)
@@ -60,13 +66,15 @@ class OwnerOptimizers:
     @property
     def lr(self) -> float:
         """The learning rate of the last step."""
-        return float(next((g["lr"] for o in self.optimizers.values() for g in o.param_groups), 0.0))
+        groups = (g for o in self.optimizers.values() for g in o.param_groups if not g["constant"])
+        return float(next((g["lr"] for g in groups), 0.0))
 
     def set_lr(self, lr: float) -> None:
-        """Set every owner's learning rate."""
+        """Set every owner's learning rate; that of gates stays."""
         for optimizer in self.optimizers.values():
             for group in optimizer.param_groups:
-                group["lr"] = lr
+                if not group["constant"]:
+                    group["lr"] = lr
 
     def present(self, tasks: Collection[int]) -> set[str]:
         """The owners that a step with examples of these task ids moves."""
@@ -107,7 +115,7 @@ class _View:
 
     def __init__(self, item: Owned) -> None:
         self.item = item
-        self.decays = item.role == "weight"
+        self.group = {"weight": "decayed", "gate": "gate"}.get(item.role, "plain")
         whole = item.parameter
         if whole.grad is None:
             whole.grad = torch.zeros_like(whole)

@@ -11,7 +11,11 @@ from weft.training.settings import Training
 
 
 def plan_of(
-    training: Training, names: Sequence[str], sizes: Sequence[int], lengths: Sequence[ArrayLike] | None
+    training: Training,
+    names: Sequence[str],
+    sizes: Sequence[int],
+    lengths: Sequence[ArrayLike] | None,
+    before: int = 0,
 ) -> Plan:
     """The plan of a run.
 
@@ -20,12 +24,13 @@ def plan_of(
         names: the tasks, [T].
         sizes: their training rows, [T].
         lengths: the token lengths of each, T arrays; None where there is no tokenizer, and then no grouping.
+        before: the steps of a phase that comes before `training.steps`.
     """
     return Plan(
         sizes,
         training.sampler,
         training.seed,
-        training.steps,
+        before + training.steps,
         training.batch_size,
         mixed=training.mixed,
         lengths=lengths,

@@ -95,17 +95,17 @@ def train(
         write_text(folder / "run.yaml", yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
     said = _resume(loop, folder) if resume else None
     log = Log(folder, training.tensorboard, None if said is None else said["log_bytes"])
-    shown: Progress = progress_for(training.steps, loop.state.step) if progress else Quiet()
+    shown: Progress = progress_for(loop.total, loop.state.step) if progress else Quiet()
     try:
         if said is None:
-            log.write("start", steps=training.steps, tasks=loop.names, plan=loop.plan.fingerprint())
+            log.write("start", steps=loop.total, tasks=loop.names, plan=loop.plan.fingerprint())
         else:
             log.write("resume", step=loop.state.step)
             _warn(said, shown)
         metrics = loop.run(log, shown)
         save(model, folder / "bundle", with_encoder)
-        best = loop.state.best_step or training.steps
-        log.write("end", step=training.steps, best_step=best, seconds=round(loop.state.seconds, 2), **metrics)
+        best = loop.state.best_step or loop.total
+        log.write("end", step=loop.total, best_step=best, seconds=round(loop.state.seconds, 2), **metrics)
         # last: it says that the run has ended
         write_json(folder / "metrics.json", {"step": best, "split": "validation", **metrics})
     finally:
@@ -164,9 +164,9 @@ def _warn(said: dict[str, Any], shown: Progress) -> None:
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     lines = []
-    for section in ("encoder", "method", "heads", "tasks"):
-        if before.get(section) != now[section]:
-            lines.append(f"  {section}: {before.get(section)!r} then, {now[section]!r} now")
+    for section in ("encoder", "method", "heads", "tasks", "start"):
+        if before.get(section) != now.get(section):
+            lines.append(f"  {section}: {before.get(section)!r} then, {now.get(section)!r} now")
     old, new = before.get("train", {}), now["train"]
     for key in sorted(old.keys() | new.keys()):
         if key not in FREE and old.get(key) != new.get(key):

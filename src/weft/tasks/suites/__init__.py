@@ -36,7 +36,7 @@ def load_suite(name: str, root: str | Path | None = None, only: Sequence[str] | 
         raise WeftError(f"suite {name!r} does not exist; {did_you_mean(name, suite_names())}")
     if name == SYNTHETIC:
         return [_swatch(task) for task in _chosen(name, _swatch_names(), only)]
-    table = yaml.safe_load((resources.files(__name__) / f"{name}.yaml").read_text(encoding="utf-8"))
+    table = _table(name)
     if root is None:
         raise WeftError(f"suite {name!r} needs 'root', the folder that holds its data")
     folder = Path(root)
@@ -56,6 +56,18 @@ def load_suite(name: str, root: str | Path | None = None, only: Sequence[str] | 
     if not tasks:
         raise WeftError(f"suite {name!r}: no task has files in {str(folder / name)!r} or {str(folder)!r}")
     return tasks
+
+
+def suite_blocks() -> dict[str, dict[str, list[str]]]:
+    """For each suite that has them, its tasks in blocks of one kind, by the blocks' names."""
+    tables = {name: _table(name) for name in suite_names() if name != SYNTHETIC}
+    return {name: table["blocks"] for name, table in tables.items() if "blocks" in table}
+
+
+def _table(suite: str) -> dict[str, Any]:
+    text = (resources.files(__name__) / f"{suite}.yaml").read_text(encoding="utf-8")
+    table: dict[str, Any] = yaml.safe_load(text)
+    return table
 
 
 def _chosen(suite: str, names: list[str], only: Sequence[str] | None) -> list[str]:

@@ -1,0 +1,279 @@
+"""How similar tasks are: the cosine of their updates of the encoder (MORRIS, equations 5 and 9 to 11)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft.encoder.sites import KINDS, Site
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from weft.adapters.adapter import Adapter
+    from weft.model import Model
+
+    Matrix = NDArray[np.float64]
+    """[T, T]; NaN where a similarity is undefined."""
+
+Part = Literal["weight", "bias"]
+PARTS: tuple[Part, ...] = ("weight", "bias")
+PLURAL: dict[Part, str] = {"weight": "weights", "bias": "biases"}
+
+METHODS_WITH_SIMILARITY = ("bitfit", "lora", "lora_bitfit", "lora_bitfit_mtl", "morris", "task_norm")
+"""The methods whose adapters are all additions to weights or biases; a test compares it with the methods."""
+
+
+@dataclass(frozen=True, eq=False)
+class SiteSimilarity:
+    """The similarities of T tasks at one site.
+
+    Attributes:
+        site: where.
+        weight: S^weight [T, T]; None if the site's weight is not updated.
+        bias: S^bias [T, T]; None if the site's bias is not updated.
+    """
+
+    site: Site
+    weight: Matrix | None
+    bias: Matrix | None
+
+    def of(self, part: Part) -> Matrix | None:
+        """One of the two matrices."""
+        return self.weight if part == "weight" else self.bias
+
+
+@dataclass(frozen=True, eq=False)
+class Similarity:
+    """The similarities of T tasks, site by site and on average.
+
+    Attributes:
+        tasks: the names of the matrices' rows and columns.
+        sites: the sites that are updated, in the order of `weft.encoder.sites.KINDS` within a layer; those
+            outside the layers come last.
+        notes: what a reader of the numbers must know.
+    """
+
+    tasks: tuple[str, ...]
+    sites: tuple[SiteSimilarity, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of site that are updated, in the order of `weft.encoder.sites.KINDS`."""
+        there = {one.site.kind for one in self.sites}
+        return [kind for kind in KINDS if kind in there]
+
+    @property
+    def layers(self) -> list[int]:
+        """The layers that are updated, ascending."""
+        return sorted({one.site.layer for one in self.sites if one.site.layer is not None})
+
+    @property
+    def idle(self) -> list[str]:
+        """The tasks whose update is zero everywhere, so that they are similar to none, nor to themselves."""
+        matrices = [m for part in PARTS for m in self.matrices(part)]
+        defined = np.logical_or.reduce([~np.isnan(np.diagonal(m)) for m in matrices])
+        return [name for name, one in zip(self.tasks, defined, strict=True) if not one]
+
+    def matrices(self, part: Part, kind: str | None = None, layer: int | None = None) -> list[Matrix]:
+        """The sites' matrices [T, T] of weights or of biases.
+
+        Args:
+            part: which of the two.
+            kind: of the sites of this kind alone.
+            layer: of this layer's sites alone.
+        """
+        chosen = [
+            one.of(part)
+            for one in self.sites
+            if kind in (None, one.site.kind) and layer in (None, one.site.layer)
+        ]
+        return [m for m in chosen if m is not None]
+
+    def average(self, part: Part, kind: str | None = None, layer: int | None = None) -> Matrix | None:
+        """The mean [T, T] of `matrices`, entry by entry over the sites where the entry is defined.
+
+        With a kind alone it is the paper's mean over the layers; sites outside the layers count in the mean
+        over everything and in that of their kind.
+
+        Returns:
+            None if there is no matrix. An entry that is defined nowhere is NaN.
+        """
+        matrices = self.matrices(part, kind, layer)
+        if not matrices:
+            return None
+        stacked = np.stack(matrices)
+        defined = ~np.isnan(stacked)
+        count = defined.sum(0)
+        total = np.where(defined, stacked, 0.0).sum(0)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+    def within(self, kinds: Sequence[str] | None = None, layers: Sequence[int] | None = None) -> Similarity:
+        """The sites of these kinds in these layers alone; asking for a kind that has none is an error.
+
+        Args:
+            kinds: None for all.
+            layers: their numbers; None for all and for what is outside them.
+        """
+        kept = self.sites
+        if layers is not None:
+            kept = tuple(one for one in kept if one.site.layer in layers)
+        there = {one.site.kind for one in kept}
+        where = "" if layers is None else f" in layers {', '.join(map(str, layers))}"
+        for kind in kinds or ():
+            if kind not in there:
+                known = ", ".join(k for k in KINDS if k in there) or "none"
+                raise WeftError(f"site {kind!r} is not updated by this model{where}; sites that are: {known}")
+        if kinds is not None:
+            kept = tuple(one for one in kept if one.site.kind in kinds)
+        if not kept:
+            known = ", ".join(one.site.key for one in self.sites)
+            raise WeftError(f"this model updates nothing{where}; sites that are updated: {known}")
+        return replace(self, sites=kept)
+
+    def in_order(self, tasks: Sequence[str]) -> Similarity:
+        """The same with the rows and columns in another order of the tasks."""
+        places = [self.tasks.index(name) for name in tasks]
+
+        def moved(matrix: Matrix | None) -> Matrix | None:
+            return None if matrix is None else matrix[np.ix_(places, places)]
+
+        sites = (SiteSimilarity(one.site, moved(one.weight), moved(one.bias)) for one in self.sites)
+        return replace(self, tasks=tuple(tasks), sites=tuple(sites))
+
+
+@torch.no_grad()
+def similarity(model: Model) -> Similarity:
+    """S[s, t] = ⟨Δ_s, Δ_t⟩ / (‖Δ_s‖·‖Δ_t‖) for every two tasks; Δ_t is task t's update of a weight or a bias.
+
+    It is computed in float64. An update of low rank is not built if it is the only one of its weight. Where a
+    task's update is zero, its similarities are NaN.
+
+    Args:
+        model: with two tasks or more, and adapters that are additions to weights or biases.
+    """
+    _check(model)
+    by_site: dict[Site, list[Adapter]] = {}
+    others: dict[str, None] = {}
+    for site, adapter in model.pairs:
+        if adapter.merged(0) is None:  # one task tells for all
+            others[site.kind] = None
+        else:
+            by_site.setdefault(site, []).append(adapter)
+    if not by_site:
+        raise WeftError(_nothing(model))
+    sites = []
+    own: dict[Part, bool] = {}  # whether there is an update that not all tasks share
+    for site in sorted(by_site, key=_place):
+        adapters = [copy.deepcopy(a).to("cpu", torch.float64) for a in by_site[site]]
+        products = [adapter.inner_products() for adapter in adapters]
+        matrices: dict[Part, Matrix | None] = {"weight": None, "bias": None}
+        for index, part in enumerate(PARTS):
+            single = [both[index] if both is not None else None for both in products]
+            updating = [a for a, found in zip(adapters, single, strict=True) if found is not None]
+            if not updating:
+                continue
+            total = next(found for found in single if found is not None)
+            if len(updating) > 1:
+                total = _of_sums(updating, index, len(total))
+            matrices[part] = cosines(total, f"{site.key}, {part}")
+            own[part] = own.get(part, False) or not all(map(_is_shared, updating))
+        sites.append(SiteSimilarity(site, **matrices))
+    names = tuple(task.name for task in model.tasks)
+    return Similarity(names, tuple(sites), tuple(_notes(model, own, list(others))))
+
+
+def cosines(products: Tensor, where: str = "an update") -> Matrix:
+    """G[s, t] / √(G[s, s]·G[t, t]), [T, T] → [T, T]: equations 9 to 11's `normalize`.
+
+    Symmetric and within [-1, 1]; 1 on the diagonal, and NaN in the row and column of a task with G[t, t] = 0.
+
+    Args:
+        products: the inner products G of every two tasks' updates.
+        where: the site and part, for a message.
+    """
+    gram = products.to(torch.float64).cpu().numpy()
+    if not np.isfinite(gram).all():
+        raise WeftError(f"{where}: the updates are not finite numbers; the model did not train well")
+    gram = (gram + gram.T) / 2  # products of several factors are symmetric but for rounding
+    squares = np.diagonal(gram)
+    norms = np.sqrt(np.where(squares > 0, squares, np.nan))
+    found = np.clip(gram / norms[:, None] / norms[None, :], -1.0, 1.0)
+    found = (found + found.T) / 2
+    np.fill_diagonal(found, np.where(squares > 0, 1.0, np.nan))
+    return found
+
+
+def two_decimals(value: float, undefined: str = "–") -> str:
+    """A similarity as people read it."""
+    if np.isnan(value):
+        return undefined
+    text = f"{value:.2f}"
+    return "0.00" if text == "-0.00" else text
+
+
+def _of_sums(adapters: Sequence[Adapter], index: int, tasks: int) -> Tensor:
+    """⟨Δ_s, Δ_t⟩ [T, T], Δ the sum of several adapters' updates: none of them knows the cross terms.
+
+    Args:
+        adapters: those that update the weight, or the bias.
+        index: 0 for the weight, 1 for the bias, as in `Adapter.merged`.
+        tasks: T.
+    """
+    sums = []
+    for task in range(tasks):
+        updates = [both[index] for a in adapters if (both := a.merged(task)) is not None]
+        sums.append(torch.stack([u for u in updates if u is not None]).sum(0).flatten())
+    stacked = torch.stack(sums)  # [T, o·i] or [T, o]
+    return stacked @ stacked.T
+
+
+def _place(site: Site) -> tuple[float, int]:
+    return float("inf") if site.layer is None else site.layer, KINDS.index(site.kind)
+
+
+def _is_shared(adapter: Adapter) -> bool:
+    """Whether all tasks use one update."""
+    return all(len(set(stack.slots.of_task)) == 1 for stack in adapter.stacks.values())
+
+
+def _notes(model: Model, own: dict[Part, bool], others: Sequence[str]) -> Iterable[str]:
+    for part, differs in own.items():
+        if not differs:
+            yield f"all tasks share one update of the {PLURAL[part]}, so that their similarity in it is 1"
+    if others:
+        yield (
+            f"the adapters at {', '.join(others)} are no additions to a weight or a bias and are not compared"
+        )
+    if any(method.train_encoder != "none" for method in model.method.parts):
+        yield "what all tasks changed together in the encoder's own weights is not compared"
+
+
+def _check(model: Model) -> None:
+    if model.method.separate:
+        raise WeftError(
+            "this model's method, separate, holds a whole encoder for each task and not what a task changed: "
+            "the encoder before training is not in it, so that there are no updates to compare; methods that "
+            f"have a similarity: {', '.join(METHODS_WITH_SIMILARITY)}"
+        )
+    if len(model.tasks) < 2:
+        raise WeftError(
+            f"this model has one task, {model.tasks[0].name}; a similarity needs two tasks or more"
+        )
+
+
+def _nothing(model: Model) -> str:
+    names = " + ".join(part.name for part in model.method.parts)
+    return (
+        f"this model's method, {names}, gives its tasks no additions to the encoder's weights or biases, so "
+        "that there are no updates to compare; methods that have a similarity: "
+        f"{', '.join(METHODS_WITH_SIMILARITY)}"
+    )

@@ -1,0 +1,226 @@
+"""MORRIS from tasks trained apart: A, B and C by a CP decomposition of their LoRA updates, D and E by an SVD.
+
+What MORRIS leaves as future work. At each site the updates of all tasks are the slices of a tensor
+Q [o, T, i], Q[:, t] = ΔW_t, and MORRIS's update is a tensor of CP rank r:
+Q ≈ Σ_s A[:, s] ∘ B[:, s] ∘ C[:, s]. The biases are the columns of a matrix [o, T] ≈ D·E.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from weft.adapters.cp import CpAdapter
+from weft.adapters.low_rank_bias import LowRankBiasAdapter
+from weft.bundle.assemble import Assembled
+from weft.bundle.sources import Source, check_together, read_sources
+from weft.bundle.updates import TaskUpdates, fill_heads, updates_of_all
+from weft.decompose import cp_of_products, product_norm, truncated_svd
+from weft.encoder.anatomy import sites_of
+from weft.encoder.sites import KINDS, Site
+from weft.errors import WeftError
+from weft.methods.morris import Morris
+from weft.methods.ranked import BIASES
+
+if TYPE_CHECKING:
+    from weft.encoder.load import Encoder
+
+
+@dataclass(frozen=True)
+class SiteError:
+    """How well the updates of one site were met.
+
+    Attributes:
+        site: the site's key.
+        what: the updates of its weight or of its bias.
+        components: how many components the tasks' updates have together: Σk, or T for a bias.
+        rank: of the decomposition; exact where it is no less than the components.
+        norm: ‖Q‖, of all tasks' updates together.
+        error: ‖Q − Q̂‖, of what is written, in float32.
+    """
+
+    site: str
+    what: Literal["weight", "bias"]
+    components: int
+    rank: int
+    norm: float
+    error: float
+
+    @property
+    def relative(self) -> float:
+        """‖Q − Q̂‖/‖Q‖; 0 where there was nothing to meet."""
+        return self.error / self.norm if self.norm else 0.0
+
+
+@dataclass(frozen=True)
+class AssembledMorris(Assembled):
+    """A MORRIS bundle made of others.
+
+    Attributes:
+        errors: of each site.
+    """
+
+    errors: tuple[SiteError, ...]
+
+    def relative(self, what: str) -> float | None:
+        """The relative error of all weights, or of all biases, together; None where there are none."""
+        of_kind = [site for site in self.errors if site.what == what]
+        norm = math.hypot(*(site.norm for site in of_kind))
+        return math.hypot(*(site.error for site in of_kind)) / norm if norm else None
+
+
+def assemble_morris(
+    folders: Sequence[str | Path],
+    out: str | Path,
+    rank: int = 64,
+    bias_rank: int = 4,
+    *,
+    encoder: Any = None,
+    progress: Callable[[str], None] = lambda site: None,
+) -> AssembledMorris:
+    """Make one MORRIS bundle of the tasks of bundles that update weights at low rank, biases, or both.
+
+    Their methods may differ. The result has adapters where any task has an update: for `lora` alone it has
+    `biases: none`. Components that are not needed keep MORRIS's random start with B = 0 (or E = 0): like all
+    of it they can be trained on.
+
+    Args:
+        folders: bundles, or runs' folders; one with several tasks is enough.
+        out: the new bundle's folder.
+        rank: of the tensor of updates of a weight.
+        bias_rank: of the matrix of updates of a bias.
+        encoder: where the encoder is, if not where it was.
+        progress: told each site before it is decomposed, and nothing ("") at the end.
+    """
+    from weft.model import Model
+
+    out = Path(out)
+    Morris(rank=rank, bias_rank=bias_rank)  # wrong numbers are told before anything is read
+    if not folders:
+        raise WeftError(
+            f"no bundle; expected one or more: weft assemble BUNDLE BUNDLE --as morris --out {out}"
+        )
+    sources = read_sources(folders, out)
+    together = check_together(sources)
+    for source in sources:
+        _check_encoder_is_frozen(source)
+    updates, bare = updates_of_all(sources, encoder)
+    method = _method(sources, updates, bare, rank, bias_rank)
+    tasks = [mine.task for mine in updates]
+    model = Model(
+        bare,
+        tasks,
+        method,
+        pool=together.pool,
+        head_dropout=together.head_dropout,
+        max_length=together.max_length,
+        seed=sources[0].said["seed"],
+    )
+    fill_heads(model, updates)
+    errors = []
+    for site, adapter in model.pairs:
+        progress(site.key)
+        if isinstance(adapter, CpAdapter):
+            errors.append(_fill_tensor(adapter, updates, model.seed))
+        elif isinstance(adapter, LowRankBiasAdapter):
+            errors.append(_fill_matrix(adapter, updates))
+    progress("")
+    model.save(out, with_encoder=any(source.said["encoder"]["included"] for source in sources))
+    return AssembledMorris(out, tuple(task.name for task in tasks), method, together.notes, tuple(errors))
+
+
+def _check_encoder_is_frozen(source: Source) -> None:
+    trained = next((key for key in source.shared_keys() if key.startswith("encoder.")), None)
+    if source.method.separate or trained is not None:
+        where = source.manifest if trained is None else source.folder / "shared.safetensors"
+        raise WeftError(
+            f"{where}: method {source.method.name!r} trains the encoder itself"
+            + (f" ({trained!r})" if trained else "")
+            + "; MORRIS stands on a frozen one: train with lora, lora_bitfit or bitfit, train_encoder: none"
+        )
+
+
+def _method(
+    sources: Sequence[Source], updates: Sequence[TaskUpdates], encoder: Encoder, rank: int, bias_rank: int
+) -> Morris:
+    """MORRIS with a place for every update and for no other."""
+    weights = {site for mine in updates for site in mine.weights}
+    biases = {site for mine in updates for site in mine.biases}
+    if not weights and not biases:
+        names = ", ".join(dict.fromkeys(source.method.name for source in sources))
+        raise WeftError(
+            f"{sources[0].folder}: method {names} updates no weight and no bias, so that there is nothing to "
+            "decompose; expected lora, lora_bitfit or bitfit"
+        )
+    for site in biases:
+        if site.kind not in BIASES["all"]:
+            raise WeftError(
+                f"a task updates the bias of {site.key!r}, which MORRIS does not have: it has those of the "
+                "blocks; train with bitfit and biases: blocks (or dense), or with lora_bitfit"
+            )
+    sites = sites_of(encoder.model)
+    layers = sorted({site.layer for site in (*weights, *biases) if site.layer is not None})
+    every = len(layers) == sites.num_layers or not layers
+    settings: dict[str, Any] = {"rank": rank, "bias_rank": bias_rank, "layers": "all" if every else layers}
+    if weights:
+        settings["sites"] = tuple(kind for kind in KINDS if any(site.kind == kind for site in weights))
+    wanted = next(
+        name for name in ("none", "dense", "all") if {site.kind for site in biases} <= set(BIASES[name])
+    )
+    settings["biases"] = wanted
+    of_weights = sites.available(settings.get("sites", Morris().sites), settings["layers"])
+    of_biases = sites.available(BIASES[wanted], settings["layers"])
+    settings["rank_pattern"] = {site.key: 0 for site in of_weights if site not in weights}
+    settings["bias_rank_pattern"] = {site.key: 0 for site in of_biases if site not in biases}
+    return Morris(**settings)
+
+
+@torch.no_grad()
+def _fill_tensor(adapter: CpAdapter, updates: Sequence[TaskUpdates], seed: int) -> SiteError:
+    """A, B and C of one site; the columns of A and C get the mean norms of their random starts."""
+    site: Site = adapter.site
+    ups, downs = zip(*(mine.factors(site) for mine in updates), strict=True)
+    found = cp_of_products(ups, downs, adapter.rank, seed)
+    norms_a, norms_c = found.a.norm(dim=0), found.c.norm(dim=0)
+    used = (found.b.norm(dim=0) * norms_a * norms_c > 0).nonzero()[:, 0]
+    # Var of a uniform start in ±1/√n is 1/(3n): A has n = r and o rows, C has n = i and i rows
+    size_a, size_c = math.sqrt(site.out_width / (3 * adapter.rank)), math.sqrt(1 / 3)
+    a = found.a[:, used] * (size_a / norms_a[used])
+    c = found.c[:, used] * (size_c / norms_c[used])
+    b = found.b[:, used] * (norms_a[used] * norms_c[used] / (size_a * size_c))
+    count = len(used)
+    adapter.slot("A", 0)[:, :count] = a
+    adapter.slot("C", 0)[:, :count] = c
+    for number in range(len(updates)):
+        adapter.slot("B", number)[:count] = b[number]
+    norms, errors = [], []
+    for number, (up, down) in enumerate(zip(ups, downs, strict=True)):
+        new_up, new_down = adapter.factors(number)
+        norms.append(product_norm(up, down))
+        errors.append(product_norm(torch.cat([up, -new_up], 1), torch.cat([down, new_down])))
+    components = sum(up.size(1) for up in ups)
+    return SiteError(site.key, "weight", components, adapter.rank, math.hypot(*norms), math.hypot(*errors))
+
+
+@torch.no_grad()
+def _fill_matrix(adapter: LowRankBiasAdapter, updates: Sequence[TaskUpdates]) -> SiteError:
+    """D and E of one site; the columns of D get the mean norm of their random start."""
+    site: Site = adapter.site
+    matrix = torch.stack([mine.bias(site) for mine in updates], 1)  # [o, T]
+    left, right = truncated_svd(matrix, adapter.rank)
+    size = math.sqrt(site.out_width / (3 * adapter.rank))
+    count = left.size(1)
+    adapter.slot("D", 0)[:, :count] = left * size
+    for number in range(len(updates)):
+        adapter.slot("E", number)[:count] = right[:, number] / size
+    written: list[Tensor] = [adapter.merged(number)[1] for number in range(len(updates))]
+    error = (matrix.double() - torch.stack(written, 1)).norm()
+    return SiteError(
+        site.key, "bias", len(updates), adapter.rank, float(matrix.double().norm()), float(error)
+    )

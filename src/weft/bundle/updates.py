@@ -1,0 +1,105 @@
+"""What a loaded bundle adds to the encoder's weights and biases for each task, whatever its method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from weft.encoder.load import Encoder
+from weft.encoder.sites import Site
+from weft.encoder.weave import unweave
+from weft.errors import WeftError
+from weft.ownership import owned
+from weft.routing import task_owner
+from weft.tasks.task import Task
+
+if TYPE_CHECKING:
+    from weft.bundle.sources import Source
+    from weft.model import Model
+
+
+@dataclass
+class TaskUpdates:
+    """What one task adds, and its head.
+
+    Attributes:
+        task: the task.
+        weights: ΔW = up·down by site, up [o, k] and down [k, i].
+        biases: Δb by site, [o].
+        head: the tensors of its head, by their names in the model.
+    """
+
+    task: Task
+    weights: dict[Site, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    biases: dict[Site, Tensor] = field(default_factory=dict)
+    head: dict[str, Tensor] = field(default_factory=dict)
+
+    def factors(self, site: Site) -> tuple[Tensor, Tensor]:
+        """up and down at a site; of rank 0 where the task adds nothing there."""
+        none = torch.zeros(site.out_width, 0), torch.zeros(0, site.in_width)
+        return self.weights.get(site, none)
+
+    def bias(self, site: Site) -> Tensor:
+        """Δb at a site; zeros where the task adds nothing there."""
+        return self.biases.get(site, torch.zeros(site.out_width))
+
+
+def updates_of_all(sources: Sequence[Source], encoder: Any = None) -> tuple[list[TaskUpdates], Encoder]:
+    """The updates of all tasks of all bundles, and the bare encoder.
+
+    One encoder is in memory at a time, loaded once: it is taken out of each model and given to the next.
+
+    Args:
+        sources: bundles on one encoder, which they do not train.
+        encoder: where it is, if not where it was.
+    """
+    from weft.bundle.load import load
+
+    updates: list[TaskUpdates] = []
+    for source in sources:
+        model = load(source.folder, encoder=encoder)
+        updates += _updates(model, source.folder)
+        bare: Any = unweave(model.encoder)
+        encoder = replace(model.source, model=bare, name=sources[0].said["encoder"]["name"])
+    return updates, encoder
+
+
+def _updates(model: Model, folder: Path) -> list[TaskUpdates]:
+    """Of one model; an adapter that is no low-rank addition to a weight, and none to a bias, is refused."""
+    heads: dict[str, dict[str, Tensor]] = {}
+    for item in owned(model):
+        if item.part == "heads":
+            heads.setdefault(item.owner, {})[item.name] = item.data.clone()
+    result = []
+    for number, task in enumerate(model.tasks):
+        mine = TaskUpdates(task, head=heads.get(task_owner(task.name), {}))
+        for site, adapter in model.pairs:
+            with torch.no_grad():
+                factors, merged = adapter.factors(number), adapter.merged(number)
+            if factors is not None:
+                # several adapters of one site: the sum of products is a product
+                ups, downs = zip(mine.factors(site), factors, strict=True)
+                mine.weights[site] = torch.cat(ups, 1), torch.cat(downs)
+            elif merged is not None and merged[0] is None and merged[1] is not None:
+                mine.biases[site] = mine.bias(site) + merged[1]
+            else:
+                raise WeftError(
+                    f"{folder}: method {model.method.name!r} changes {site.key!r} by what is neither a "
+                    "low-rank update of a weight nor one of a bias; expected lora, lora_bitfit or bitfit"
+                )
+        result.append(mine)
+    return result
+
+
+@torch.no_grad()
+def fill_heads(model: Model, updates: Sequence[TaskUpdates]) -> None:
+    """Give a model's tasks their heads."""
+    of_owner = {task_owner(mine.task.name): mine.head for mine in updates}
+    for item in owned(model):
+        if item.part == "heads":
+            item.data.copy_(of_owner[item.owner][item.name])

@@ -1,0 +1,124 @@
+"""`weft compact`, `weft show sparsity`, `weft show params --basis` and a run that begins from a bundle."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import yaml
+
+import weft
+from tests.tiny_run import write_run
+from weft.cli import run as cli
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WEFT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run file and a trained run with gates, of which a few are left open."""
+    path = tmp_path_factory.mktemp("run")
+    write_run(path)
+    method = "method={use: morris, rank: 6, bias_rank: 3, l0: {penalty: 1e-3, steps: 12, gate_lr: 1}}"
+    assert cli(["train", str(path / "run.yaml"), method, "train.steps=4", "--out", str(path / "gated")]) == 0
+    return path
+
+
+def told(capsys, *arguments):
+    capsys.readouterr()
+    assert cli([str(a) for a in arguments]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def wrong(capsys, *arguments):
+    capsys.readouterr()
+    assert cli([str(a) for a in arguments]) == 2
+    return capsys.readouterr().err
+
+
+def test_compact_and_sparsity(folder, tmp_path, capsys):
+    before = told(capsys, "show", "sparsity", folder / "gated", "--json")
+    assert before["all"]["weights"][1] == 2 * 2 * 6
+    assert 0 < before["all"]["weights"][0] < 24
+    made = told(capsys, "compact", folder / "gated", "--out", tmp_path / "small", "--json")
+    assert made["parameters"]["after"] < made["parameters"]["before"]
+    assert made["bytes_on_disk"]["after"] < made["bytes_on_disk"]["before"]
+    assert told(capsys, "show", "sparsity", tmp_path / "small", "--json") == before
+    scores = [
+        told(capsys, "evaluate", b, "--tasks", folder / "run.yaml", "--json")
+        for b in (folder / "gated" / "bundle", tmp_path / "small")
+    ]
+    for task, metrics in scores[0]["tasks"].items():
+        assert scores[1]["tasks"][task] == pytest.approx(metrics, abs=1e-5)
+    assert cli(["show", "sparsity", str(tmp_path / "small")]) == 0
+    assert "of 24" in capsys.readouterr().out
+    assert cli(["compact", str(folder / "gated"), "--out", str(tmp_path / "table")]) == 0
+    assert "bytes on disk" in capsys.readouterr().out
+    assert "nothing to compact" in wrong(capsys, "compact", tmp_path / "small", "--out", tmp_path / "again")
+    assert "holds no bundle" in wrong(capsys, "compact", tmp_path, "--out", tmp_path / "again")
+    (tmp_path / "other").mkdir()
+    assert "is no bundle" in wrong(capsys, "compact", folder / "gated", "--out", tmp_path / "other")
+
+
+def test_sparsity_of_what_has_no_rank(folder, tmp_path, capsys):
+    weft.Model(folder / "encoder", [weft.Task("a", size=2)], "bitfit").save(tmp_path / "bitfit")
+    assert "no updates of low rank" in wrong(capsys, "show", "sparsity", tmp_path / "bitfit")
+
+
+def test_params_on_a_round_number(folder, capsys):
+    call = ["show", "params", folder / "run.yaml", "method=morris"]
+    found = told(capsys, *call, "--basis", "1M", "--json")
+    assert found["paper"]["basis"] == 1_000_000
+    added = found["shared"] + sum(found["per_task"].values())
+    assert found["paper"]["trained_percent_per_task"] == pytest.approx(100 * added / 1e6 / 3)
+    assert cli([str(a) for a in (*call, "--basis", "1M")]) == 0
+    assert "1,000,000" in capsys.readouterr().out
+    assert "such as 110M" in wrong(capsys, *call, "--basis", "many")
+
+
+def test_a_run_can_begin_from_a_bundle(folder, tmp_path, capsys):
+    """The weights of a run that does next to nothing are the bundle's; its run file remembers the start."""
+    method = "method={use: lora, rank: 2}"
+    assert cli(["train", str(folder / "run.yaml"), method, "--out", str(tmp_path / "first")]) == 0
+    call = ["train", str(folder / "run.yaml"), method, "train.steps=1", "train.lr=1e-12"]
+    assert cli([*call, f"start={tmp_path / 'first'}", "--out", str(tmp_path / "second")]) == 0
+    first, second = weft.load(tmp_path / "first"), weft.load(tmp_path / "second")
+    for (name, one), (_, other) in zip(first.named_parameters(), second.named_parameters(), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-9, rtol=0, msg=name)
+    assert float(first.adapters["0/query"][0].B.detach().abs().max()) > 0
+    said = yaml.safe_load((tmp_path / "second" / "run.yaml").read_text())
+    assert said["start"] == str(tmp_path / "first")
+
+
+def test_a_start_that_does_not_fit(folder, tmp_path, capsys):
+    call = ["train", folder / "run.yaml", "--out", tmp_path / "out"]
+    assert "start: expected the folder of a bundle" in wrong(capsys, *call, "start=nowhere")
+    assert "is of another method" in wrong(capsys, *call, f"start={folder / 'gated'}")
+    weft.Model("random:bert-tiny", [weft.Task("a", size=2)], {"use": "lora", "rank": 2}).save(tmp_path / "b")
+    assert "stands on another encoder" in wrong(capsys, *call, f"start={tmp_path / 'b'}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_tasks_that_the_bundle_lacks_start_anew(folder, tmp_path, capsys):
+    from weft.bundle.start import start_from
+
+    known, new = weft.Task("a", size=2), weft.Task("n", size=3)
+    old = weft.Model(folder / "encoder", [known], {"use": "lora", "rank": 2}, seed=1)
+    with torch.no_grad():
+        old.adapters["0/query"][0].B.add_(1.0)
+    old.save(tmp_path / "old")
+    model = weft.Model(folder / "encoder", [new, known], {"use": "lora", "rank": 2}, seed=2)
+    fresh = model.adapters["0/query"][0].A[0].clone()
+    assert start_from(model, tmp_path / "old") == ["n"]
+    adapter = model.adapters["0/query"][0]
+    assert torch.equal(adapter.B[1], old.adapters["0/query"][0].B[0])
+    assert torch.equal(adapter.A[0], fresh)
+    other = weft.Model(folder / "encoder", [weft.Task("a", size=5)], {"use": "lora", "rank": 2})
+    with pytest.raises(weft.WeftError, match="of another shape"):
+        start_from(other, tmp_path / "old")

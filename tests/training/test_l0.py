@@ -1,0 +1,151 @@
+"""The two phases of a run with gates."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import weft
+from tests.tiny import TASKS, batch, build, labels, scramble
+from tests.tiny_run import write_run
+from weft.adapters.gate import OPEN, SHUT
+from weft.config import load_run
+from weft.errors import WeftError
+from weft.ownership import owned
+from weft.training.l0 import decide, draw, expected_open, gates_of, penalty
+from weft.training.owners import OwnerOptimizers
+
+METHOD = {"use": "morris", "rank": 6, "bias_rank": 2, "l0": {"penalty": 0.1}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WEFT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("run")
+    write_run(path)
+    return path
+
+
+def go(folder, out, *overrides):
+    run = load_run(folder / "run.yaml", overrides)
+    model = weft.Model(run.encoder, run.tasks, run.method, seed=run.training.seed)
+    weft.train(model, run.training, out, resolved=run.resolved, progress=False)
+    return model, [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+
+
+def of(penalty, steps=12, use="morris", **more):
+    settings = {"penalty": penalty, "steps": steps, "gate_lr": 1.0, **more}
+    return f"method={json.dumps({'use': use, 'rank': 6, 'l0': settings})}"
+
+
+def test_a_large_penalty_shuts_and_none_leaves_open(folder, tmp_path):
+    kept = {}
+    for value in (0.0, 10.0):
+        model, log = go(folder, tmp_path / str(value), of(value), "train.steps=3")
+        (told,) = [e for e in log if e["event"] == "gates"]
+        kept[value] = told["all"]["weights"]
+        assert told["step"] == 12
+        assert set(torch.cat([g.alpha.flatten() for g in gates_of(model)]).tolist()) <= {OPEN, SHUT}
+        assert log[-1]["step"] == 15
+        opened = [e["gates_open"] for e in log if "gates_open" in e]
+        assert len(opened) == 2  # at steps 4 and 8: of phase one alone
+        assert (opened[0] > opened[-1]) if value else opened[-1] > 0.5
+    assert kept[10.0] == [0, 24]
+    assert kept[0.0][0] > 12
+
+
+def test_only_phase_two_has_a_best_model(folder, tmp_path):
+    _, log = go(folder, tmp_path / "out", of(0.01), "train.steps=4", "train.evaluate_every=3")
+    seen = [e["step"] for e in log if e["event"] == "evaluation"]
+    assert seen == [3, 6, 9, 12, 15, 16]
+    assert log[-1]["best_step"] in (15, 16)
+
+
+def test_each_phase_has_its_schedule_and_gates_have_their_own_rate(folder, tmp_path):
+    every = ["train.log_every=1", "train.lr=0.01", "train.warmup=0.5", "train.steps=4"]
+    _, log = go(folder, tmp_path / "out", of(0.01, steps=4, lr=0.002), *every)
+    rates = [e["lr"] for e in log if e["event"] == "step"]
+    assert rates == pytest.approx([0.001, 0.002, 0.002, 0.001, 0.005, 0.01, 0.01, 0.005])
+
+
+def test_the_bundle_of_a_gated_run_predicts_and_compacts(folder, tmp_path):
+    model, _ = go(folder, tmp_path / "out", of(0.02), "train.steps=3")
+    loaded = weft.load(tmp_path / "out")
+    assert [g.alpha.tolist() for g in gates_of(loaded)] == [g.alpha.tolist() for g in gates_of(model)]
+    request = [("cat", "the old cat"), ("same", ("a dog", "a bird")), ("count", "red red red")]
+    whole, small = loaded.predict(request), loaded.compact().predict(request)
+    for one, other in zip(whole[:2], small[:2], strict=True):
+        assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-5)
+    assert whole[2]["value"] == pytest.approx(small[2]["value"], abs=1e-5)
+
+
+def test_gates_move_by_their_rate_and_nothing_else_does():
+    """One step of AdamW moves α by its learning rate, whatever the others' is; decay leaves α alone."""
+    model = scramble(build("bert", METHOD)).train()
+    gates = gates_of(model)
+    draw(gates, 5)
+    before = [g.alpha.detach().clone() for g in gates]
+    optimizers = OwnerOptimizers(model, lr=1e-6, weight_decay=0.5, gate_lr=0.25)
+    optimizers.set_lr(1e-5)
+    inputs = batch(model)
+    (model.loss(model.run(**inputs), labels(model, inputs["task"])) + penalty(gates)).backward()
+    optimizers.step(range(4))
+    moved = torch.cat([(g.alpha.detach() - b).abs().flatten() for g, b in zip(gates, before, strict=True)])
+    torch.testing.assert_close(moved, torch.full_like(moved, 0.25), atol=1e-3, rtol=0)
+    assert optimizers.lr == 1e-5
+
+
+def test_without_a_rate_gates_stay():
+    model = scramble(build("bert", METHOD)).train()
+    before = [g.alpha.clone() for g in gates_of(model)]
+    optimizers = OwnerOptimizers(model, lr=0.1)
+    inputs = batch(model)
+    model.loss(model.run(**inputs), labels(model, inputs["task"])).backward()
+    optimizers.step(range(4))
+    assert all(torch.equal(g.alpha, b) for g, b in zip(gates_of(model), before, strict=True))
+
+
+def test_gates_of_all_and_gates_of_each():
+    shared, own = build("bert", METHOD), build("bert", {"use": "lora", "rank": 3, "l0": True})
+    assert {i.owner for i in owned(shared) if i.role == "gate"} == {"shared"}
+    assert {i.owner for i in owned(own) if i.role == "gate"} == {f"task:{t.name}" for t in TASKS}
+    assert sum(g.alpha.numel() for g in gates_of(shared)) == 2 * (2 * 6 + 6 * 2)
+    assert sum(g.alpha.numel() for g in gates_of(own)) == 2 * 2 * 3 * len(TASKS)
+
+
+def test_the_penalty_is_lambda_times_the_expected_number_of_open_gates():
+    model = build("bert", METHOD)
+    gates = gates_of(model)
+    number = sum(g.alpha.numel() for g in gates)
+    assert penalty(gates).item() == pytest.approx(0.1 * number * expected_open(gates), rel=1e-5)
+    decide(gates)
+    assert expected_open(gates) == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("maybe", "expected true, false, or settings"),
+        ({"penalty": -1}, "penalty: expected greater than or equal to 0; found -1"),
+        ({"penalti": 1}, "penalti: no such setting; did you mean 'penalty'"),
+        ({"steps": 0, "low": 1}, "steps: "),
+    ],
+)
+def test_wrong_settings_are_told(value, told):
+    with pytest.raises(WeftError, match="method 'morris' has wrong settings") as wrong:
+        weft.methods.Morris(l0=value)
+    assert told in str(wrong.value)
+
+
+def test_on_and_off():
+    assert weft.methods.Morris(l0=True).l0 == weft.methods.Morris(l0={}).l0
+    assert weft.methods.Morris(l0=False).l0 is None
+    assert weft.methods.Morris(l0=True).l0.penalty == 5e-6
