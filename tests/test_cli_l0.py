@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     """A run file and a trained run with gates, of which a few are left open."""
     path = tmp_path_factory.mktemp("run")
     write_run(path)
-    method = "method={use: morris, rank: 6, bias_rank: 3, l0: {penalty: 1e-3, steps: 12, gate_lr: 1}}"
+    method = "method={use: morris, rank: 6, bias_rank: 3, l0: {penalty: 1e-5, steps: 12, gate_lr: 1}}"
     assert cli(["train", str(path / "run.yaml"), method, "train.steps=4", "--out", str(path / "gated")]) == 0
     return path
 
