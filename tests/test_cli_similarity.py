@@ -14,7 +14,7 @@ import torch
 import weft
 from tests.tiny import scramble
 from tests.tiny_run import save_encoder
-from weft.analysis.similarity import METHODS_WITH_SIMILARITY, similarity
+from weft.analysis.similarity import methods_with_similarity, similarity
 from weft.analysis.similarity_order import ordered
 from weft.cli import run
 
@@ -227,7 +227,7 @@ def test_an_encoder_that_moved_can_be_pointed_to(bundles, capsys, tmp_path):
 
 CALLS = {
     "one task": (["one"], ["one task, rte", "two tasks or more"]),
-    "no updates": (["pals"], ["method, pals,", *METHODS_WITH_SIMILARITY]),
+    "no updates": (["pals"], ["method, pals,", *methods_with_similarity()]),
     "no adapters": (["full"], ["method, full,", "no updates to compare"]),
     "separate": (["separate"], ["separate", "whole encoder", "morris"]),
     "no order": (["morris", "--order", "clusterd"], ["'clusterd'", "did you mean 'clustered'"]),

@@ -11,7 +11,7 @@ import torch
 import weft
 from tests.analysis.test_similarity import by_numpy, same
 from tests.tiny import TASKS, build, scramble, tiny
-from weft.analysis.similarity import METHODS_WITH_SIMILARITY, PARTS, similarity
+from weft.analysis.similarity import PARTS, methods_with_similarity, similarity
 from weft.errors import WeftError
 from weft.methods import METHODS
 
@@ -115,7 +115,7 @@ def test_what_is_not_compared_is_said():
 @pytest.mark.parametrize("name", METHODS)
 def test_which_methods_have_a_similarity(name):
     model = scramble(build("bert", name))
-    if name in METHODS_WITH_SIMILARITY:
+    if name in methods_with_similarity():
         assert "not compared" not in " ".join(similarity(model).notes)
     elif any(adapter.merged(0) is not None for _, adapter in model.pairs):
         assert "not compared" in " ".join(similarity(model).notes)  # houlsby: of its adapters the norms alone
@@ -123,7 +123,7 @@ def test_which_methods_have_a_similarity(name):
         with pytest.raises(WeftError) as wrong:
             similarity(model)
         assert f"method, {name}," in str(wrong.value)
-        assert ", ".join(METHODS_WITH_SIMILARITY) in str(wrong.value)
+        assert ", ".join(methods_with_similarity()) in str(wrong.value)
 
 
 def test_separate_is_refused_with_the_reason_and_one_task_too():

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from weft.encoder.sites import KINDS, Site
 from weft.errors import WeftError
+from weft.methods import METHODS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 Part = Literal["weight", "bias"]
 PARTS: tuple[Part, ...] = ("weight", "bias")
 PLURAL: dict[Part, str] = {"weight": "weights", "bias": "biases"}
-
-METHODS_WITH_SIMILARITY = ("bitfit", "lora", "lora_bitfit", "lora_bitfit_mtl", "morris", "task_norm")
-"""The methods whose adapters are all additions to weights or biases; a test compares it with the methods."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +210,11 @@ def cosines(products: Tensor, where: str = "an update") -> Matrix:
     return found
 
 
+def methods_with_similarity() -> list[str]:
+    """The methods whose adapters are all additions to weights or biases."""
+    return [name for name in METHODS if METHODS[name].adds]
+
+
 def two_decimals(value: float, undefined: str = "–") -> str:
     """A similarity as people read it."""
     if np.isnan(value):
@@ -262,7 +265,7 @@ def _check(model: Model) -> None:
         raise WeftError(
             "this model's method, separate, holds a whole encoder for each task and not what a task changed: "
             "the encoder before training is not in it, so that there are no updates to compare; methods that "
-            f"have a similarity: {', '.join(METHODS_WITH_SIMILARITY)}"
+            f"have a similarity: {', '.join(methods_with_similarity())}"
         )
     if len(model.tasks) < 2:
         raise WeftError(
@@ -275,5 +278,5 @@ def _nothing(model: Model) -> str:
     return (
         f"this model's method, {names}, gives its tasks no additions to the encoder's weights or biases, so "
         "that there are no updates to compare; methods that have a similarity: "
-        f"{', '.join(METHODS_WITH_SIMILARITY)}"
+        f"{', '.join(methods_with_similarity())}"
     )

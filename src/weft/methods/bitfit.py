@@ -29,6 +29,7 @@ class Bitfit(Method):
     """
 
     name = "bitfit"
+    adds = True
     paper_basis = ROUND_BERT_BASE
     biases: Literal["all", "blocks", "dense"] = Field("all", description="all, blocks, or dense")
     sites: SiteKinds | None = Field(None, description="the maps and norms by name, instead of `biases`")

@@ -65,6 +65,7 @@ class Method(Named):
         separate: whether every task has a whole encoder of its own.
         default_lr: a peak learning rate that suits it, where a run gives none.
         paper_basis: what the paper's ratios divide by where it is not the encoder's real size, and why.
+        adds: whether its adapters are all additions to weights or biases, which can be merged and compared.
         attends: whether its adapters may have an attention of their own, which can be shown.
         paper_tasks: the number of tasks that `printed` is for.
     """
@@ -73,6 +74,7 @@ class Method(Named):
     separate: ClassVar[bool] = False
     default_lr: ClassVar[float] = 1e-3
     paper_basis: ClassVar[tuple[int, str] | None] = None
+    adds: ClassVar[bool] = False
     attends: ClassVar[bool] = False
     paper_tasks: ClassVar[int] = 0
 

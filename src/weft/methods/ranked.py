@@ -28,6 +28,7 @@ PATTERN_ABOUT = "ranks that differ, by site ({0/query: 3}); 0 leaves the site ou
 class RankMethod(Method):
     """A method whose updates of linear maps have a rank."""
 
+    adds = True
     paper_basis = ROUND_BERT_BASE
     rank: PositiveInt = Field(8, description="r, the rank of every update")
     sites: SiteKinds = Field(("query", "value"), description="the linear maps that are updated")

@@ -21,6 +21,7 @@ class TaskNorm(Method):
     """x̂·(w + Δw) + (b + Δb) at the encoder's norms; starts at the base exactly."""
 
     name = "task_norm"
+    adds = True
     norms: Literal["all", "blocks"] = Field(
         "all", description="all norms, or those of the blocks without the embeddings' and the final one"
     )
