@@ -41,7 +41,12 @@ class Block:
         return self.down.size(0)
 
     def add(self, site: Site, up: Tensor, down: Tensor) -> None:
-        """One more product at a site, [o_site, k] and [k, i]; the same `down` is there once."""
+        """One more product at a site, [o_site, k] and [k, i]; the same `down` is there once.
+
+        Components that add nothing are left out: a compacted site is as wide as its widest task.
+        """
+        kept = (up.any(0) & down.any(1)).nonzero()[:, 0]
+        up, down = up.index_select(1, kept), down.index_select(0, kept)
         rank = up.size(1)
         for start in range(self.rank - rank + 1):
             if torch.equal(self.down[start : start + rank], down):
