@@ -96,6 +96,61 @@ def test_a_run_can_begin_from_a_bundle(folder, tmp_path, capsys):
     assert said["start"] == str(tmp_path / "first")
 
 
+def test_a_run_killed_before_its_first_checkpoint_begins_from_the_bundle_again(folder, tmp_path, monkeypatch):
+    from weft.training.loop import Loop
+
+    method = "method={use: lora, rank: 2}"
+    assert cli(["train", str(folder / "run.yaml"), method, "--out", str(tmp_path / "first")]) == 0
+    call = [
+        "train",
+        str(folder / "run.yaml"),
+        method,
+        "train.steps=2",
+        f"start={tmp_path / 'first'}",
+        "--out",
+    ]
+    assert cli([*call, str(tmp_path / "straight")]) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "_step", lambda self, step: exec("raise KeyboardInterrupt"))
+        assert cli([*call, str(tmp_path / "broken")]) != 0
+    assert cli([*call, str(tmp_path / "broken"), "--resume"]) == 0
+    one, other = (weft.load(tmp_path / name) for name in ("straight", "broken"))
+    for (name, a), (_, b) in zip(one.named_parameters(), other.named_parameters(), strict=True):
+        assert torch.equal(a, b), name
+
+
+def test_a_model_whose_gates_are_decided_is_compacted_before_it_trains_on(folder, tmp_path, capsys):
+    spec = json.dumps(weft.load(folder / "gated").method.settings())
+    call = ["train", folder / "run.yaml", f"method={spec}", f"start={folder / 'gated'}"]
+    assert "are decided already" in wrong(capsys, *call, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert cli(["compact", str(folder / "gated"), "--out", str(tmp_path / "small")]) == 0
+    small = weft.load(tmp_path / "small")
+    spec = json.dumps(small.method.settings())
+    call = [folder / "run.yaml", f"method={spec}", f"start={tmp_path / 'small'}", "train.steps=3"]
+    assert cli(["train", *(str(a) for a in call), "--out", str(tmp_path / "on")]) == 0
+    assert weft.load(tmp_path / "on").method == small.method
+
+
+def test_tasks_trained_apart_become_the_start_of_a_morris_run(folder, tmp_path):
+    run = yaml.safe_load((folder / "run.yaml").read_text())
+    for task in ("cat", "same", "count"):
+        alone = {**run, "encoder": str(folder / "encoder"), "tasks": {task: run["tasks"][task]}}
+        (folder / f"{task}.yaml").write_text(yaml.safe_dump(alone))
+        assert cli(["train", str(folder / f"{task}.yaml"), "--out", str(tmp_path / task)]) == 0
+    apart = [str(tmp_path / task) for task in ("cat", "same", "count")]
+    assert cli(["assemble", *apart, "--as", "morris", "--rank", "6", "--out", str(tmp_path / "cp")]) == 0
+    method = "method={use: morris, rank: 6, biases: none}"
+    call = ["train", str(folder / "run.yaml"), method, f"start={tmp_path / 'cp'}", "train.steps=1"]
+    assert cli([*call, "train.lr=1e-12", "--out", str(tmp_path / "on")]) == 0
+    request = [("cat", "the old cat"), ("same", ("a dog", "a bird")), ("count", "red red red")]
+    answers = weft.load(tmp_path / "on").predict(request)
+    for number, folder_ in enumerate(apart):
+        (alone,) = weft.load(folder_).predict([request[number]])
+        key = "value" if number == 2 else "probabilities"
+        assert answers[number][key] == pytest.approx(alone[key], abs=1e-4)
+
+
 def test_a_start_that_does_not_fit(folder, tmp_path, capsys):
     call = ["train", folder / "run.yaml", "--out", tmp_path / "out"]
     assert "start: expected the folder of a bundle" in wrong(capsys, *call, "start=nowhere")

@@ -77,9 +77,10 @@ def train(
         max_length=training.max_length,
         seed=training.seed,
     )
-    if run_file.start is not None and not resume:
+    if run_file.start is not None:
         from weft.bundle.start import start_from
 
+        # a resumed run too: one that was killed before its first checkpoint begins anew
         for name in start_from(model, run_file.start):
             print(f"note: {run_file.start} has no task {name!r}: it starts anew", file=sys.stderr)
     done = runs.train(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from weft.adapters.gate import RankGate
+from weft.adapters.gate import OPEN, RankGate
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -49,3 +49,8 @@ def freeze(gates: Sequence[RankGate]) -> None:
     """Gates of a run that is resumed in phase two: decided already, they only have to stay."""
     for gate in gates:
         gate.get_parameter("alpha").requires_grad_(False)
+
+
+def decided(gates: Sequence[RankGate]) -> bool:
+    """Whether there are gates, and all of them are open or shut for good."""
+    return bool(gates) and all(bool((gate.get_parameter("alpha").abs() == OPEN).all()) for gate in gates)

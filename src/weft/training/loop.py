@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from weft.data.collate import collate
-from weft.errors import RunFailed
+from weft.errors import RunFailed, WeftError
 from weft.evaluation.evaluate import Scores, evaluate, fixed_rows, main_score
 from weft.methods.l0 import l0_of
 from weft.sampling.draws import draw_key
@@ -84,6 +84,11 @@ class Loop:
         lengths = [tokens.lengths for tokens in train]
         self.gates = l0.gates_of(model)
         self.l0 = l0_of(model.method) if self.gates else None
+        if l0.decided(self.gates):
+            raise WeftError(
+                "the gates of this model are decided already: take them out and train what is left, with "
+                "weft compact BUNDLE --out SMALL, or model.compact() in Python"
+            )
         self.before = 0 if self.l0 is None else self.l0.steps
         self.total = self.before + training.steps
         sizes = [len(tokens) for tokens in train]
