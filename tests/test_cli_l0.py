@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -47,8 +48,8 @@ def test_compact_and_sparsity(folder, tmp_path, capsys):
     assert before["all"]["weights"][1] == 2 * 2 * 6
     assert 0 < before["all"]["weights"][0] < 24
     made = told(capsys, "compact", folder / "gated", "--out", tmp_path / "small", "--json")
-    assert made["parameters"]["after"] < made["parameters"]["before"]
-    assert made["bytes_on_disk"]["after"] < made["bytes_on_disk"]["before"]
+    assert made["parameters_of_adapters"]["after"] < made["parameters_of_adapters"]["before"]
+    assert made["bytes_of_the_bundle"]["after"] < made["bytes_of_the_bundle"]["before"]
     assert told(capsys, "show", "sparsity", tmp_path / "small", "--json") == before
     scores = [
         told(capsys, "evaluate", b, "--tasks", folder / "run.yaml", "--json")
@@ -59,7 +60,7 @@ def test_compact_and_sparsity(folder, tmp_path, capsys):
     assert cli(["show", "sparsity", str(tmp_path / "small")]) == 0
     assert "of 24" in capsys.readouterr().out
     assert cli(["compact", str(folder / "gated"), "--out", str(tmp_path / "table")]) == 0
-    assert "bytes on disk" in capsys.readouterr().out
+    assert "bytes of the bundle" in capsys.readouterr().out
     assert "nothing to compact" in wrong(capsys, "compact", tmp_path / "small", "--out", tmp_path / "again")
     assert "holds no bundle" in wrong(capsys, "compact", tmp_path, "--out", tmp_path / "again")
     (tmp_path / "other").mkdir()
@@ -153,7 +154,8 @@ def test_tasks_trained_apart_become_the_start_of_a_morris_run(folder, tmp_path):
 
 def test_a_start_that_does_not_fit(folder, tmp_path, capsys):
     call = ["train", folder / "run.yaml", "--out", tmp_path / "out"]
-    assert "start: expected the folder of a bundle" in wrong(capsys, *call, "start=nowhere")
+    assert "start: expected the folder of a bundle" in wrong(capsys, *call, "start=5")
+    assert "nowhere holds no bundle" in wrong(capsys, *call, "start=nowhere")
     assert "is of another method" in wrong(capsys, *call, f"start={folder / 'gated'}")
     weft.Model("random:bert-tiny", [weft.Task("a", size=2)], {"use": "lora", "rank": 2}).save(tmp_path / "b")
     assert "stands on another encoder" in wrong(capsys, *call, f"start={tmp_path / 'b'}")
@@ -175,5 +177,77 @@ def test_tasks_that_the_bundle_lacks_start_anew(folder, tmp_path, capsys):
     assert torch.equal(adapter.B[1], old.adapters["0/query"][0].B[0])
     assert torch.equal(adapter.A[0], fresh)
     other = weft.Model(folder / "encoder", [weft.Task("a", size=5)], {"use": "lora", "rank": 2})
-    with pytest.raises(weft.WeftError, match="of another shape"):
+    with pytest.raises(weft.WeftError, match=r"start: labels of task 'a' is \('0', '1'\) in"):
         start_from(other, tmp_path / "old")
+
+
+def test_a_start_whose_tasks_or_heads_mean_something_else(folder, tmp_path, capsys):
+    """Never silently: labels in another order, another pool, files of two bundles, broken files."""
+    first = tmp_path / "first"
+    assert cli(["train", str(folder / "run.yaml"), "train.steps=2", "--out", str(first)]) == 0
+    call = ["train", folder / "run.yaml", "train.steps=1", "--out", tmp_path / "out"]
+    started = wrong(capsys, *call, f"start={first}", "tasks.cat.labels=['yes', 'no']")
+    assert "start: labels of task 'cat' is ('no', 'yes')" in started
+    assert "set heads.pool=" in wrong(capsys, *call, f"start={first}", "heads.pool=mean")
+    bundle = first / "bundle"
+    file = bundle / "tasks" / "cat.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:50])
+    assert "is no task file of a bundle" in wrong(capsys, *call, f"start={first}")
+    file.unlink()
+    assert "cat.safetensors is missing" in wrong(capsys, *call, f"start={first}")
+    file.write_bytes(whole)
+    shared = bundle / "shared.safetensors"
+    shared.write_bytes(whole)
+    assert "stands on another shared" in wrong(capsys, *call, f"start={first}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_resumed_run_does_not_need_its_start_any_more(folder, tmp_path, monkeypatch):
+    from weft.training.loop import Loop
+
+    assert cli(["train", str(folder / "run.yaml"), "train.steps=2", "--out", str(tmp_path / "first")]) == 0
+    call = ["train", str(folder / "run.yaml"), "train.steps=5", f"start={tmp_path / 'first'}", "--out"]
+    assert cli([*call, str(tmp_path / "straight")]) == 0
+    step = Loop._step
+
+    def failing(self, one):
+        if one.number == 4:
+            raise KeyboardInterrupt
+        step(self, one)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "_step", failing)
+        assert cli([*call, str(tmp_path / "broken")]) != 0
+    shutil.rmtree(tmp_path / "first")
+    assert cli([*call, str(tmp_path / "broken"), "--resume"]) == 0
+    one, other = (weft.load(tmp_path / name) for name in ("straight", "broken"))
+    for (name, a), (_, b) in zip(one.named_parameters(), other.named_parameters(), strict=True):
+        assert torch.equal(a, b), name
+
+
+def test_the_compacted_bundle_does_not_go_where_the_gated_one_is(folder, tmp_path, capsys):
+    for out in (folder / "gated" / "bundle", folder / "gated" / "bundle" / "x", folder / "gated"):
+        assert "give another folder" in wrong(capsys, "compact", folder / "gated", "--out", out)
+
+
+def test_a_list_of_methods_in_a_list(folder, tmp_path, capsys):
+    method = "method=[[lora, bitfit], {use: morris, rank: 3, l0: {steps: 2, gate_lr: 9, penalty: 1}}]"
+    call = ["train", str(folder / "run.yaml"), method, "train.steps=2", "--out", str(tmp_path / "nest")]
+    assert cli(call) == 0
+    assert cli(["compact", str(tmp_path / "nest"), "--out", str(tmp_path / "small")]) == 0
+
+
+def test_settings_that_only_some_commands_would_see(folder, capsys):
+    parts = "method=[{use: lora, l0: {steps: 3}}, {use: morris, l0: {steps: 4}}]"
+    assert "different l0.steps" in wrong(capsys, "check", folder / "run.yaml", parts)
+    found = told(
+        capsys,
+        "show",
+        "plan",
+        folder / "run.yaml",
+        "method={use: lora, l0: true}",
+        "method.l0.steps=5",
+        "--json",
+    )
+    assert sum(task["drawn"] for task in found["tasks"]) == 25

@@ -173,6 +173,8 @@ def test_morris_in_all():
     assert round(every["paper"]["total_ratio"], 4) == 1.0243
     assert "A.3" in every["paper"]["why"]
     assert "A.3" not in found["paper"]["why"]
+    assert ledger({"use": "morris", "biases": "all", "layers": "0-11"}, 9)["paper"] == every["paper"]
+    assert "A.3" not in ledger({"use": "morris", "biases": "all", "layers": "0-10"}, 9)["paper"]["why"]
 
 
 def test_gates_are_counted_though_the_paper_neglects_them():

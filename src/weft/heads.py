@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from weft.errors import WeftError
 from weft.routing import Route, Slots, StackedModule, row_linear, task_owner
 from weft.tasks.task import Task
+
+if TYPE_CHECKING:
+    from weft.encoder.load import Encoder
 
 
 class Head(StackedModule):
@@ -71,3 +76,14 @@ def build_heads(tasks: Sequence[Task], width: int, dropout: float, seed: int) ->
     """A `Head` for each shape that the tasks have, keyed by the shape's name."""
     shapes = dict.fromkeys(task.head for task in tasks)
     return nn.ModuleDict({shape: Head(shape, tasks, width, dropout, seed) for shape in shapes})
+
+
+def pool_of(pool: str, encoder: Encoder) -> str:
+    """What the setting `pool` means for this encoder: `pooler`, `cls` or `mean`."""
+    has_pooler = getattr(encoder.model, "pooler", None) is not None
+    if pool == "auto":
+        pool = encoder.pooling or "pooler"
+        return pool if has_pooler or pool != "pooler" else "cls"
+    if pool == "pooler" and not has_pooler:
+        raise WeftError(f"pool: encoder {encoder.name!r} has no pooler; expected cls or mean")
+    return pool

@@ -20,7 +20,7 @@ from weft.encoder.trained import set_trained
 from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError, did_you_mean
 from weft.head_settings import HeadSettings
-from weft.heads import build_heads, head_input
+from weft.heads import build_heads, head_input, pool_of
 from weft.inputs import Rows, checked_task, single_task
 from weft.ledger import Ledger, count
 from weft.losses import example_weights
@@ -91,7 +91,7 @@ class Model(nn.Module):
         sites = sites_of(base)
         if encoder.sha256 is None and base.device.type != "meta":
             encoder.sha256 = weights_sha256(base)  # now: the method may train these weights
-        self.pool = _pool(pool, encoder)
+        self.pool = pool_of(pool, encoder)
         if self.pool != "pooler":
             # what no head reads must not train, nor be counted
             sites.leave_out(
@@ -272,7 +272,10 @@ class Model(nn.Module):
 
     @contextmanager
     def adapters_off(self) -> Iterator[None]:
-        """Inside, the model runs the bare encoder: no adapter takes part, heads read what is left."""
+        """Inside, the model runs the bare encoder: no adapter takes part, heads read what is left.
+
+        Where the method trains the encoder itself, this is the encoder as it is now.
+        """
         if self.method.separate:
             raise WeftError("method 'separate' has no adapters to take off: each task's encoder is its own")
         before, self._bare = self._bare, True
@@ -283,6 +286,8 @@ class Model(nn.Module):
 
     def set_max_length(self, max_length: int) -> None:
         """Cut texts to so many tokens; more than the encoder has positions for is an error."""
+        if max_length < 2:
+            raise WeftError(f"max_length {max_length}: expected at least 2")
         if self._longest is not None and max_length > self._longest:
             raise WeftError(
                 f"max_length {max_length} is more than the encoder takes; expected at most {self._longest}"
@@ -299,17 +304,6 @@ class Model(nn.Module):
     def gradient_checkpointing_enable(self) -> None:
         """Recompute blocks in the backward pass instead of storing them, under the route they ran under."""
         self.body.enable_checkpointing()
-
-
-def _pool(pool: str, encoder: Encoder) -> str:
-    """What `pool` means for this encoder."""
-    has_pooler = getattr(encoder.model, "pooler", None) is not None
-    if pool == "auto":
-        pool = encoder.pooling or "pooler"
-        return pool if has_pooler or pool != "pooler" else "cls"
-    if pool == "pooler" and not has_pooler:
-        raise WeftError(f"pool: encoder {encoder.name!r} has no pooler; expected cls or mean")
-    return pool
 
 
 def _by_site(pairs: Sequence[tuple[Site, Adapter]]) -> nn.ModuleDict:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from weft.adapters.ranked import RankedAdapter
+from weft.methods.lora import Lora
+from weft.methods.method import slots_for
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -43,10 +45,12 @@ def kept_components(model: Model) -> list[Kept]:
     """Each site of each low-rank adapter; sites that a compacted model has left out are listed with 0."""
     found: list[Kept] = []
     parts = model.method.parts
+    names = [task.name for task in model.tasks]
     for site, adapter in model.pairs:
         if isinstance(adapter, RankedAdapter):
             full: int = getattr(parts[adapter.part], adapter.setting.removesuffix("_pattern"))
             live = adapter.live()
+            # of a compacted site the method's rank is what is known
             total = max(full, adapter.rank) * len(live)
             count = sum(len(numbers) for numbers in live)
             found.append(Kept(site.key, site.layer, NAMES[adapter.setting], count, total))
@@ -55,7 +59,9 @@ def kept_components(model: Model) -> list[Kept]:
             for key, rank in getattr(part, setting, {}).items():
                 if rank == 0:
                     layer = int(key.split("/")[0]) if "/" in key else None
-                    found.append(Kept(key, layer, what, 0, getattr(part, setting.removesuffix("_pattern"))))
+                    sets = len(slots_for(part.share, names)) if isinstance(part, Lora) else 1
+                    total = sets * getattr(part, setting.removesuffix("_pattern"))
+                    found.append(Kept(key, layer, what, 0, total))
     return found
 
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from tests.golden import golden
 from weft.adapters.gate import OPEN, SHUT, RankGate, hard_concrete, open_probability
-from weft.methods.l0 import L0
+from weft.l0_settings import L0
 from weft.routing import Route, Slots
 
 TASKS = ["a", "b", "c"]

@@ -11,7 +11,7 @@ from tests.tiny import FAMILIES, TASKS, batch, build, scramble
 from weft.adapters import CpAdapter, LowRankBiasAdapter, TuckerAdapter
 from weft.adapters.gate import OPEN, SHUT
 from weft.encoder.sites import Site
-from weft.methods.l0 import L0
+from weft.l0_settings import L0
 from weft.routing import Route, Slots
 
 NAMES = ["x", "y", "z"]

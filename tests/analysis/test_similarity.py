@@ -23,7 +23,7 @@ from weft.analysis.similarity import (
 )
 from weft.encoder.sites import Site
 from weft.errors import WeftError
-from weft.methods.l0 import L0
+from weft.l0_settings import L0
 from weft.routing import Slots
 
 NAMES = ("a", "b", "c", "d")

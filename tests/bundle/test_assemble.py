@@ -139,9 +139,8 @@ def test_what_does_not_fit_is_refused(make, tmp_path):
         (make("groups", [B], {**LORA, "share": {"g": ["b"]}}), "'group:g/adapters.0/query.0.A'"),
         (make("trained", [B], {**LORA, "train_encoder": "norms"}), "share: task, train_encoder: none"),
         (make("full", [B], "full"), "that are no one task's own"),
-        (make("other-method", [B], BOTH), "lora in .*one/bundle.json, lora_bitfit in .*other-method"),
+        (make("other-method", [B], "bitfit"), "lora in .*one/bundle.json, bitfit in .*other-method"),
         (make("composed", [B], ["lora", "bitfit"]), r"lora\+bitfit in .*train them with the same"),
-        (make("other-sites", [B], {**LORA, "sites": "key"}), r"sites: \['query', 'value'\] and \['key'\]"),
     ]
     for bundle, message in cases:
         with pytest.raises(WeftError, match=message):
@@ -149,9 +148,12 @@ def test_what_does_not_fit_is_refused(make, tmp_path):
     other = [make("x", [A], "houlsby"), make("y", [B], {"use": "houlsby", "size": 3})]
     with pytest.raises(WeftError, match=r"size: \d+ and 3\n  Train both with the same settings$"):
         assemble(other, out)
-    two = [make("v", [A], ["lora", "bitfit"]), make("w", [B], ["lora", {"use": "bitfit", "biases": "dense"}])]
-    with pytest.raises(WeftError, match="the bundles have other methods"):
+    two = [make("v", [A], ["lora", "bitfit"]), make("w", [B], [LORA, {"use": "bitfit", "biases": "dense"}])]
+    with pytest.raises(WeftError, match=r"'lora\+bitfit' has other settings in .*v/bundle.* and ") as wrong:
         assemble(two, out)
+    assert "\n  part 1 (lora), rank: 8 and 2\n  part 2 (bitfit), biases: 'all' and 'dense'\n" in str(
+        wrong.value
+    )
     for few in ([one], []):
         with pytest.raises(WeftError, match="two bundles or more"):
             assemble(few, out)

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import weft
@@ -107,6 +109,42 @@ def test_with_the_encoder_it_stands_alone(tmp_path):
     )
     with pytest.raises(WeftError, match="is not the encoder that came with this bundle"):
         weft.load(tmp_path / "bundle")
+
+
+def test_a_setting_that_came_later_does_not_make_a_bundle_another(bundle):
+    """A bundle of before there were ranks by site and gates: its files stand on the settings of then."""
+    manifest = bundle / "bundle.json"
+    said = json.loads(manifest.read_text())
+    for part in said["method"]:
+        part.pop("l0", None)
+        part.pop("rank_pattern", None)
+    manifest.write_text(json.dumps(said))
+    with pytest.raises(WeftError, match="stands on another method"):
+        weft.load(bundle)
+    sha256 = hashlib.sha256(json.dumps(said["method"], sort_keys=True).encode()).hexdigest()
+    for file in (bundle / "tasks").iterdir():
+        with safe_open(file, "pt") as opened:
+            facts = json.loads(opened.metadata()["weft"])
+        facts["stands_on"]["method"] = sha256
+        save_file(load_file(file), file, {"weft": json.dumps(facts, sort_keys=True)})
+    loaded = weft.load(bundle)
+    assert loaded.method.parts[0].l0 is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("tasks", 5, "tasks is 5; expected the names of the tasks"),
+        ("encoder", "bert", "encoder is 'bert'; expected its name and sha256"),
+        ("heads", {"pool": "cls"}, "heads lacks 'dropout'"),
+        ("max_length", "many", "max_length is 'many'; expected a number of tokens"),
+    ],
+)
+def test_a_manifest_of_another_form(bundle, key, value, told):
+    said = json.loads((bundle / "bundle.json").read_text())
+    (bundle / "bundle.json").write_text(json.dumps({**said, key: value}))
+    with pytest.raises(WeftError, match=re.escape(told)):
+        weft.load(bundle)
 
 
 def test_random_and_passed_encoders_can_be_saved_too(tmp_path):

@@ -254,6 +254,18 @@ def test_a_map_of_the_tasks_own_is_refused(tmp_path):
         export_peft(model, "a", tmp_path / "x")
 
 
+@pytest.mark.parametrize("place", ["adapters.0/query.0.B", "adapters.1/key.0.v", "heads.classify-2.bias"])
+def test_what_is_not_finite_is_refused(tmp_path, place):
+    model = made("bert", METHODS["lora_bitfit"])
+    with torch.no_grad():
+        dict(model.named_parameters())[place][0].flatten()[0] = torch.nan
+    where = "its head" if "heads" in place else f"its update of '{place[9:].partition('.')[0]}'"
+    with pytest.raises(weft.WeftError, match=f"'a' cannot be exported .*{where}: not finite numbers"):
+        export_peft(model, "a", tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+    export_peft(model, "b", tmp_path / "b")  # the others are sound
+
+
 def test_a_folder_of_something_else_stays(tmp_path):
     model = made("bert", "lora")
     (tmp_path / "mine").mkdir()

@@ -84,9 +84,8 @@ def test_what_peft_saves_computes_the_same(tmp_path, family, settings):
             away = (expected - twin(**inputs).last_hidden_state)[mask].abs().max()
     assert away > 0.05
     torch.testing.assert_close(ours.hidden[mask], expected[mask], **CLOSE)
-    names = [part.name for part in model.method.parts]
-    assert names == (["lora", "bitfit"] if settings.get("lora_bias") else ["lora"])
-    assert model.method.parts[0].alpha is None
+    assert model.method.name == ("lora_bitfit" if settings.get("lora_bias") else "lora")
+    assert model.method.alpha is None
 
 
 def test_places_without_a_lora_have_rank_0(tmp_path):
@@ -246,6 +245,10 @@ def test_the_command_says_when_there_is_no_head(place, tmp_path, capsys):
         (["--task", "t", "--labels", "x,y,z"], "its head has 2 outputs; the task 't' has 3"),
         (["--task", "t", "--kind", "regres"], "did you mean 'regress'?"),
         (["--task", "t", "--labels", "x,y", "--encoder", "./nowhere"], "there is no such folder"),
+        (["--task", "t", "--labels", "a,"], "--labels 'a,': name 2 of 2 is empty; expected names"),
+        (["--task", "t", "--labels", "a,,b"], "--labels 'a,,b': name 2 of 3 is empty"),
+        (["--task", "t", "--labels", ""], "--labels '': name 1 of 1 is empty"),
+        (["--task", "t", "--labels", "a,b", "--texts", ","], "--texts ',': name 1 of 2 is empty"),
     ],
 )
 def test_a_users_mistakes(place, tmp_path, capsys, options, told):

@@ -19,11 +19,36 @@ REFUSED_SETTINGS = {
     "layer_replication": ([[0, 1]], "layer_replication is set"),
     "alora_invocation_tokens": ([1], "alora_invocation_tokens is set"),
     "bias": ("all", "bias 'all'"),
-    "rank_pattern": ([1], "rank_pattern: expected numbers by module"),
-    "alpha_pattern": ({"(": 1}, "is no pattern"),
-    "r": ("many", "expected a number; found 'many'"),
-    "lora_alpha": (None, "lora_alpha of .* expected a number"),
 }
+
+WRONG_SETTINGS = [
+    ("rank_pattern", [1], "rank_pattern: expected numbers by module; found .1."),
+    ("rank_pattern", {"query": 0}, "rank_pattern: 'query': expected a whole number of at least 1; found 0"),
+    ("rank_pattern", {"nothing": "x"}, "rank_pattern: 'nothing': expected a whole number .* found 'x'"),
+    ("alpha_pattern", {"(": 1}, r"alpha_pattern: '\(' is no pattern"),
+    ("alpha_pattern", {"query": float("nan")}, "alpha_pattern: 'query': expected a finite number; found nan"),
+    ("alpha_pattern", "x", "alpha_pattern: expected numbers by module; found 'x'"),
+    ("r", "many", "r: expected a whole number of at least 1; found 'many'"),
+    ("r", 0, "r: expected a whole number of at least 1; found 0"),
+    ("r", 3.0, "r: expected a whole number of at least 1; found 3.0"),
+    ("r", True, "r: expected a whole number of at least 1; found True"),
+    ("r", None, "r: expected a whole number of at least 1; found None"),
+    ("lora_alpha", None, "lora_alpha: expected a finite number; found None"),
+    ("lora_alpha", "8", "lora_alpha: expected a finite number; found '8'"),
+    ("lora_alpha", float("nan"), "lora_alpha: expected a finite number; found nan"),
+    ("lora_alpha", float("inf"), "lora_alpha: expected a finite number; found inf"),
+    ("lora_alpha", 10**400, "lora_alpha: expected a finite number; found 1000"),
+    ("lora_alpha", 1e300, r"query', times α/r \(3.33333e\+299\): not finite numbers"),
+    ("lora_dropout", 1.5, "lora_dropout: expected a number from 0 on, below 1; found 1.5"),
+    ("lora_dropout", "x", "lora_dropout: expected a number from 0 on, below 1; found 'x'"),
+    ("target_modules", {"query": 1}, "target_modules: expected a list of .* found {'query': 1}"),
+    ("target_modules", [1], r"target_modules: expected a list of .* found \[1\]"),
+    ("target_modules", 5, "target_modules: expected a list of .* found 5"),
+    ("auto_mapping", "x", "auto_mapping: expected a mapping, or null; found 'x'"),
+    ("task_type", ["SEQ_CLS"], "task_type: expected a text, or null; found .'SEQ_CLS'."),
+    ("base_model_name_or_path", 5, "base_model_name_or_path: expected a text, or null; found 5"),
+    ("use_rslora", "no", "use_rslora: expected true or false; found 'no'"),
+]
 
 
 @pytest.fixture
@@ -39,6 +64,14 @@ def test_settings_that_are_refused(plain, name):
     change_json(plain / "adapter_config.json", **{name: value})
     with pytest.raises(weft.WeftError, match=told):
         load_peft(plain, tiny("bert"), TASK)
+
+
+@pytest.mark.parametrize(("name", "value", "told"), WRONG_SETTINGS, ids=[one[0] for one in WRONG_SETTINGS])
+def test_settings_that_no_peft_has_written(plain, name, value, told):
+    change_json(plain / "adapter_config.json", **{name: value})
+    with pytest.raises(weft.WeftError, match=told) as wrong:
+        load_peft(plain, tiny("bert"), TASK)
+    assert str(plain) in str(wrong.value)
 
 
 @pytest.mark.parametrize("start", ["pissa", "pissa_niter_4", "olora", "corda", "loftq", "lora_ga"])
@@ -115,6 +148,10 @@ def _odd(tensors):
     tensors["base_model.model.encoder.layer.0.attention.self.query.lora_C"] = torch.zeros(1)
 
 
+def _nan(tensors):
+    next(value for key, value in tensors.items() if "lora_B" in key)[0, 0] = torch.nan
+
+
 def _whole(tensors):
     tensors["base_model.model.embeddings.word_embeddings.weight"] = torch.zeros(1)
 
@@ -127,6 +164,7 @@ def _whole(tensors):
         (_half, "has no lora_B.weight"),
         (_none, "holds no LoRA"),
         (_odd, "is no factor of a LoRA"),
+        (_nan, f"{WEIGHTS}: base_model.*lora_B.weight: not finite numbers; the model did not train well"),
         (_whole, "'embeddings.word_embeddings' went along whole"),
     ],
 )
@@ -164,7 +202,18 @@ def test_files_that_are_missing_or_broken(plain, tmp_path):
     ("change", "told"),
     [
         ({"format": 2}, "has format 2; this weft reads format 1"),
-        ({"task": None}, "task: expected dict; found None"),
+        ({"task": None}, "weft.json: task: expected a mapping; found None"),
+        ({"encoder": "bert"}, "weft.json: encoder: expected a mapping; found 'bert'"),
+        ({"encoder": {"name": ["x"]}}, "weft.json: encoder.name: expected a text, or null; found .'x'."),
+        ({"max_length": -3}, "weft.json: max_length: expected a whole number of at least 2; found -3"),
+        ({"max_length": True}, "max_length: expected a whole number of at least 2; found True"),
+        ({"max_length": 0}, "max_length: expected a whole number of at least 2; found 0"),
+        ({"max_length": "9"}, "max_length: expected a whole number of at least 2; found '9'"),
+        ({"seed": False}, "weft.json: seed: expected a whole number; found False"),
+        ({"seed": 1.5}, "weft.json: seed: expected a whole number; found 1.5"),
+        ({"pool": "max"}, "weft.json: pool: expected one of pooler, cls, mean; found 'max'"),
+        ({"pool": ["cls"]}, "weft.json: pool: expected one of pooler, cls, mean; found .'cls'."),
+        ({"task": {"name": "a", "labels": ["x", "y"], "files": 1}}, "weft.json: task: "),
         ({"task": {"name": "a", "labels": ["x", "y"], "colour": "red"}}, "task: .*colour"),
         ({"task": {"name": "a", "labels": ["x", "y", "z"]}}, "its head has 2 outputs; the task 'a' has 3"),
     ],
@@ -173,6 +222,15 @@ def test_a_damaged_weft_json(tmp_path, change, told):
     folder = export_peft(scramble(build("bert", "lora", SEVERAL)), "a", tmp_path / "x", head="file")
     change_json(folder / "weft.json", **change)
     with pytest.raises(weft.WeftError, match=told):
+        load_peft(folder, tiny("bert"))
+
+
+def test_a_head_that_is_not_finite(tmp_path):
+    folder = export_peft(scramble(build("bert", "lora", SEVERAL)), "a", tmp_path / "x", head="file")
+    head = load_file(folder / "head.safetensors")
+    head["bias"][0] = torch.inf
+    save_file(head, folder / "head.safetensors")
+    with pytest.raises(weft.WeftError, match=r"head.safetensors: bias: not finite numbers"):
         load_peft(folder, tiny("bert"))
 
 

@@ -14,7 +14,7 @@ from weft.adapters.gate import OPEN, SHUT
 from weft.config import load_run
 from weft.errors import WeftError
 from weft.ownership import owned
-from weft.training.l0 import decide, draw, expected_open, gates_of, penalty
+from weft.training.l0 import decide, decided, draw, expected_open, gates_of, penalty, would_keep
 from weft.training.owners import OwnerOptimizers
 
 METHOD = {"use": "morris", "rank": 6, "bias_rank": 2, "l0": {"penalty": 0.1}}
@@ -87,6 +87,41 @@ def test_the_bundle_of_a_gated_run_predicts_and_compacts(folder, tmp_path):
     assert whole[2]["value"] == pytest.approx(small[2]["value"], abs=1e-5)
 
 
+def test_a_step_of_phase_one(folder, tmp_path, monkeypatch):
+    """The penalty is there once a step, gates are not clipped, u is one in a step and another in the next."""
+    from weft.training import loop as loops
+
+    seen: list[dict] = []
+    step = loops.OwnerOptimizers.step
+    drawn: list[torch.Tensor] = []
+    forward = weft.Model.forward
+
+    def watched(self, tasks):
+        gates = gates_of(self.model)
+        if gates[0].noise is not None:
+            seen.append({"alpha": gates[0].alpha.detach().clone(), "grad": gates[0].alpha.grad.clone()})
+        step(self, tasks)
+
+    def counted(self, *given, **more):
+        if self.training and gates_of(self)[0].noise is not None:
+            drawn.append(gates_of(self)[0].noise.clone())
+        return forward(self, *given, **more)
+
+    monkeypatch.setattr(loops.OwnerOptimizers, "step", watched)
+    monkeypatch.setattr(weft.Model, "forward", counted)
+    # B = 0 at the start: in the first step the tasks have no say, and the gradient is the penalty's alone
+    settings = ["train.steps=1", "train.accumulate=2", "train.mixed=true", "train.clip=1e-9"]
+    go(folder, tmp_path / "out", of(0.5, steps=3), *settings)
+    assert len(seen) == 3
+    p = torch.sigmoid(seen[0]["alpha"])  # log(−l/r) is 0
+    torch.testing.assert_close(seen[0]["grad"], 0.5 * p * (1 - p))
+    assert len(drawn) == 6
+    for number in range(3):
+        assert torch.equal(drawn[2 * number], drawn[2 * number + 1])
+    assert not torch.equal(drawn[0], drawn[2])
+    assert not torch.equal(drawn[2], drawn[4])
+
+
 def test_gates_move_by_their_rate_and_nothing_else_does():
     """One step of AdamW moves α by its learning rate, whatever the others' is; decay leaves α alone."""
     model = scramble(build("bert", METHOD)).train()
@@ -126,6 +161,7 @@ def test_the_penalty_is_lambda_times_the_expected_number_of_open_gates():
     gates = gates_of(model)
     number = sum(g.alpha.numel() for g in gates)
     assert penalty(gates).item() == pytest.approx(0.1 * number * expected_open(gates), rel=1e-5)
+    assert would_keep(gates) == 1.0
     decide(gates)
     assert expected_open(gates) == pytest.approx(1.0, abs=1e-4)
 
@@ -137,12 +173,29 @@ def test_the_penalty_is_lambda_times_the_expected_number_of_open_gates():
         ({"penalty": -1}, "penalty: expected greater than or equal to 0; found -1"),
         ({"penalti": 1}, "penalti: no such setting; did you mean 'penalty'"),
         ({"steps": 0, "low": 1}, "steps: "),
+        ({"low": -1e-5}, "are too near to 0 and 1"),
+        ({"start": 10}, "start: expected less than 10; found 10"),
+        ({"start": float("nan")}, "start: expected a finite number"),
+        ({"penalty": float("inf")}, "penalty: expected a finite number"),
     ],
 )
 def test_wrong_settings_are_told(value, told):
     with pytest.raises(WeftError, match="method 'morris' has wrong settings") as wrong:
         weft.methods.Morris(l0=value)
     assert told in str(wrong.value)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.5, 1.5), (-0.1, 1.1), (-0.001, 1.001)])
+def test_decided_gates_are_zero_and_one_whatever_the_stretch(low, high):
+    model = build("bert", {"use": "morris", "rank": 4, "l0": {"low": low, "high": high}})
+    gates = gates_of(model)
+    with torch.no_grad():
+        for gate in gates:
+            gate.alpha.copy_(torch.linspace(-2, 3, gate.alpha.numel()).view_as(gate.alpha))
+    assert not decided(gates)
+    decide(gates)
+    assert decided(gates)
+    assert set(torch.cat([g.values().flatten() for g in gates]).tolist()) == {0.0, 1.0}
 
 
 def test_on_and_off():

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from weft.l0_settings import DECIDED
 from weft.routing import Route, Slots, StackedModule
 
 if TYPE_CHECKING:
-    from weft.methods.l0 import L0
+    from weft.l0_settings import L0
 
-OPEN, SHUT = 10.0, -10.0
+OPEN, SHUT = DECIDED, -DECIDED
 """α of a gate that is decided: z is then 1 and 0 exactly."""
 
 SMALLEST_U = 1e-4

@@ -14,7 +14,7 @@ from weft.encoder.sites import LINEAR, Site
 from weft.routing import Route, Slots, row_linear
 
 if TYPE_CHECKING:
-    from weft.methods.l0 import L0
+    from weft.l0_settings import L0
 
 
 class LoraAdapter(RankedAdapter):

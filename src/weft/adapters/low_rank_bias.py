@@ -13,7 +13,7 @@ from weft.encoder.sites import LINEAR, NORM, Site
 from weft.routing import Route, Slots
 
 if TYPE_CHECKING:
-    from weft.methods.l0 import L0
+    from weft.l0_settings import L0
 
 
 class LowRankBiasAdapter(RankedAdapter):

@@ -13,7 +13,7 @@ from weft.encoder.sites import Site
 from weft.routing import Route, Slots
 
 if TYPE_CHECKING:
-    from weft.methods.l0 import L0
+    from weft.l0_settings import L0
 
 
 class RankedAdapter(Adapter):
@@ -29,6 +29,7 @@ class RankedAdapter(Adapter):
         along: for each stacked parameter the dimensions of a slot that run over the components.
         absorbs: the parameters that gates are multiplied into when they are taken out.
         setting: the method's setting that holds ranks by site.
+        component_slots: who has components of its own, gated or not.
         gate: the gates; None if there are none.
     """
 
@@ -39,6 +40,7 @@ class RankedAdapter(Adapter):
     def __init__(self, site: Site, rank: int, l0: L0 | None, gated: Slots) -> None:
         super().__init__(site)
         self.rank = rank
+        self.component_slots = gated
         self.gate = None if l0 is None else RankGate(gated, rank, l0)
 
     def gated(self, low: Tensor, route: Route) -> Tensor:
@@ -52,7 +54,7 @@ class RankedAdapter(Adapter):
         """z of the task as it is after training, [r]; None if there are no gates."""
         if self.gate is None:
             return None
-        return self.gate.values()[self.gate.stacks["alpha"].slots.of_task[task]]
+        return self.gate.values()[self.component_slots.of_task[task]]
 
     def absorbed(self, name: str, task: int) -> Tensor:
         """A task's slot of the parameter `name`, with the gates that it absorbs multiplied in."""
@@ -64,15 +66,29 @@ class RankedAdapter(Adapter):
         return value
 
     def live(self) -> list[Tensor]:
-        """For each of the gates' slots the numbers of its components that are not shut, ascending."""
+        """For each slot of components the numbers of those in use, ascending: not shut, and no padding."""
         if self.gate is None:
-            return [torch.arange(self.rank)]
+            return [torch.arange(self.width(slot)) for slot in range(len(self.component_slots))]
         return [z.nonzero()[:, 0].cpu() for z in self.gate.values().detach()]
+
+    @torch.no_grad()
+    def width(self, slot: int) -> int:
+        """How many components a slot has; those behind are zeros that pad it to the widest slot's rank.
+
+        Where all tasks use the same components there is no padding.
+        """
+        if len(self.component_slots) == 1:
+            return self.rank
+        used = torch.zeros(self.rank, dtype=torch.bool)
+        for name, dims in self.along.items():
+            for dim in dims:
+                used |= self.get_parameter(name)[slot].movedim(dim, 0).flatten(1).any(1).cpu()
+        numbers = used.nonzero()
+        return int(numbers[-1]) + 1 if len(numbers) else 0
 
     def live_for(self, task: int) -> Tensor:
         """The numbers of a task's components that are not shut, ascending, on the parameters' device."""
-        slot = 0 if self.gate is None else self.gate.stacks["alpha"].slots.of_task[task]
-        return self.live()[slot].to(next(self.parameters()).device)
+        return self.live()[self.component_slots.of_task[task]].to(next(self.parameters()).device)
 
     @torch.no_grad()
     def fill_from(self, other: RankedAdapter) -> None:
@@ -87,14 +103,8 @@ class RankedAdapter(Adapter):
             for slot, owner in enumerate(stack.slots.owners):
                 task = stack.slots.of_task.index(slot)
                 value = other.absorbed(name, task) if name in other.absorbs else source[slot]
-                kept = live[other.gate_slot(owner)].to(value.device)
+                owners = other.component_slots.owners
+                kept = live[owners.index(owner) if owner in owners else 0].to(value.device)
                 for dim in self.along.get(name, ()):
                     value = value.index_select(dim, kept)
                 target[slot][tuple(slice(0, n) for n in value.shape)] = value
-
-    def gate_slot(self, owner: str) -> int:
-        """The gates' slot that an owner's components have: its own, or the one that all have."""
-        if self.gate is None:
-            return 0
-        owners = self.gate.stacks["alpha"].slots.owners
-        return owners.index(owner) if owner in owners else 0

@@ -162,7 +162,8 @@ def similarity(model: Model) -> Similarity:
     by_site: dict[Site, list[Adapter]] = {}
     others: dict[str, None] = {}
     for site, adapter in model.pairs:
-        if adapter.merged(0) is None:  # one task tells for all
+        # one task tells for all; the factors of an update of low rank are there without building it
+        if adapter.factors(0) is None and adapter.merged(0) is None:
             others[site.kind] = None
         else:
             by_site.setdefault(site, []).append(adapter)
@@ -274,6 +275,8 @@ def _check(model: Model) -> None:
 
 
 def _nothing(model: Model) -> str:
+    if not model.pairs and any(part.adds for part in model.method.parts):
+        return "no task has changed anything here: every site was left out, and no similarity is defined"
     names = " + ".join(part.name for part in model.method.parts)
     return (
         f"this model's method, {names}, gives its tasks no additions to the encoder's weights or biases, so "

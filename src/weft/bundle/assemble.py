@@ -17,15 +17,19 @@ from weft.adapters.bias import BiasAdapter
 from weft.adapters.lora import LoraAdapter
 from weft.bundle.save import MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
 from weft.bundle.sources import Source, Together, check_nothing_shared, check_together, read_sources
-from weft.bundle.updates import TaskUpdates, fill_heads, updates_of_all
+from weft.bundle.updates import TaskUpdates, check_finite, fill_heads, updates_of_all
+from weft.encoder.anatomy import sites_of
 from weft.encoder.load import file_sha256
+from weft.encoder.sites import LINEAR, Sites, parse_layers
 from weft.errors import WeftError
 from weft.files import new_folder, write_json
 from weft.methods import Method
 from weft.methods.lora import Lora
+from weft.methods.lora_bitfit import LoraBitfit
+from weft.methods.ranked import BIASES
 
-RANKS = ("rank", "alpha", "rank_pattern", "l0")
-"""Settings of LoRA that may differ between bundles: they are about how an update is written down."""
+UNIFIED = ("rank", "alpha", "rank_pattern", "l0", "dropout", "sites", "layers", "biases")
+"""Settings of LoRA that may differ between bundles: they are about where and how an update is written."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,9 @@ def assemble(folders: Sequence[str | Path], out: str | Path, *, encoder: Any = N
     """Put bundles that share nothing but the encoder into one.
 
     Each task then gives exactly the logits of its own bundle: its file holds the same tensors. LoRA of other
-    ranks and scales is unified: at each site the largest rank, the scale multiplied into B, and components
-    that a task does not have at their start, where B is zero; logits are then equal up to rounding.
+    ranks, scales and sites, with biases or without, is unified: at each site of any task the largest rank,
+    the scale multiplied into B, and what a task does not have at its start, where B and biases are zero;
+    logits are then equal up to rounding.
 
     Args:
         folders: the bundles, or runs' folders that hold them; two or more.
@@ -88,12 +93,14 @@ def _join(sources: Sequence[Source], together: Together, out: Path) -> None:
         stands_on = {
             "encoder": first.said["encoder"]["sha256"],
             "shared": file_sha256(work / SHARED_FILE),
-            "method": method_sha256(first.method),
+            "method": method_sha256(first.said["method"]),
         }
         for source in sources:
             for name in source.names:
                 facts = {"task": source.facts[name], "stands_on": stands_on}
                 tensors = load_file(task_file(source.folder, name))
+                for key, value in tensors.items():
+                    check_finite(f"{task_file(source.folder, name)}: {key}", value)
                 save_file(tensors, task_file(work, name), {METADATA: json.dumps(facts, sort_keys=True)})
         if with_encoder is not None:
             shutil.copytree(with_encoder.folder / "encoder", work / "encoder")
@@ -109,27 +116,34 @@ def _join(sources: Sequence[Source], together: Together, out: Path) -> None:
 
 
 def _differences(one: Method, two: Method) -> dict[str, tuple[Any, Any]]:
-    """The settings in which two methods of one name differ."""
-    left, right = one.settings(), two.settings()
-    return {key: (left[key], right.get(key)) for key in left if left[key] != right.get(key)}
+    """The settings in which two methods differ that have the same parts, or are both LoRA."""
+    found = {}
+    for number, parts in enumerate(zip(one.parts, two.parts, strict=True)):
+        left, right = (part.model_dump(mode="json") for part in parts)
+        of = f"part {number + 1} ({parts[0].name}), " if len(one.parts) > 1 else ""
+        for key in {**left, **right}:
+            if left.get(key) != right.get(key):
+                found[of + key] = left.get(key), right.get(key)
+    return found
 
 
 def _check_unifiable(sources: Sequence[Source]) -> None:
-    """Whether the methods differ in nothing but how LoRA's updates are written down."""
+    """Whether the methods differ in nothing but where and how LoRA's updates are written down."""
     first = sources[0]
     for other in sources[1:]:
-        if first.method.name != other.method.name or first.method.name == "composed":
+        lora = all(type(source.method) in (Lora, LoraBitfit) for source in (first, other))
+        if not lora and _told(first) != _told(other):
             raise WeftError(
                 f"the bundles have other methods: {_told(first)} in {first.manifest}, {_told(other)} in "
                 f"{other.manifest}; expected one method: train them with the same"
             )
-        allowed = (*RANKS, "dropout") if isinstance(first.method, Lora) else ()
+        allowed = UNIFIED if lora else ()
         differ = _differences(first.method, other.method)
         if wrong := [key for key in differ if key not in allowed]:
             lines = [f"  {key}: {differ[key][0]!r} and {differ[key][1]!r}" for key in wrong]
             may = f"; in {', '.join(allowed)} they may differ" if allowed else ""
             raise WeftError(
-                f"method {first.method.name!r} has other settings in {first.manifest} and {other.manifest}:\n"
+                f"method {_told(first)!r} has other settings in {first.manifest} and {other.manifest}:\n"
                 + "\n".join(lines)
                 + f"\n  Train both with the same settings{may}"
             )
@@ -142,11 +156,11 @@ def _told(source: Source) -> str:
 def _unify(
     sources: Sequence[Source], together: Together, out: Path, encoder: Any
 ) -> tuple[Method, tuple[str, ...]]:
-    """One LoRA for all: at each site the largest rank, and a scale of 1."""
+    """One LoRA for all: at each site of any the largest rank, and a scale of 1."""
     from weft.model import Model
 
     updates, bare = updates_of_all(sources, encoder)
-    method = _unified(sources, updates)
+    method = _unified(sources, updates, sites_of(bare.model))
     model = Model(
         bare,
         [mine.task for mine in updates],
@@ -167,31 +181,49 @@ def _unify(
                 elif isinstance(adapter, BiasAdapter):
                     adapter.slot("v", number).copy_(mine.bias(site))
     model.save(out, with_encoder=any(source.said["encoder"]["included"] for source in sources))
+    return method, _notes(sources)
+
+
+def _notes(sources: Sequence[Source]) -> tuple[str, ...]:
+    """In which settings that matter the bundles differed."""
+    said = [source.method.model_dump(mode="json") for source in sources]
     notes = []
-    dropouts = {source.method.settings()["dropout"] for source in sources}
+    dropouts = {one["dropout"] for one in said}
     if len(dropouts) > 1:
         notes.append(f"dropout of the updates is {sorted(dropouts)}; the largest, {max(dropouts)}, is taken")
-    return method, tuple(notes)
+    for key in ("sites", "layers", "biases"):
+        values = [one.get(key, "none") for one in said]
+        if any(value != values[0] for value in values):
+            told = [f"{v} in {s.manifest}" for v, s in zip(values, sources, strict=True)]
+            notes.append(f"{key} are {', '.join(told)}; all are taken, with zeros where a task has none")
+    return tuple(notes)
 
 
-def _unified(sources: Sequence[Source], updates: Sequence[TaskUpdates]) -> Method:
+def _unified(sources: Sequence[Source], updates: Sequence[TaskUpdates], sites: Sites) -> Method:
     """The method that has room for all updates."""
-    ranks: dict[str, int] = {}
+    methods = [source.method for source in sources if isinstance(source.method, Lora)]
+    kinds = tuple(kind for kind in LINEAR if any(kind in method.sites for method in methods))
+    layers = sorted({n for method in methods for n in parse_layers(method.layers, sites.num_layers)})
+    # of rank 0, which leaves it out, where no task has an update
+    ranks = {site.key: 0 for site in sites.available(kinds, layers)}
     for mine in updates:
         for site, (up, _) in mine.weights.items():
-            ranks[site.key] = max(ranks.get(site.key, 0), up.size(1))
-    methods = [source.method for source in sources if isinstance(source.method, Lora)]
-    for method in methods:
-        # sites that were left out everywhere stay so
-        for key in method.rank_pattern:
-            ranks.setdefault(key, 0)
+            ranks[site.key] = max(ranks[site.key], up.size(1))
     rank = max((*ranks.values(), 1))
-    settings = {
+    settings: dict[str, Any] = {
         **methods[0].model_dump(),
         "rank": rank,
         "rank_pattern": {key: r for key, r in ranks.items() if r != rank},
         "alpha": None,
         "l0": None,
         "dropout": max(method.dropout for method in methods),
+        "sites": kinds,
     }
-    return type(methods[0])(**settings)
+    if any(method.layers != methods[0].layers for method in methods):
+        settings["layers"] = "all" if len(layers) == sites.num_layers else layers
+    with_biases = [method.biases for method in methods if isinstance(method, LoraBitfit)]
+    if not with_biases:
+        return Lora(**settings)
+    # each holds those before it
+    widest = max(with_biases, key=lambda name: len(BIASES[name]))
+    return LoraBitfit(**{**settings, "biases": widest})

@@ -130,6 +130,8 @@ def assemble_morris(
             errors.append(_fill_tensor(adapter, updates, model.seed))
         elif isinstance(adapter, LowRankBiasAdapter):
             errors.append(_fill_matrix(adapter, updates))
+        if errors and not math.isfinite(errors[-1].norm + errors[-1].error):  # factors may be, not products
+            raise WeftError(f"{site.key}: the updates are not finite numbers; the model did not train well")
     progress("")
     model.save(out, with_encoder=any(source.said["encoder"]["included"] for source in sources))
     return AssembledMorris(out, tuple(task.name for task in tasks), method, together.notes, tuple(errors))

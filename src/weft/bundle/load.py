@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
+from weft.bundle.padding import Ranked, fill, fits, ranked_parameters
 from weft.bundle.save import FORMAT, MANIFEST, METADATA, SHARED_FILE, in_files, key, method_sha256, task_file
 from weft.encoder.load import as_encoder, file_sha256, weights_sha256
 from weft.errors import WeftError
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from weft.model import Model
+
+
+FIELDS: dict[str, tuple[Any, str]] = {
+    "encoder": (dict, "its name and sha256"),
+    "method": (dict | list, "the method's settings"),
+    "tasks": (list, "the names of the tasks"),
+    "heads": (dict, "what heads read, and their dropout"),
+    "max_length": (int, "a number of tokens"),
+    "seed": (int, "a whole number"),
+}
+"""What bundle.json must say, and in which form."""
 
 
 def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) -> Model:
@@ -33,13 +45,6 @@ def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) 
 
     folder = find_bundle(folder)
     said = read_manifest(folder)
-    tasks, stands = [], {}
-    for name in said["tasks"]:
-        facts = read_facts(task_file(folder, name))
-        if facts["task"]["name"] != name:
-            raise WeftError(f"{task_file(folder, name)} holds the task {facts['task']['name']!r}")
-        tasks.append(_task(facts["task"]))
-        stands[name] = facts["stands_on"]
     method = build_method(said["method"])
     where = encoder or (folder / "encoder" if said["encoder"]["included"] else said["encoder"]["name"])
     loaded = as_encoder(where, seed=said["seed"], device=device)
@@ -52,21 +57,9 @@ def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) 
             )
         loaded.sha256 = said["encoder"]["sha256"]  # other files, the same weights
         loaded.travels = True
-    found = {
-        "encoder": loaded.sha256,
-        "shared": file_sha256(folder / SHARED_FILE),
-        "method": method_sha256(method),
-    }
-    for name, expected in stands.items():
-        for part, sha256 in expected.items():
-            if found[part] != sha256:
-                raise WeftError(
-                    f"{task_file(folder, name)} stands on another {part} than this bundle has.\n"
-                    f"  sha256 found    {found[part]}\n  sha256 expected {sha256}"
-                )
     model = Model(
         loaded,
-        tasks,
+        list(read_tasks(folder, said, loaded.sha256).values()),
         method,
         pool=said["heads"]["pool"],
         head_dropout=said["heads"]["dropout"],
@@ -75,6 +68,35 @@ def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) 
     )
     _fill(model, folder)
     return model.to(device) if device else model
+
+
+def read_tasks(folder: Path, said: dict[str, Any], encoder_sha256: str | None) -> dict[str, Task]:
+    """The tasks by name, of files that stand on what the bundle has.
+
+    Args:
+        folder: the bundle.
+        said: what its bundle.json says.
+        encoder_sha256: of the encoder that is there.
+    """
+    found = {
+        "encoder": encoder_sha256,
+        "shared": file_sha256(folder / SHARED_FILE),
+        "method": method_sha256(said["method"]),
+    }
+    tasks = {}
+    for name in said["tasks"]:
+        path = task_file(folder, name)
+        facts = read_facts(path)
+        if facts["task"]["name"] != name:
+            raise WeftError(f"{path} holds the task {facts['task']['name']!r}")
+        for part, sha256 in facts["stands_on"].items():
+            if found[part] != sha256:
+                raise WeftError(
+                    f"{path} stands on another {part} than this bundle has.\n"
+                    f"  sha256 found    {found[part]}\n  sha256 expected {sha256}"
+                )
+        tasks[name] = _task(facts["task"])
+    return tasks
 
 
 def find_bundle(folder: str | Path) -> Path:
@@ -96,9 +118,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     found = said.get("format") if isinstance(said, dict) else None
     if found != FORMAT:
         raise WeftError(f"{path} has format {found!r}; this weft reads format {FORMAT}")
-    for key_ in ("encoder", "method", "tasks", "heads", "max_length", "seed"):
-        if key_ not in said:
-            raise WeftError(f"{path} lacks {key_!r}")
+    for name, (kinds, expected) in FIELDS.items():
+        if name not in said:
+            raise WeftError(f"{path} lacks {name!r}")
+        if not isinstance(said[name], kinds):
+            raise WeftError(f"{path}: {name} is {said[name]!r}; expected {expected}")
+    for section, keys in (("encoder", ("name", "sha256", "included")), ("heads", ("pool", "dropout"))):
+        for name in keys:
+            if name not in said[section]:
+                raise WeftError(f"{path}: {section} lacks {name!r}")
     if not (folder / SHARED_FILE).is_file():
         raise WeftError(f"{folder / SHARED_FILE} is missing")
     return said
@@ -128,20 +156,22 @@ def _fill(model: Model, folder: Path) -> None:
             kind, _, name = item.owner.partition(":")
             file = task_file(folder, name) if kind == "task" else folder / SHARED_FILE
             by_file.setdefault(file, []).append(item)
+    ranked = ranked_parameters(model)
     for path, items in by_file.items():
         with safe_open(path, "pt") as file:
             unknown = set(file.keys()) - {key(item) for item in items}
             if unknown:
                 raise WeftError(f"{path} holds {sorted(unknown)[0]!r}, which this model has no place for")
             for item in items:
-                _copy(item, file, path)
+                copy_in(item, file, path, ranked)
 
 
-def _copy(item: Owned, file: Any, path: Path) -> None:
+def copy_in(item: Owned, file: Any, path: Path, ranked: Ranked) -> None:
+    """Copy an owner's tensor from an open file into the model."""
     if key(item) not in file.keys():  # noqa: SIM118  (a safetensors file is no dict)
         raise WeftError(f"{path} lacks {key(item)!r}")
     tensor: Tensor = file.get_tensor(key(item))
-    if tensor.shape != item.data.shape:
+    if not fits(item, tensor, ranked):
         expected, found = list(item.data.shape), list(tensor.shape)
         raise WeftError(f"{path}: {key(item)!r} has shape {found}; expected {expected}")
-    item.data.copy_(tensor)
+    fill(item, tensor)

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import weft
+from weft.bundle.padding import Ranked, ranked_parameters, without_padding
 from weft.encoder.load import file_sha256
 from weft.encoder.names import RANDOM
 from weft.encoder.weave import unweave
@@ -21,7 +22,6 @@ from weft.ownership import Owned, owned
 from weft.routing import task_owner
 
 if TYPE_CHECKING:
-    from weft.methods import Method
     from weft.model import Model
 
 FORMAT = 1
@@ -50,15 +50,16 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
     with new_folder(folder) as work:
         (work / "tasks").mkdir()
         shared = [item for owner, items in by_owner.items() if owner not in task_owners for item in items]
-        _write(work / SHARED_FILE, shared, {})
+        ranked = ranked_parameters(model)
+        _write(work / SHARED_FILE, shared, {}, ranked)
         stands_on = {
             "encoder": model.source.sha256,
             "shared": file_sha256(work / SHARED_FILE),
-            "method": method_sha256(model.method),
+            "method": method_sha256(model.method.settings()),
         }
         for task in model.tasks:
             facts = {"task": task.settings(), "stands_on": stands_on}
-            _write(task_file(work, task.name), by_owner.get(task_owner(task.name), []), facts)
+            _write(task_file(work, task.name), by_owner.get(task_owner(task.name), []), facts, ranked)
         said = manifest(model)
         if with_encoder or model.source.travels or not _can_be_found(model):
             _write_encoder(model, work / "encoder")
@@ -91,9 +92,13 @@ def task_file(folder: Path, name: str) -> Path:
     return folder / "tasks" / f"{name}.safetensors"
 
 
-def method_sha256(method: Method) -> str:
-    """The sha256 of a method's complete settings."""
-    return hashlib.sha256(json.dumps(method.settings(), sort_keys=True).encode()).hexdigest()
+def method_sha256(settings: Any) -> str:
+    """The sha256 of a method's settings as bundle.json has them.
+
+    As they are written there, not as they are read: a setting that a later weft adds must not make a bundle
+    another.
+    """
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def key(item: Owned) -> str:
@@ -101,8 +106,10 @@ def key(item: Owned) -> str:
     return item.name if item.owner.startswith(("task:", "encoder")) else f"{item.owner}/{item.name}"
 
 
-def _write(path: Path, items: list[Owned], facts: dict[str, Any]) -> None:
-    tensors: dict[str, Tensor] = {key(i): i.data.detach().cpu().contiguous().clone() for i in items}
+def _write(path: Path, items: list[Owned], facts: dict[str, Any], ranked: Ranked) -> None:
+    tensors: dict[str, Tensor] = {
+        key(i): without_padding(i, ranked).detach().cpu().contiguous().clone() for i in items
+    }
     # one metadata key: several would be written in no fixed order, and equal files could differ in bytes
     save_file(tensors, path, {METADATA: json.dumps(facts, sort_keys=True)})
 

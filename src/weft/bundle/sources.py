@@ -9,9 +9,8 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from weft.bundle.load import find_bundle, read_facts, read_manifest
-from weft.bundle.save import MANIFEST, SHARED_FILE, method_sha256, task_file
-from weft.encoder.load import file_sha256
+from weft.bundle.load import find_bundle, read_manifest, read_tasks
+from weft.bundle.save import MANIFEST, SHARED_FILE
 from weft.errors import WeftError
 from weft.methods import Method, build_method
 
@@ -88,22 +87,8 @@ def read_sources(folders: Sequence[str | Path], out: Path) -> list[Source]:
 def _source(folder: Path) -> Source:
     said = read_manifest(folder)
     method = build_method(said["method"])
-    facts = {name: read_facts(task_file(folder, name)) for name in said["tasks"]}
-    found = {
-        "encoder": said["encoder"]["sha256"],
-        "shared": file_sha256(folder / SHARED_FILE),
-        "method": method_sha256(method),
-    }
-    for name, told in facts.items():
-        if told["task"]["name"] != name:
-            raise WeftError(f"{task_file(folder, name)} holds the task {told['task']['name']!r}")
-        for part, sha256 in told["stands_on"].items():
-            if found[part] != sha256:
-                raise WeftError(
-                    f"{task_file(folder, name)} stands on another {part} than its bundle has; "
-                    f"write the bundle of {name!r} anew: weft train RUN.yaml"
-                )
-    return Source(folder, said, method, {name: told["task"] for name, told in facts.items()})
+    tasks = read_tasks(folder, said, said["encoder"]["sha256"])
+    return Source(folder, said, method, {name: task.settings() for name, task in tasks.items()})
 
 
 def check_together(sources: Sequence[Source]) -> Together:

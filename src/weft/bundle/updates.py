@@ -78,9 +78,13 @@ def _updates(model: Model, folder: Path) -> list[TaskUpdates]:
     result = []
     for number, task in enumerate(model.tasks):
         mine = TaskUpdates(task, head=heads.get(task_owner(task.name), {}))
+        check_finite(f"{folder}: task {task.name!r}: its head", *mine.head.values())
         for site, adapter in model.pairs:
             with torch.no_grad():
                 factors, merged = adapter.factors(number), adapter.merged(number)
+            check_finite(
+                f"{folder}: task {task.name!r}: its update of {site.key!r}", *(factors or merged or ())
+            )
             if factors is not None:
                 # several adapters of one site: the sum of products is a product
                 ups, downs = zip(mine.factors(site), factors, strict=True)
@@ -94,6 +98,17 @@ def _updates(model: Model, folder: Path) -> list[TaskUpdates]:
                 )
         result.append(mine)
     return result
+
+
+def check_finite(where: str, *values: Tensor | None) -> None:
+    """Refuse what a training that went wrong has left.
+
+    Args:
+        where: what the numbers are of, for the message.
+        values: of any shapes; None is nothing.
+    """
+    if not all(value.isfinite().all() for value in values if value is not None):
+        raise WeftError(f"{where}: not finite numbers; the model did not train well")
 
 
 @torch.no_grad()

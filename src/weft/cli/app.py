@@ -63,6 +63,7 @@ def train(
     from weft.encoder.load import load_encoder
     from weft.model import Model
     from weft.training import run as runs
+    from weft.training.checkpoint import last_checkpoint
 
     training = run_file.training
     encoder = load_encoder(run_file.encoder, seed=training.seed)
@@ -77,10 +78,10 @@ def train(
         max_length=training.max_length,
         seed=training.seed,
     )
-    if run_file.start is not None:
+    # a run that was killed before its first checkpoint begins anew
+    if run_file.start is not None and not (resume and last_checkpoint(out / "checkpoints")):
         from weft.bundle.start import start_from
 
-        # a resumed run too: one that was killed before its first checkpoint begins anew
         for name in start_from(model, run_file.start):
             print(f"note: {run_file.start} has no task {name!r}: it starts anew", file=sys.stderr)
     done = runs.train(

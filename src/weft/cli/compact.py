@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.errors import WeftError
+
 if TYPE_CHECKING:
     from weft.model import Model
 
@@ -26,6 +28,8 @@ def compact(
     from weft.bundle.load import find_bundle
 
     source = find_bundle(bundle)
+    if (place := out.resolve()) == (old := source.resolve()) or old in place.parents or place in old.parents:
+        raise WeftError(f"--out {out}: this is where the bundle {source} is, give another folder")
     from weft.bundle.load import load
     from weft.cli.tables import print_table
 
@@ -33,21 +37,20 @@ def compact(
     small = model.compact()
     small.save(out)
     rows = [
-        ("parameters", _adapters(model), _adapters(small)),
-        ("bytes on disk", _bytes(source), _bytes(out)),
+        ("parameters of adapters", _adapters(model), _adapters(small)),
+        ("bytes of the bundle", _bytes(source), _bytes(out)),
     ]
     if as_json:
         told = {what.replace(" ", "_"): {"before": before, "after": after} for what, before, after in rows}
         print(json.dumps({"bundle": str(out), **told}))
         return
     shares = [[what, before, after, f"{100 * after / before:.1f}%"] for what, before, after in rows]
-    print_table(f"{out}", ["adapters, heads left out", "before", "after", "left"], shares)
+    print_table(f"{out}", ["", "before", "after", "left"], shares)
 
 
 def sparsity(bundle: BundleArgument, encoder: EncoderOption = None, as_json: Json = False) -> None:
     """How many components of each layer's low-rank updates are in use."""
     from weft.bundle.load import find_bundle
-    from weft.errors import WeftError
 
     find_bundle(bundle)
     from weft.bundle.load import load

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from weft.errors import WeftError
+
 
 def import_peft(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a LoRA folder, as PEFT saves it")],
@@ -29,7 +31,8 @@ def import_peft(
     """Make a bundle of one task from a LoRA that PEFT has trained, or that `weft export` has written."""
     from weft.interop.peft_import import read_peft
 
-    given: dict[str, Any] = {"name": task, "kind": kind, "labels": _names(labels), "texts": _names(texts)}
+    given: dict[str, Any] = {"name": task, "kind": kind}
+    given |= {"labels": _names("--labels", labels), "texts": _names("--texts", texts)}
     model, notes = read_peft(folder, encoder, {k: v for k, v in given.items() if v is not None})
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
@@ -43,6 +46,14 @@ def import_peft(
     print(f"task {one.name}: {one.head}, method {' with '.join(methods)}, encoder {model.source.name}")
 
 
-def _names(given: str | None) -> list[str] | None:
-    """`a,b` as a list."""
-    return None if given is None else [name.strip() for name in given.split(",")]
+def _names(option: str, given: str | None) -> list[str] | None:
+    """`a,b` as a list; a name that is empty is a mistake, such as a comma at the end."""
+    if given is None:
+        return None
+    names = [name.strip() for name in given.split(",")]
+    if "" in names:
+        raise WeftError(
+            f"{option} {given!r}: name {names.index('') + 1} of {len(names)} is empty; expected names with "
+            "commas between them, such as a,b"
+        )
+    return names

@@ -28,7 +28,7 @@ def plan(source: RunArgument, overrides: Overrides = None, as_json: Json = False
     from weft.config import load_run
     from weft.data.split import load_split
     from weft.encoder.load import load_tokenizer
-    from weft.methods.l0 import l0_of
+    from weft.methods.ranked import l0_of
 
     run = load_run(source, overrides or [])
     training = run.training

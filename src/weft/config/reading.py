@@ -99,8 +99,8 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
     for number, part in enumerate(path):
         if isinstance(target.get(part), str) and part == "method":
             target[part] = {"use": target[part]}  # `method: lora` and method.rank=4 go together
-        if target.get(part) is None:
-            target[part] = {}  # an empty section
+        if target.get(part) is None or target[part] is True:
+            target[part] = {}  # an empty section; `l0: true` and method.l0.steps=9 go together
         inner = target[part]
         if not isinstance(inner, dict):
             reading.wrong(path[: number + 1], f"holds {inner!r}, so {key.strip()!r} cannot be set in it")

@@ -14,6 +14,7 @@ from weft.encoder.names import check_name
 from weft.errors import WeftError, did_you_mean
 from weft.head_settings import HeadSettings
 from weft.methods import Method, build_method
+from weft.methods.ranked import l0_of
 from weft.settings import Settings, SettingsError
 from weft.tasks.task import Task
 from weft.training.settings import Training
@@ -141,7 +142,7 @@ def _encoder(value: object, reading: Reading) -> str:
 def _start(value: object, reading: Reading) -> str | None:
     if value is None:
         return None
-    if not isinstance(value, str) or not reading.path(value).is_dir():
+    if not isinstance(value, str) or not value:
         reading.wrong(["start"], f"expected the folder of a bundle or of a run; found {value!r}")
         return None
     return str(reading.path(value).resolve())
@@ -149,7 +150,9 @@ def _start(value: object, reading: Reading) -> str | None:
 
 def _method(value: object, reading: Reading) -> Method | None:
     try:
-        return build_method(value)
+        method = build_method(value)
+        l0_of(method)  # parts that disagree on the phases are told now
+        return method
     except SettingsError as wrong:
         for key, text in wrong.mistakes:
             reading.wrong(["method", key], text)

@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import weft
+from weft.bundle.updates import check_finite
 from weft.encoder.load import weights_sha256
 from weft.errors import WeftError, did_you_mean
 from weft.files import new_folder, write_json, write_text
@@ -28,6 +29,7 @@ from weft.interop.peft_format import (
     classifier_tensors,
 )
 from weft.interop.peft_updates import Updates, filled, no_update, updates_of
+from weft.methods import Lora
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -56,6 +58,7 @@ def export_peft(model: Model, task: str, folder: str | Path, head: str = "auto")
     one = model.tasks[model.task_id(task)]
     check_place(folder)
     updates = updates_of(model, task)
+    check_finite(f"task {task!r} cannot be exported to PEFT: its head", *_head(model, one).values())
     own = head == "auto" and has_own_head(model, one, updates)
     with new_folder(folder) as work:
         config, tensors = _adapter(model, one, updates, own)
@@ -120,7 +123,9 @@ def _adapter(
         "inference_mode": True,
         "r": highest,
         "lora_alpha": highest,
-        "lora_dropout": 0.0,
+        "lora_dropout": max(
+            (part.dropout for part in model.method.parts if isinstance(part, Lora)), default=0.0
+        ),
         "target_modules": list(blocks),
         # together, so that α / r is 1 everywhere
         "rank_pattern": patterns,

@@ -16,10 +16,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from weft.bundle.updates import check_finite
 from weft.errors import WeftError
+from weft.interop.peft_config import check_config, check_said, module_pattern
 from weft.interop.peft_format import (
     CONFIG_FILE,
-    FORMAT,
     HEAD_FILE,
     OLD_WEIGHTS_FILE,
     ROOT,
@@ -27,27 +28,6 @@ from weft.interop.peft_format import (
     WEFT_FILE,
     WEIGHTS_FILE,
 )
-
-KEEPS_BASE = (True, False, None, "gaussian", "eva", "orthogonal")
-"""The starts of a LoRA (`init_lora_weights`) that leave the encoder's own weights as they are."""
-
-REFUSED = {
-    "use_dora": "DoRA rescales the whole weight, which is no LoRA",
-    "target_parameters": "a LoRA of a parameter that is no module's weight has no site in weft",
-    "trainable_token_indices": "weft trains no token embeddings",
-    "layer_replication": "it changes the encoder's blocks",
-    "use_qalora": "its input is pooled, which is no LoRA",
-    "alora_invocation_tokens": "it acts on some tokens alone",
-    "arrow_config": "it is a router over several adapters",
-    "use_bdlora": "its factors are cut into blocks across devices",
-    "kasa_config": "it has factors beside A and B, and changes the encoder's weights",
-    "monteclora_config": "its update is drawn at random",
-    "megatron_config": "its encoder is of another library",
-}
-"""What a configuration may ask for beyond an addition B·A to linear maps, and why it is refused."""
-
-SAID = {"encoder": dict, "seed": int, "task": dict, "pool": str, "max_length": int}
-"""What weft.json must say, and as what."""
 
 LORA = re.compile(r"(?P<path>.+)\.lora_(?P<factor>A|B)\.(?P<what>weight|bias)")
 
@@ -91,7 +71,14 @@ class PeftFolder:
             parts["B"] = parts["B"] * scale
             if "bias" in parts:
                 parts["bias"] = parts["bias"] * scale
+            # a scale may be too much for float32
+            check_finite(f"{self.folder}: the LoRA of {path!r}, times α/r ({scale:g})", *parts.values())
         return found
+
+    @property
+    def dropout(self) -> float:
+        """On the updates' input, in training."""
+        return float(self.config.get("lora_dropout", 0.0))
 
     @property
     def classifies_sequences(self) -> bool:
@@ -104,7 +91,7 @@ class PeftFolder:
         return {key: value.float() for key, value in self.tensors.items() if not LORA.fullmatch(key)}
 
     def _check_shapes(self, path: str, parts: Mapping[str, Tensor]) -> None:
-        rank = int(self._number("r", "rank_pattern", path))
+        rank = self._number("r", "rank_pattern", path)
         a, b = parts["A"], parts["B"]
         if a.dim() != 2 or b.dim() != 2 or a.size(0) != rank or b.size(1) != rank:
             raise WeftError(
@@ -122,24 +109,12 @@ class PeftFolder:
         alpha = self._number("lora_alpha", "alpha_pattern", path)
         return alpha / (math.sqrt(rank) if self.config.get("use_rslora") else rank)
 
-    def _number(self, name: str, pattern: str, path: str) -> float:
+    def _number(self, name: str, pattern: str, path: str) -> Any:
         """A module's rank or α: of the first pattern that its path ends with, else the common one."""
-        value = self.config.get(name, 8)  # PEFT's own default for both
         for key, special in (self.config.get(pattern) or {}).items():
-            try:
-                fits = re.fullmatch(rf"(.*\.)?({key})", path)
-            except re.error as wrong:
-                raise WeftError(
-                    f"{self.folder / CONFIG_FILE}: {pattern}: {key!r} is no pattern: {wrong}"
-                ) from None
-            if fits:
-                value = special
-                break
-        if isinstance(value, bool) or not isinstance(value, int | float) or (name == "r" and value < 1):
-            raise WeftError(
-                f"{self.folder / CONFIG_FILE}: {name} of {path!r}: expected a number; found {value!r}"
-            )
-        return value
+            if re.fullmatch(module_pattern(key), path):
+                return special
+        return self.config.get(name, 8)  # PEFT's own default for both
 
 
 def read_folder(folder: str | Path) -> PeftFolder:
@@ -148,10 +123,10 @@ def read_folder(folder: str | Path) -> PeftFolder:
     if not folder.is_dir():
         raise WeftError(f"{folder}: there is no such folder")
     config = read_json(folder / CONFIG_FILE)
-    _check_config(config, folder / CONFIG_FILE)
+    check_config(config, folder / CONFIG_FILE)
     said = read_json(folder / WEFT_FILE) if (folder / WEFT_FILE).exists() else None
     if said is not None:
-        _check_said(said, folder / WEFT_FILE)
+        check_said(said, folder / WEFT_FILE)
     head = _tensors(folder / HEAD_FILE) if (folder / HEAD_FILE).exists() else None
     tensors = {key.removeprefix(ROOT): value for key, value in _weights(folder).items()}
     for key in tensors:
@@ -176,37 +151,6 @@ def read_json(path: Path) -> dict[str, Any]:
     return said
 
 
-def _check_config(config: Mapping[str, Any], path: Path) -> None:
-    kind = config.get("peft_type")
-    if kind != "LORA":
-        raise WeftError(f"{path}: peft_type {kind!r}; weft reads LORA alone")
-    start = config.get("init_lora_weights", True)
-    if start not in KEEPS_BASE:
-        raise WeftError(
-            f"{path}: init_lora_weights {start!r} may have changed the encoder's own weights, on which the "
-            "LoRA stands; save it in PEFT with path_initial_model_for_weight_conversion, as a plain LoRA"
-        )
-    if (bias := config.get("bias", "none")) != "none":
-        raise WeftError(
-            f"{path}: bias {bias!r} has trained the encoder's own biases, which weft does not read from "
-            "PEFT; expected none (lora_bias is read)"
-        )
-    for name, reason in REFUSED.items():
-        if config.get(name):
-            raise WeftError(f"{path}: {name} is set: {reason}")
-    for name in ("rank_pattern", "alpha_pattern"):
-        if not isinstance(config.get(name) or {}, dict):
-            raise WeftError(f"{path}: {name}: expected numbers by module; found {config[name]!r}")
-
-
-def _check_said(said: Mapping[str, Any], path: Path) -> None:
-    if said.get("format") != FORMAT:
-        raise WeftError(f"{path} has format {said.get('format')!r}; this weft reads format {FORMAT}")
-    for name, kind in SAID.items():
-        if not isinstance(said.get(name), kind):
-            raise WeftError(f"{path}: {name}: expected {kind.__name__}; found {said.get(name)!r}")
-
-
 def _weights(folder: Path) -> dict[str, Tensor]:
     for name in (WEIGHTS_FILE, OLD_WEIGHTS_FILE):
         if (folder / name).is_file():
@@ -217,11 +161,14 @@ def _weights(folder: Path) -> dict[str, Tensor]:
 def _tensors(path: Path) -> dict[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
-            return load_file(path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
+            found = load_file(path)
+        else:
+            found = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, UnpicklingError, RuntimeError, EOFError) as wrong:
         told = str(wrong).split("\n")[0]
         raise WeftError(f"{path} cannot be read as a file of weights: {told}") from None
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         raise WeftError(f"{path}: expected tensors by name")
+    for name, value in found.items():
+        check_finite(f"{path}: {name}", value)
     return found

@@ -21,7 +21,7 @@ from weft.errors import WeftError
 from weft.interop.peft_folder import PeftFolder, read_folder
 from weft.interop.peft_format import CONFIG_FILE, WEFT_FILE
 from weft.interop.peft_sites import SiteUpdates, site_updates
-from weft.methods import Bitfit, Composed, Frozen, Lora, Method, TaskNorm
+from weft.methods import Bitfit, Composed, Lora, LoraBitfit, Method, TaskNorm
 from weft.model import Model
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task
@@ -30,8 +30,9 @@ from weft.tasks.task import Task
 def load_peft(folder: str | Path, encoder: Any = None, task: str | Task | None = None) -> Model:
     """A model of one task that computes what PEFT computes with this folder.
 
-    Its method is `lora`, every scale folded into B; `bitfit` comes with it where biases were added, and
-    `task_norm` where norms with changed weights went along. What the user should know is told as warnings.
+    Its method is `lora`, every scale folded into B, or `lora_bitfit` where biases of the blocks' maps were
+    added; `bitfit` stands beside `lora` where other biases were (of the pooler, of norms), and `task_norm`
+    where norms with changed weights went along. What the user should know is told as warnings.
 
     Args:
         folder: a folder written by PEFT's `save_pretrained`, or by `export_peft`.
@@ -71,7 +72,9 @@ def read_peft(folder: str | Path, encoder: Any, given: Mapping[str, Any]) -> tup
             f"{task.size} ({task.head})"
         )
     said = peft.said or {"max_length": None, "seed": 0}
-    method = _method(updates, sites_of(base.model).num_layers)
+    method = _method(updates, sites_of(base.model).num_layers, peft.dropout)
+    if peft.dropout and not any(isinstance(part, Lora) for part in method.parts):
+        notes.append(f"lora_dropout {peft.dropout} is left out: no weight is updated that it could act on")
     # the seed too: a bundle draws an encoder without files again by it
     model = Model(base, [task], method, pool=pool, max_length=said["max_length"], seed=said["seed"]).eval()
     _fill(model, updates)
@@ -99,7 +102,7 @@ def _task(peft: PeftFolder, given: Mapping[str, Any]) -> Task:
     values: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
     try:
         return Task(**values)
-    except TypeError as wrong:
+    except (TypeError, AttributeError) as wrong:
         raise WeftError(f"{peft.folder / WEFT_FILE}: task: {wrong}") from None
 
 
@@ -140,21 +143,23 @@ def _pool(peft: PeftFolder, updates: SiteUpdates, base: Encoder) -> str:
     return base.pooling or ("pooler" if has_pooler else "cls")
 
 
-def _method(updates: SiteUpdates, num_layers: int) -> Method:
-    """The method whose adapters hold all of it.
+def _method(updates: SiteUpdates, num_layers: int, dropout: float) -> Method:
+    """The method whose adapters hold all of it: if it can be one that tasks of other folders can join.
 
     Its sites are kinds × layers: where the folder has nothing, the rank is 0 and a bias stays zero.
     """
-    parts: list[Method] = []
     ranks = {site: up.size(1) for site, (up, _) in updates.factors.items()}
+    outside = any(bias.any() for site, bias in updates.biases.items() if site.kind in OUTSIDE)
+    if not updates.norms and not outside:
+        biases = [site for site in updates.biases if site.kind not in OUTSIDE]
+        # without any update: one component that adds nothing, or none where there are biases to begin with
+        ranks = ranks or dict.fromkeys(updates.named, 0 if biases else 1)
+        if biases:
+            return LoraBitfit(**_ranks(ranks, biases, num_layers), dropout=dropout)
+        return Lora(**_ranks(ranks, (), num_layers), dropout=dropout)
+    parts: list[Method] = []
     if ranks:
-        kinds, layers = _grid(ranks)
-        rank = max(ranks.values())
-        named = "all" if len(layers) == num_layers else layers
-        by_key = {site.key: r for site, r in ranks.items()}
-        grid = [kind if kind in OUTSIDE else f"{n}/{kind}" for kind in kinds for n in layers]
-        pattern = {key: by_key.get(key, 0) for key in grid if by_key.get(key, 0) != rank}
-        parts.append(Lora(rank=rank, sites=kinds, layers=named, rank_pattern=pattern))
+        parts.append(Lora(**_ranks(ranks, (), num_layers), dropout=dropout))
     weights = any(weight.any() for weight, _ in updates.norms.values())
     if updates.norms and not weights:
         parts.append(Bitfit(biases="all"))  # a norm that is missing in one layer cannot be named
@@ -163,9 +168,22 @@ def _method(updates: SiteUpdates, num_layers: int) -> Method:
         parts.append(Bitfit(sites=kinds, layers=layers))
     if weights:
         parts.append(TaskNorm())
-    if not parts:
-        return Frozen()
     return parts[0] if len(parts) == 1 else Composed(methods=tuple(parts))
+
+
+def _ranks(ranks: Mapping[Site, int], biases: Iterable[Site], num_layers: int) -> dict[str, Any]:
+    """The settings of a LoRA that has these ranks, in layers that have room for these biases too."""
+    kinds, _ = _grid(ranks)
+    _, layers = _grid((*ranks, *biases))
+    rank = max((*ranks.values(), 1))
+    by_key = {site.key: r for site, r in ranks.items()}
+    grid = [kind if kind in OUTSIDE else f"{n}/{kind}" for kind in kinds for n in layers]
+    return {
+        "rank": rank,
+        "sites": kinds or ("query",),  # there is one in every family
+        "layers": "all" if len(layers) == num_layers else layers,
+        "rank_pattern": {key: by_key.get(key, 0) for key in grid if by_key.get(key, 0) != rank},
+    }
 
 
 def _grid(sites: Iterable[Site]) -> tuple[tuple[str, ...], list[int]]:
@@ -180,8 +198,9 @@ def _fill(model: Model, updates: SiteUpdates) -> None:
     """Copy every value to its adapter; adapters that the folder has nothing for stay at zero."""
     for site, adapter in model.pairs:
         if isinstance(adapter, LoraAdapter):
-            up, down = updates.factors[site]
-            _copy(adapter, A=down, B=up)
+            if site in updates.factors:
+                up, down = updates.factors[site]
+                _copy(adapter, A=down, B=up)
         elif isinstance(adapter, TaskNormAdapter) and site in updates.norms:
             weight, bias = updates.norms[site]
             _copy(adapter, weight=weight, bias=bias)

@@ -21,12 +21,14 @@ class SiteUpdates:
     """What a folder changes, by site of the encoder.
 
     Attributes:
-        factors: B with its scale [o, k] and A [k, i] of each linear site.
+        named: the linear sites that have a LoRA in the folder, though it may be of zeros.
+        factors: B with its scale [o, k] and A [k, i] of each linear site where it is not.
         biases: Δb [o] of each linear site.
         norms: Δweight [d] and Δbias [d] of each norm.
         head: `weight` [C, d] and `bias` [C], if the folder has the task's head.
     """
 
+    named: list[Site] = field(default_factory=list)
     factors: dict[Site, tuple[Tensor, Tensor]] = field(default_factory=dict)
     biases: dict[Site, Tensor] = field(default_factory=dict)
     norms: dict[Site, tuple[Tensor, Tensor]] = field(default_factory=dict)
@@ -34,6 +36,7 @@ class SiteUpdates:
 
     def leave_out(self, kind: str) -> bool:
         """Forget what is at the sites of a kind; whether there was anything."""
+        self.named = [site for site in self.named if site.kind != kind]
         gone = [site for site in (*self.factors, *self.biases) if site.kind == kind]
         for site in gone:
             self.factors.pop(site, None)
@@ -96,6 +99,7 @@ def _cut(found: SiteUpdates, site: Site, parts: Mapping[str, Tensor]) -> None:
     that other slices alone use is left out. One that none uses yet is everyone's.
     """
     index, of = site.part
+    found.named.append(site)
     up, down = parts["B"].chunk(of)[index], parts["A"]
     kept = up.any(0) | ~parts["B"].any(0)
     if down.any() and kept.any():  # a bias alone stands on a LoRA of zeros

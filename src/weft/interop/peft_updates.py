@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from weft.bundle.updates import check_finite
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import BLOCK_LINEAR, LINEAR, NORM, Site
 from weft.errors import WeftError
@@ -91,6 +92,7 @@ def updates_of(model: Model, task: str) -> Updates:
         change = adapter.merged(index) if site.kind in (*LINEAR, *NORM) else None
         if change is None:
             raise _refusal(model, task, site, adapter, "it is no addition to a weight or a bias")
+        check_finite(f"task {task!r} cannot be exported to PEFT: its update of {site.key!r}", *change)
         weight, bias = (None if x is None or not x.any() else x for x in change)
         if weight is None and bias is None:
             continue

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, SiteKinds
+from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, SiteKinds, parse_layers
 from weft.errors import WeftError, did_you_mean
-from weft.methods.l0 import L0_ABOUT, L0Setting
+from weft.l0_settings import L0, L0_ABOUT, L0Setting
 from weft.methods.method import LAYERS, ROUND_BERT_BASE, Layers, Method, Miscount
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def a3_miscount(columns: int, biases: str, layers: Layers, num_layers: int) -> M
         layers: the method's setting.
         num_layers: of the encoder.
     """
-    if biases != "all" or layers != "all":
+    if biases != "all" or parse_layers(layers, num_layers) != list(range(num_layers)):
         return None
     return Miscount(-num_layers * columns * (3072 - 768), A3)
 
@@ -85,3 +85,14 @@ def by_rank(
             raise WeftError(f"{setting} names the site {key!r}; {did_you_mean(key, keys)}")
     ranks = [(site, pattern.get(site.key, rank)) for site in chosen]
     return [(site, r) for site, r in ranks if r]
+
+
+def l0_of(method: Method) -> L0 | None:
+    """The gates' settings of a method; parts of a composition must agree on the phases."""
+    found: list[L0] = [l0 for part in method.parts if (l0 := getattr(part, "l0", None)) is not None]
+    for other in found[1:]:
+        for key in ("steps", "lr", "gate_lr"):
+            one, two = getattr(found[0], key), getattr(other, key)
+            if one != two:
+                raise WeftError(f"method: two parts have different l0.{key}, {one} and {two}; give them one")
+    return found[0] if found else None

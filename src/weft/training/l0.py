@@ -34,8 +34,15 @@ def penalty(gates: Sequence[RankGate]) -> Tensor:
 
 @torch.no_grad()
 def expected_open(gates: Sequence[RankGate]) -> float:
-    """The mean of P(z ≠ 0) over all gates: the share that a run is heading for."""
+    """The mean of P(z ≠ 0) over all gates: what the penalty is on."""
     return float(torch.cat([gate.open_probability().flatten() for gate in gates]).mean())
+
+
+@torch.no_grad()
+def would_keep(gates: Sequence[RankGate]) -> float:
+    """The share of the gates that would be opened if they were decided now."""
+    kept = [gate.get_parameter("alpha").flatten() >= gate.settings.threshold for gate in gates]
+    return float(torch.cat(kept).double().mean())
 
 
 def decide(gates: Sequence[RankGate]) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from weft.data.collate import collate
 from weft.errors import RunFailed, WeftError
 from weft.evaluation.evaluate import Scores, evaluate, fixed_rows, main_score
-from weft.methods.l0 import l0_of
+from weft.methods.ranked import l0_of
 from weft.sampling.draws import draw_key
 from weft.sampling.plan import Step
 from weft.sparsity import in_words, sparsity
@@ -220,8 +220,10 @@ class Loop:
         self.state.losses = [0.0] * len(self.names)
         self.state.examples = [0.0] * len(self.names)
         lr, seconds = self.optimizers.lr, round(self.state.seconds, 2)
-        opened = {"gates_open": l0.expected_open(self.gates)} if self.state.step < self.before else {}
-        log.write("step", step=self.state.step, loss=losses, lr=lr, **opened, seconds=seconds)
+        gates = {}
+        if self.state.step < self.before:
+            gates = {"gates_open": l0.expected_open(self.gates), "gates_kept": l0.would_keep(self.gates)}
+        log.write("step", step=self.state.step, loss=losses, lr=lr, **gates, seconds=seconds)
         return losses
 
     def _evaluate(self, log: Log, progress: Progress) -> None:

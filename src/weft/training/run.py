@@ -16,6 +16,7 @@ from weft.data.tokens import tokenise
 from weft.errors import WeftError, did_you_mean
 from weft.evaluation.evaluate import Scores
 from weft.files import sweep, write_json, write_text
+from weft.methods import build_method
 from weft.training.checkpoint import last_checkpoint
 from weft.training.log import Log
 from weft.training.loop import Loop
@@ -123,7 +124,7 @@ def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
         if (folder / "metrics.json").is_file():
             raise WeftError(f"the run in {folder} has ended; see it with: weft evaluate {folder}")
         before = yaml.safe_load(file.read_text(encoding="utf-8"))
-        differs = _differences(before, json.loads(json.dumps(resolved)))
+        differs = _differences(_completed(before), json.loads(json.dumps(resolved)))
         if differs:
             raise WeftError(
                 f"the run in {folder} was begun with other settings, and cannot go on with these:\n"
@@ -133,6 +134,14 @@ def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
         raise WeftError(f"{folder} is a file; give the folder of a run as --out")
     elif folder.is_dir() and any(folder.iterdir()):
         raise WeftError(f"{folder} is not empty; go on with --resume, or give another --out")
+
+
+def _completed(before: dict[str, Any]) -> dict[str, Any]:
+    """What run.yaml says, with the defaults of settings that there were not when it was written."""
+    try:
+        return {**before, "method": json.loads(json.dumps(build_method(before["method"]).settings()))}
+    except (WeftError, KeyError):
+        return before
 
 
 def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
