@@ -6,6 +6,7 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -15,3 +16,11 @@ torch.set_num_threads(1)
 # timing is no property; the machine may be busy
 settings.register_profile("weft", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("weft")
+
+
+@pytest.fixture(scope="module")
+def token_cache(tmp_path_factory):
+    """A cache of tokens for the tests of one file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WEFT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

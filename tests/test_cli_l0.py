@@ -13,12 +13,7 @@ import weft
 from tests.tiny_run import write_run
 from weft.cli import run as cli
 
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WEFT_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("token_cache")
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,7 @@ from weft.training.owners import OwnerOptimizers
 METHOD = {"use": "morris", "rank": 6, "bias_rank": 2, "l0": {"penalty": 0.1}}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WEFT_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("token_cache")
 
 
 @pytest.fixture(scope="module")

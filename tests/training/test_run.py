@@ -20,12 +20,7 @@ from weft.training.checkpoint import last_checkpoint
 from weft.training.loop import step_seed
 from weft.training.schedule import lr_factor
 
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WEFT_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("token_cache")
 
 
 @pytest.fixture(scope="module")
