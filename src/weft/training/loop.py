@@ -136,15 +136,16 @@ class Loop:
     def _step(self, step: Step) -> None:
         """One step: the gradients of all its parts, then every present owner moves."""
         self.optimizers.zero_grad()
-        finding_ranks = step.number < self.before
-        if finding_ranks:  # one u a gate and step, for all of the step's parts
-            l0.draw(self.gates, step_seed(self.training.seed, step.number, RANK, "gates"))
+        if step.number < self.before:
+            # one u a gate and step: for all of the step's parts, and in every process
+            l0.draw(self.gates, step_seed(self.training.seed, step.number, 0, "gates"))
             l0.penalty(self.gates).backward()
         parts = np.array_split(np.arange(len(step.task)), self.training.accumulate)
         for number, part in enumerate(p for p in parts if len(p)):
             torch.manual_seed(step_seed(self.training.seed, step.number, RANK, f"dropout {number}"))
             self._backward(step, part)
         if self.training.clip is not None:
+            # without the gates: that they are there must not change the weights' steps
             gates = {id(gate.get_parameter("alpha")) for gate in self.gates}
             trained = [p for p in self.model.parameters() if p.grad is not None and id(p) not in gates]
             torch.nn.utils.clip_grad_norm_(trained, self.training.clip, foreach=True)
