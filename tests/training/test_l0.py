@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import weft
-from tests.tiny import TASKS, batch, build, labels, scramble
+from tests.tiny import TASKS, batch, build, labels, no_dropout, scramble
 from tests.tiny_run import write_run
 from weft.adapters.gate import OPEN, SHUT
 from weft.config import load_run
@@ -198,3 +198,56 @@ def test_on_and_off():
     assert weft.methods.Morris(l0=True).l0 == weft.methods.Morris(l0={}).l0
     assert weft.methods.Morris(l0=False).l0 is None
     assert weft.methods.Morris(l0=True).l0.penalty == 5e-6
+
+
+GATED = {
+    "morris": METHOD,
+    "tucker": {"use": "morris", "rank": 4, "core": "tucker", "l0": True},
+    "lora": {"use": "lora", "rank": 3, "l0": True},
+}
+
+
+def phase_one(model, run, seed):
+    """The loss of a step with drawn gates, and the gradient of every α."""
+    gates = gates_of(model)
+    draw(gates, seed)
+    model.zero_grad()
+    inputs = batch(model)
+    loss = model.loss(run(**inputs), labels(model, inputs["task"])) + penalty(gates)
+    loss.backward()
+    return loss.detach(), torch.cat([g.alpha.grad.flatten() for g in gates])
+
+
+def in_phase_one(method):
+    """A model whose components all matter, with gates between open and shut, and no dropout."""
+    model = no_dropout(scramble(build("bert", GATED[method], head_dropout=0.0)))
+    with torch.no_grad():
+        for gate in gates_of(model):
+            gate.alpha.copy_(torch.linspace(-0.5, 0.5, gate.alpha.numel()).view_as(gate.alpha))
+    return model
+
+
+@pytest.mark.parametrize("method", GATED)
+def test_compiled_it_draws_other_gates_in_every_step(method):
+    model = in_phase_one(method)
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    losses = []
+    for seed in (1, 2):
+        eager, expected = phase_one(model, model, seed)
+        loss, found = phase_one(model, compiled, seed)
+        torch.testing.assert_close(loss, eager, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+        assert float(found.abs().max()) > 1e-4
+        losses.append(loss)
+    assert not torch.equal(*losses)
+
+
+@pytest.mark.parametrize("method", GATED)
+def test_blocks_that_run_again_see_the_same_gates(method):
+    model = in_phase_one(method)
+    loss, expected = phase_one(model, model, 3)
+    model.gradient_checkpointing_enable()
+    again, found = phase_one(model, model, 3)
+    torch.testing.assert_close(again, loss)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
