@@ -101,3 +101,11 @@ def write_run(folder: Path, **train: Any) -> Path:
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(run, sort_keys=False), encoding="utf-8")
     return path
+
+
+def assert_refused(code: int, told: Any, messages: list[str]) -> None:
+    """A user's mistake: exit 2, nothing on standard output, and every message on standard error."""
+    assert (code, told.out) == (2, "")
+    for message in messages:
+        assert message in told.err
+    assert "Traceback" not in told.err

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from weft.adapters.ranked import RankedAdapter
-from weft.methods.lora import Lora
-from weft.methods.method import slots_for
+from weft.methods.ranked import RankMethod
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -55,12 +54,13 @@ def kept_components(model: Model) -> list[Kept]:
             count = sum(len(numbers) for numbers in live)
             found.append(Kept(site.key, site.layer, NAMES[adapter.setting], count, total))
     for part in parts:
+        if not isinstance(part, RankMethod):
+            continue
         for setting, what in NAMES.items():
             for key, rank in getattr(part, setting, {}).items():
                 if rank == 0:
                     layer = int(key.split("/")[0]) if "/" in key else None
-                    sets = len(slots_for(part.share, names)) if isinstance(part, Lora) else 1
-                    total = sets * getattr(part, setting.removesuffix("_pattern"))
+                    total = part.component_sets(names) * getattr(part, setting.removesuffix("_pattern"))
                     found.append(Kept(key, layer, what, 0, total))
     return found
 

@@ -89,7 +89,7 @@ def by_numpy(updates):
     return found
 
 
-def same(a, b, atol=1e-9):
+def assert_same(a, b, atol=1e-9):
     np.testing.assert_allclose(a, b, rtol=0, atol=atol)  # NaN equals NaN
 
 
@@ -103,8 +103,8 @@ def test_the_golden_similarities():
     values = {"A": tensors["A"][None], "B": tensors["B"], "C": tensors["C"][None]}
     weights.load_state_dict(values)
     biases.load_state_dict({"D": tensors["D"][None], "E": tensors["E"].T})
-    same(cosines_of(weights), tensors["S_weight"].numpy())
-    same(cosines_of(biases), tensors["S_bias"].numpy())
+    assert_same(cosines_of(weights), tensors["S_weight"].numpy())
+    assert_same(cosines_of(biases), tensors["S_bias"].numpy())
 
 
 @pytest.mark.parametrize(("kind", "gates"), CASES)
@@ -113,7 +113,7 @@ def test_the_golden_similarities():
 def test_cosines_are_those_of_the_updates(kind, gates, seed):
     adapter = adapter_of(kind, gates, seed)
     found = cosines_of(adapter)
-    same(found, by_numpy(updates_of(adapter)))
+    assert_same(found, by_numpy(updates_of(adapter)))
     defined = ~np.isnan(found)
     assert np.array_equal(defined, defined.T)
     assert np.array_equal(found[defined], found.T[defined])
@@ -135,7 +135,7 @@ def test_components_may_be_rescaled(
     with torch.no_grad():
         adapter.get_parameter(first).select(dim, component).mul_(factor)
         adapter.get_parameter(second).select(other, component).div_(factor)
-    same(cosines_of(adapter), before)
+    assert_same(cosines_of(adapter), before)
 
 
 @pytest.mark.parametrize(("kind", "gates"), CASES)
@@ -146,11 +146,11 @@ def test_the_length_of_an_update_does_not_count_and_its_direction_does(kind, gat
     before = cosines_of(adapter)
     with torch.no_grad():
         adapter.get_parameter(OWN[kind])[task].mul_(factor)
-    same(cosines_of(adapter), before)
+    assert_same(cosines_of(adapter), before)
     with torch.no_grad():
         adapter.get_parameter(OWN[kind])[task].neg_()
     turned = np.where(np.arange(4) == task, -1.0, 1.0)
-    same(cosines_of(adapter), before * turned[:, None] * turned)
+    assert_same(cosines_of(adapter), before * turned[:, None] * turned)
 
 
 @pytest.mark.parametrize(("kind", "gates"), CASES)
@@ -163,7 +163,7 @@ def test_permuting_tasks_permutes_the_matrix(kind, gates, seed, order):
         for parameter in adapter.parameters():
             if len(parameter) == 4:  # shared ones have one slot
                 parameter.copy_(parameter[list(order)].clone())
-    same(cosines_of(adapter), before[np.ix_(order, order)])
+    assert_same(cosines_of(adapter), before[np.ix_(order, order)])
 
 
 def test_a_task_without_an_update_is_undefined():
@@ -174,7 +174,7 @@ def test_a_task_without_an_update_is_undefined():
     undefined = np.zeros((4, 4), bool)
     undefined[2, :] = undefined[:, 2] = True
     assert np.array_equal(np.isnan(found), undefined)
-    same(found, by_numpy(updates_of(adapter)))
+    assert_same(found, by_numpy(updates_of(adapter)))
     shut = adapter_of("cp", gates=True)
     with torch.no_grad():
         shut.gate.get_parameter("alpha").fill_(-10)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import weft
-from tests.analysis.test_similarity import by_numpy, same
+from tests.analysis.test_similarity import assert_same, by_numpy
 from tests.tiny import TASKS, build, scramble, tiny
 from weft.analysis.similarity import PARTS, methods_with_similarity, similarity
 from weft.errors import WeftError
@@ -50,7 +50,7 @@ def test_models_against_their_merged_encoders(method, family):
                 then = torch.zeros_like(now) if own is None else own
                 delta = (now.double() - then.double()).chunk(parts)[index]
                 deltas.append(delta.flatten().detach().numpy())
-            same(one.of(part), by_numpy(np.stack(deltas)), atol=1e-4)
+            assert_same(one.of(part), by_numpy(np.stack(deltas)), atol=1e-4)
     assert seen == {site.key for site, _ in model.pairs}
 
 
@@ -68,7 +68,7 @@ def test_several_updates_of_one_weight_are_summed_with_their_cross_terms():
                     updates = [exact.merged(t)[index].detach().flatten().numpy() for t in range(4)]
                     sums[part] = sums[part] + np.stack(updates)
         for part in PARTS:
-            same(found[key].of(part), by_numpy(sums[part]))
+            assert_same(found[key].of(part), by_numpy(sums[part]))
 
 
 def test_nothing_of_the_model_changes():
@@ -98,7 +98,7 @@ def test_tasks_that_share_an_update_are_equal():
         "all tasks share one update of the weights",
         "all tasks share one update of the biases",
     ]
-    same(found.average("weight"), np.ones((4, 4)), atol=1e-12)
+    assert_same(found.average("weight"), np.ones((4, 4)), atol=1e-12)
     found = similarity(scramble(build("bert", [{"use": "lora", "share": "all"}, "bitfit"])))
     assert len(found.notes) == 1
     assert "weights" in found.notes[0]
@@ -139,7 +139,7 @@ def test_in_order_moves_rows_and_columns():
     moved = found.in_order(order)
     assert moved.tasks == tuple(order)
     places = [found.tasks.index(name) for name in order]
-    same(moved.average("weight"), found.average("weight")[np.ix_(places, places)])
+    assert_same(moved.average("weight"), found.average("weight")[np.ix_(places, places)])
     assert moved.average("bias")[0, 3] == found.average("bias")[2, 1]
 
 
@@ -148,4 +148,4 @@ def test_the_adapters_may_be_of_less_precision():
     exact = similarity(model).average("weight")
     for adapter in model.adapters.parameters():
         adapter.data = adapter.data.to(torch.bfloat16)
-    same(similarity(model).average("weight"), exact, atol=0.02)
+    assert_same(similarity(model).average("weight"), exact, atol=0.02)

@@ -23,7 +23,7 @@ def logits(model, name):
     return torch.stack(list(model.run(**inputs).logits))
 
 
-def same(bundles, out, compare=torch.equal):
+def assert_same(bundles, out, compare=torch.equal):
     """Whether every task answers in the new bundle as in its own."""
     whole = weft.load(out)
     checked = []

@@ -11,7 +11,7 @@ import torch
 import yaml
 
 import weft
-from tests.bundle.apart import BOTH, LORA, A, B, C, D, close, digest, logits, said, same
+from tests.bundle.apart import BOTH, LORA, A, B, C, D, assert_same, close, digest, logits, said
 from tests.tiny import TASKS, batch, scramble, tiny
 from tests.tiny_run import write_run
 from weft.adapters.bias import BiasAdapter
@@ -41,7 +41,7 @@ def test_each_task_is_as_it_was(method, make, tmp_path):
     bundles = [make("one", [A], method), make("two", [B, C], method), make("three", [D], method)]
     done = assemble(bundles, tmp_path / "out")
     assert (done.tasks, done.notes) == (("a", "b", "c", "d"), ())
-    same(bundles, tmp_path / "out")
+    assert_same(bundles, tmp_path / "out")
     for bundle in bundles:
         for file in (bundle / "tasks").iterdir():
             assert digest(file) == digest(tmp_path / "out" / "tasks" / file.name)
@@ -68,7 +68,7 @@ def test_runs_folders_and_settings_that_may_differ(make, tmp_path):
     (tmp_path / "one").rename(tmp_path / "run" / "bundle")
     two = make("two", [B], max_length=30, head_dropout=0.3)
     done = assemble([tmp_path / "run", two], tmp_path / "out")
-    whole = same([tmp_path / "run", two], tmp_path / "out")
+    whole = assert_same([tmp_path / "run", two], tmp_path / "out")
     assert (whole.max_length, whole.head_dropout) == (30, 0.3)
     assert "max_length is 20 in" in done.notes[0]
     assert "heads.dropout is 0.1 in" in done.notes[1]
@@ -94,7 +94,7 @@ def test_random_encoders(tmp_path):
         scramble(weft.Model("random:bert-tiny", [task], LORA, seed=3)).save(tmp_path / name)
     bundles = [tmp_path / "one", tmp_path / "two"]
     assemble(bundles, tmp_path / "out")
-    same(bundles, tmp_path / "out")
+    assert_same(bundles, tmp_path / "out")
     scramble(weft.Model("random:bert-tiny", [B], LORA, seed=4)).save(tmp_path / "other")
     with pytest.raises(WeftError, match="another encoder"):
         assemble([tmp_path / "one", tmp_path / "other"], tmp_path / "no")
@@ -108,7 +108,7 @@ def test_ranks_and_scales_are_unified(use, make, tmp_path):
         make("three", [D], {"use": use, "rank": 3, "l0": True, "rank_pattern": {"1/query": 0}}),
     ]
     done = assemble(bundles, tmp_path / "out")
-    whole = same(bundles, tmp_path / "out", close(1e-6))
+    whole = assert_same(bundles, tmp_path / "out", close(1e-6))
     assert done.method == whole.method
     assert (whole.method.rank, whole.method.alpha, whole.method.l0) == (6, None, None)
     assert whole.method.rank_pattern == {"0/value": 4, "1/query": 2, "1/value": 3}
@@ -198,7 +198,7 @@ def test_every_method_is_assembled_or_refused(make, tmp_path):
             with contextlib.suppress(WeftError):
                 put(bundles, out)
             if out.exists():
-                same(bundles, out, close(1e-5))
+                assert_same(bundles, out, close(1e-5))
     done = {path.name for path in tmp_path.iterdir() if "assemble" in path.name}
     assert {
         f"{name}-assemble" for name in ("bitfit", "frozen", "houlsby", "lora", "separate", "task_norm")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import weft
-from tests.bundle.apart import BOTH, LORA, A, B, C, close, said, same
+from tests.bundle.apart import BOTH, LORA, A, B, C, assert_same, close, said
 from tests.tiny import scramble
 from weft.adapters.bias import BiasAdapter
 from weft.bundle.assemble import assemble
@@ -19,7 +19,7 @@ def test_lora_with_biases_and_without(make, tmp_path, turned):
     bundles = [make("one", [A], {**LORA, "rank": 3}), make("two", [B, C], {**BOTH, "alpha": 5.0})]
     bundles = bundles[::-1] if turned else bundles
     done = assemble(bundles, tmp_path / "out")
-    whole = same(bundles, tmp_path / "out", close(1e-6))
+    whole = assert_same(bundles, tmp_path / "out", close(1e-6))
     assert (whole.method.name, whole.method.biases, whole.method.rank) == ("lora_bitfit", "dense", 3)
     number = whole.task_id("a")
     biases = [adapter.slot("v", number) for _, adapter in whole.pairs if isinstance(adapter, BiasAdapter)]
@@ -37,7 +37,7 @@ def test_other_sites_layers_and_biases(make, tmp_path):
         make("three", [C], {**BOTH, "layers": "top half"}),
     ]
     done = assemble(bundles, tmp_path / "out")
-    whole = same(bundles, tmp_path / "out", close(1e-6))
+    whole = assert_same(bundles, tmp_path / "out", close(1e-6))
     assert (whole.method.sites, whole.method.layers) == (("query", "key", "value", "pooler"), "all")
     ranks = {"0/query": 2, "0/key": 0, "0/value": 0, "1/query": 2, "1/value": 2}
     assert (whole.method.rank, whole.method.rank_pattern) == (3, ranks)

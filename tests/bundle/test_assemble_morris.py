@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 import weft
-from tests.bundle.apart import BOTH, A, B, C, D, close, same
+from tests.bundle.apart import BOTH, A, B, C, D, assert_same, close
 from tests.tiny import TASKS, batch, labels, scramble, tiny
 from weft.adapters.cp import CpAdapter
 from weft.bundle.assemble_morris import assemble_morris
@@ -34,7 +34,7 @@ def trained_on(model):
 def test_enough_rank_gives_the_very_same_answers(make, tmp_path):
     bundles = [make("one", [A, B], BOTH), make("two", [C], BOTH), make("three", [D], {**BOTH, "alpha": 3.0})]
     done = assemble_morris(bundles, tmp_path / "out", rank=8, bias_rank=4)
-    whole = same(bundles, tmp_path / "out", close(1e-5))
+    whole = assert_same(bundles, tmp_path / "out", close(1e-5))
     assert whole.method.name == "morris"
     assert (whole.method.biases, whole.method.rank, whole.method.bias_rank) == ("dense", 8, 4)
     assert whole.method.rank_pattern == whole.method.bias_rank_pattern == {}
@@ -82,10 +82,10 @@ def test_shared_updates_have_a_small_rank(make, tmp_path):
     """Four tasks with one LoRA for all: Σk is 12, the rank of the tensor 3. One bundle is enough."""
     bundle = make("one", TASKS, {"use": "lora_bitfit_mtl", "rank": 3})
     done = assemble_morris([bundle], tmp_path / "out", rank=3, bias_rank=1)
-    same([bundle], tmp_path / "out", close(1e-5))
+    assert_same([bundle], tmp_path / "out", close(1e-5))
     assert done.relative("weight") < 1e-6
     again = assemble_morris([tmp_path / "out"], tmp_path / "again", rank=3, bias_rank=1)
-    same([bundle], tmp_path / "again", close(1e-5))
+    assert_same([bundle], tmp_path / "again", close(1e-5))
     assert again.relative("bias") < 1e-6
 
 
@@ -97,7 +97,7 @@ def test_methods_may_differ_and_only_what_is_updated_is_there(make, tmp_path):
         make("four", [D], "frozen"),
     ]
     assemble_morris(bundles, tmp_path / "out", rank=5, bias_rank=2)
-    whole = same(bundles, tmp_path / "out", close(1e-5))
+    whole = assert_same(bundles, tmp_path / "out", close(1e-5))
     assert (whole.method.sites, whole.method.layers) == (("query", "key", "ffn_out"), [1])
     assert whole.method.biases == "all"
     uneven = [
@@ -105,7 +105,7 @@ def test_methods_may_differ_and_only_what_is_updated_is_there(make, tmp_path):
         make("six", [B], {"use": "bitfit", "sites": "norm_2", "layers": [1]}),
     ]
     assemble_morris(uneven, tmp_path / "uneven")
-    whole = same(uneven, tmp_path / "uneven", close(1e-5))
+    whole = assert_same(uneven, tmp_path / "uneven", close(1e-5))
     assert [site.key for site, _ in whole.pairs] == ["0/query", "1/norm_2"]
 
 
@@ -117,7 +117,7 @@ def test_modernbert_s_fused_maps(tmp_path):
         scramble(weft.Model(tmp_path / "encoder", [task], method)).save(tmp_path / name)
     bundles = [tmp_path / "one", tmp_path / "two"]
     assemble_morris(bundles, tmp_path / "out", rank=4, bias_rank=2)
-    same(bundles, tmp_path / "out", close(1e-5))
+    assert_same(bundles, tmp_path / "out", close(1e-5))
 
 
 def test_what_cannot_become_morris_is_refused(make, tmp_path):

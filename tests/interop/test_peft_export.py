@@ -46,7 +46,7 @@ def made(family: str, method: object, **settings: object) -> weft.Model:
     return model
 
 
-def compare(model, family, task, folder):
+def assert_equal_in_peft(model, family, task, folder):
     """Hidden states, and the logits by the head that lies beside the encoder."""
     inputs, mask, ours = rows(model, task)
     twin = load(family, folder)
@@ -70,7 +70,7 @@ def test_peft_computes_the_same(tmp_path, family, name):
     bare = build(family, "frozen", SEVERAL)
     for task in "abc":
         folder = export_peft(model, task, tmp_path / task, head="file")
-        twin = compare(model, family, task, folder)
+        twin = assert_equal_in_peft(model, family, task, folder)
         inputs, mask, ours = rows(model, task)
         away = (ours.hidden - rows(bare, task)[2].hidden)[mask].abs().max()
         assert away > 0.05 or name == "frozen"  # else nothing would have been compared
@@ -90,7 +90,7 @@ def test_peft_computes_the_same(tmp_path, family, name):
 def test_morris_on_every_family(tmp_path, family, core):
     sites = ["query", "key", "value", "attention_out", "ffn_in", "ffn_out"]
     model = made(family, {"use": "morris", "rank": 4, "core": core, "sites": sites, "biases": "all"})
-    compare(model, family, "b", export_peft(model, "b", tmp_path / "b", head="file"))
+    assert_equal_in_peft(model, family, "b", export_peft(model, "b", tmp_path / "b", head="file"))
 
 
 @pytest.mark.parametrize("name", NORMS)
@@ -102,7 +102,9 @@ def test_norms_go_along_whole(tmp_path, name):
     assert set(saved) == norms != set()
     inputs, mask, ours = rows(model, "a")
     with torch.no_grad():
-        merged = compare(model, "bert", "a", folder).merge_and_unload()(**inputs).last_hidden_state
+        merged = (
+            assert_equal_in_peft(model, "bert", "a", folder).merge_and_unload()(**inputs).last_hidden_state
+        )
     torch.testing.assert_close(merged[mask], ours.hidden[mask], **CLOSE)
 
 
@@ -112,7 +114,7 @@ def test_the_head_reads_what_it_read(tmp_path, family, pool):
     model = made(family, "lora", pool=pool)
     folder = export_peft(model, "c", tmp_path / "x")
     assert config_of(folder)["task_type"] == "FEATURE_EXTRACTION"
-    compare(model, family, "c", folder)
+    assert_equal_in_peft(model, family, "c", folder)
     said = json.loads((folder / "weft.json").read_text())
     assert (said["pool"], said["max_length"]) == (pool, model.max_length)
     assert said["task"] == model.tasks[2].settings()
@@ -126,7 +128,7 @@ def test_the_familys_own_head_where_it_is_the_same_function(tmp_path, family, ta
     own = config_of(folder)["task_type"] == "SEQ_CLS"
     assert own == (family in OWN_HEAD) == (not (folder / "head.safetensors").exists())
     if not own:
-        compare(model, family, task, folder)
+        assert_equal_in_peft(model, family, task, folder)
         return
     inputs, _, ours = rows(model, task)
     twin = load_classifier(family, folder, model.tasks[model.task_id(task)].size)
@@ -149,7 +151,7 @@ def test_an_update_of_the_pooler(tmp_path, family, own, biases):
         found = load_classifier(family, folder, 3)(**inputs).logits
         torch.testing.assert_close(found.detach(), logits(model, ours, "b"), **CLOSE)
     else:
-        compare(model, family, "b", folder)
+        assert_equal_in_peft(model, family, "b", folder)
 
 
 @torch.no_grad()
@@ -209,7 +211,7 @@ def test_equal_maps_down_are_there_once(tmp_path):
             adapter.A.copy_(model.adapters[f"{site.layer}/query"][0].A)
     folder = export_peft(model, "a", tmp_path / "x")
     assert config_of(folder)["r"] == 3
-    compare(model, "modernbert", "a", folder)
+    assert_equal_in_peft(model, "modernbert", "a", folder)
 
 
 ALONE = {"train_encoder": "none"}

@@ -203,3 +203,9 @@ def test_lora_dropout_acts_in_training_alone():
     for adapter in model.adapters.values():
         adapter.train()
     assert not torch.equal(model.run(**inputs).hidden, model.run(**inputs).hidden)
+
+
+def test_a_composition_in_a_composition_is_one():
+    inner = weft.methods.Composed(methods=(weft.methods.Lora(), weft.methods.Bitfit()))
+    outer = weft.methods.Composed(methods=(inner, weft.methods.Morris()))
+    assert [part.name for part in outer.methods] == ["lora", "bitfit", "morris"]

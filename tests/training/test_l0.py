@@ -9,7 +9,6 @@ import torch
 
 import weft
 from tests.tiny import TASKS, batch, build, labels, no_dropout, scramble
-from tests.tiny_run import write_run
 from weft.adapters.gate import OPEN, SHUT
 from weft.config import load_run
 from weft.errors import WeftError
@@ -21,13 +20,6 @@ METHOD = {"use": "morris", "rank": 6, "bias_rank": 2, "l0": {"penalty": 0.1}}
 
 
 pytestmark = pytest.mark.usefixtures("token_cache")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("run")
-    write_run(path)
-    return path
 
 
 def go(folder, out, *overrides):

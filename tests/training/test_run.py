@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 import weft
 from tests.conformance.table import METHODS
 from tests.tiny import TASKS
-from tests.tiny_run import rows_of, save_encoder, write_run
+from tests.tiny_run import rows_of, save_encoder
 from weft.config import load_run
 from weft.errors import RunFailed, WeftError
 from weft.evaluation.evaluate import fixed_rows
@@ -21,13 +21,6 @@ from weft.training.loop import step_seed
 from weft.training.schedule import lr_factor
 
 pytestmark = pytest.mark.usefixtures("token_cache")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("run")
-    write_run(path)
-    return path
 
 
 def go(folder, out, overrides=(), resume=False, **settings):

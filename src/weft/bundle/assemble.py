@@ -17,7 +17,7 @@ from weft.adapters.bias import BiasAdapter
 from weft.adapters.lora import LoraAdapter
 from weft.bundle.save import MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
 from weft.bundle.sources import Source, Together, check_nothing_shared, check_together, read_sources
-from weft.bundle.updates import TaskUpdates, check_finite, fill_heads, updates_of_all
+from weft.bundle.updates import TaskUpdates, check_finite, model_of, updates_of_all
 from weft.encoder.anatomy import sites_of
 from weft.encoder.load import file_sha256
 from weft.encoder.sites import LINEAR, Sites, parse_layers
@@ -157,20 +157,9 @@ def _unify(
     sources: Sequence[Source], together: Together, out: Path, encoder: Any
 ) -> tuple[Method, tuple[str, ...]]:
     """One LoRA for all: at each site of any the largest rank, and a scale of 1."""
-    from weft.model import Model
-
     updates, bare = updates_of_all(sources, encoder)
     method = _unified(sources, updates, sites_of(bare.model))
-    model = Model(
-        bare,
-        [mine.task for mine in updates],
-        method,
-        pool=together.pool,
-        head_dropout=together.head_dropout,
-        max_length=together.max_length,
-        seed=sources[0].said["seed"],
-    )
-    fill_heads(model, updates)
+    model = model_of(bare, updates, method, together, sources[0].said["seed"])
     with torch.no_grad():
         for site, adapter in model.pairs:
             for number, mine in enumerate(updates):

@@ -20,7 +20,7 @@ from weft.adapters.cp import CpAdapter
 from weft.adapters.low_rank_bias import LowRankBiasAdapter
 from weft.bundle.assemble import Assembled
 from weft.bundle.sources import Source, check_together, read_sources
-from weft.bundle.updates import TaskUpdates, fill_heads, updates_of_all
+from weft.bundle.updates import TaskUpdates, model_of, updates_of_all
 from weft.decompose import cp_of_products, product_norm, truncated_svd
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import KINDS, Site
@@ -98,8 +98,6 @@ def assemble_morris(
         encoder: where the encoder is, if not where it was.
         progress: told each site before it is decomposed, and nothing ("") at the end.
     """
-    from weft.model import Model
-
     out = Path(out)
     Morris(rank=rank, bias_rank=bias_rank)  # wrong numbers are told before anything is read
     if not folders:
@@ -112,17 +110,7 @@ def assemble_morris(
         _check_encoder_is_frozen(source)
     updates, bare = updates_of_all(sources, encoder)
     method = _method(sources, updates, bare, rank, bias_rank)
-    tasks = [mine.task for mine in updates]
-    model = Model(
-        bare,
-        tasks,
-        method,
-        pool=together.pool,
-        head_dropout=together.head_dropout,
-        max_length=together.max_length,
-        seed=sources[0].said["seed"],
-    )
-    fill_heads(model, updates)
+    model = model_of(bare, updates, method, together, sources[0].said["seed"])
     errors = []
     for site, adapter in model.pairs:
         progress(site.key)
@@ -134,7 +122,8 @@ def assemble_morris(
             raise WeftError(f"{site.key}: the updates are not finite numbers; the model did not train well")
     progress("")
     model.save(out, with_encoder=any(source.said["encoder"]["included"] for source in sources))
-    return AssembledMorris(out, tuple(task.name for task in tasks), method, together.notes, tuple(errors))
+    names = tuple(task.name for task in model.tasks)
+    return AssembledMorris(out, names, method, together.notes, tuple(errors))
 
 
 def _check_encoder_is_frozen(source: Source) -> None:

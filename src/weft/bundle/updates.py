@@ -19,7 +19,8 @@ from weft.routing import task_owner
 from weft.tasks.task import Task
 
 if TYPE_CHECKING:
-    from weft.bundle.sources import Source
+    from weft.bundle.sources import Source, Together
+    from weft.methods import Method
     from weft.model import Model
 
 
@@ -112,9 +113,31 @@ def check_finite(where: str, *values: Tensor | None) -> None:
 
 
 @torch.no_grad()
-def fill_heads(model: Model, updates: Sequence[TaskUpdates]) -> None:
-    """Give a model's tasks their heads."""
+def model_of(
+    encoder: Encoder, updates: Sequence[TaskUpdates], method: Method, together: Together, seed: int
+) -> Model:
+    """A fresh model of all the tasks, with their heads; its adapters are at their start.
+
+    Args:
+        encoder: the bare encoder.
+        updates: of the tasks, in the order of their ids.
+        method: the method.
+        together: what the bundles have in common.
+        seed: of the adapters' start.
+    """
+    from weft.model import Model
+
+    model = Model(
+        encoder,
+        [mine.task for mine in updates],
+        method,
+        pool=together.pool,
+        head_dropout=together.head_dropout,
+        max_length=together.max_length,
+        seed=seed,
+    )
     of_owner = {task_owner(mine.task.name): mine.head for mine in updates}
     for item in owned(model):
         if item.part == "heads":
             item.data.copy_(of_owner[item.owner][item.name])
+    return model

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.places import check_place
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def attention(
 ) -> None:
     """Which tokens a task's own attention (that of a PAL) looks at, by layer and head."""
     for option, file in (("--svg", svg), ("--html", html)):
-        _check_place(option, file)
+        check_place(option, file)
     source = _source(whose)
     from weft.bundle.load import find_bundle, load
 
@@ -78,16 +79,6 @@ def attention(
     for file in (svg, html):
         if file is not None:
             print(f"written: {file}", file=sys.stderr if as_json else sys.stdout)
-
-
-def _check_place(option: str, file: Path | None) -> None:
-    """Told before the model is loaded."""
-    if file is None:
-        return
-    if file.is_dir():
-        raise WeftError(f"{option} {file}: this is a folder; expected a file's name")
-    if not file.parent.is_dir():
-        raise WeftError(f"{option} {file}: there is no folder {file.parent}; make it first")
 
 
 def _source(whose: str) -> int | None:

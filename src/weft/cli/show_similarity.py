@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.places import check_place
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def similarity(
     """How similar the tasks' updates of the encoder are (MORRIS): the cosine, weights and biases apart."""
     from weft.analysis.similarity_order import ordered, read_order
 
-    _check_place(plot)
+    _check_plot(plot)
     wanted, kinds = read_order(order), _kinds(sites)
     from weft.bundle.load import find_bundle, load
 
@@ -69,16 +70,11 @@ def similarity(
         print(f"written: {plot}", file=sys.stderr if as_json else sys.stdout)
 
 
-def _check_place(plot: Path | None) -> None:
+def _check_plot(plot: Path | None) -> None:
     """Told before the model is loaded."""
-    if plot is None:
-        return
-    if plot.is_dir():
-        raise WeftError(f"--plot {plot}: this is a folder; expected a file's name")
-    if plot.suffix.lower() not in (".svg", ".png"):
+    check_place("--plot", plot)
+    if plot is not None and plot.suffix.lower() not in (".svg", ".png"):
         raise WeftError(f"--plot {plot}: expected a name that ends in .svg or .png")
-    if not plot.parent.is_dir():
-        raise WeftError(f"--plot {plot}: there is no folder {plot.parent}; make it first")
 
 
 def _kinds(sites: str | None) -> list[str] | None:

@@ -104,9 +104,7 @@ def build_method(spec: object) -> Method:
     if isinstance(spec, list | tuple):
         from weft.methods.composed import Composed
 
-        methods = tuple(
-            part for one in spec for part in build_method(one).parts
-        )  # a list in a list is one list
+        methods = tuple(build_method(part) for part in spec)
         if len(methods) == 1:
             return methods[0]
         return Composed(methods=methods)

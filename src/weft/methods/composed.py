@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator
 
 from weft.errors import WeftError
 from weft.methods.method import Method
@@ -14,11 +16,16 @@ if TYPE_CHECKING:
     from weft.encoder.sites import Site, Sites
 
 
+def _flat(methods: tuple[Method, ...]) -> tuple[Method, ...]:
+    """A composition in a composition is one: adapters say their part by its number in the whole."""
+    return tuple(part for method in methods for part in method.parts)
+
+
 class Composed(Method):
     """All adapters of all parts; of the encoder trains what any part trains."""
 
     name = "composed"
-    methods: tuple[Method, ...]
+    methods: Annotated[tuple[Method, ...], AfterValidator(_flat)]
 
     def model_post_init(self, context: Any) -> None:
         """Refuse what cannot stand beside another method."""
@@ -43,7 +50,7 @@ class Composed(Method):
     @property
     def parts(self) -> tuple[Method, ...]:
         """The parts, in their order."""
-        return tuple(part for m in self.methods for part in m.parts)
+        return self.methods
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """The parts' adapters, in the parts' order.

@@ -28,6 +28,10 @@ class Lora(RankMethod):
     dropout: NonNegativeFloat = Field(0.0, lt=1, description="on the update's input, in training")
     share: Share = Field("task", description="task: each its own; all: one for all; or {group: [task, …]}")
 
+    def component_sets(self, tasks: Sequence[str]) -> int:
+        """See `RankMethod`: each who has an A and a B of its own."""
+        return len(slots_for(self.share, tasks))
+
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """A `LoraAdapter` at each site."""
         from weft.adapters.lora import LoraAdapter

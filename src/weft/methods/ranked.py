@@ -46,6 +46,10 @@ class RankMethod(Method):
             changed[setting] = {key: rank for key, rank in kept.items() if rank != full}
         return type(self)(**{**self.model_dump(), **changed, "l0": None})
 
+    def component_sets(self, tasks: Sequence[str]) -> int:
+        """How many sets of components a site has: one, or as many as there are with parts of their own."""
+        return 1
+
     def ranked_sites(self, sites: Sites) -> list[tuple[Site, int]]:
         """The linear maps that are updated, each with its rank."""
         return by_rank(sites.select(self.sites, self.layers), self.rank, self.rank_pattern, "rank_pattern")

@@ -1,0 +1,17 @@
+"""Where a command may write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft.errors import WeftError
+
+
+def check_place(option: str, file: Path | None) -> None:
+    """Refuse a place that cannot be written to, before the work is done that would fill it."""
+    if file is None:
+        return
+    if file.is_dir():
+        raise WeftError(f"{option} {file}: this is a folder; expected a file's name")
+    if not file.parent.is_dir():
+        raise WeftError(f"{option} {file}: there is no folder {file.parent}; make it first")
