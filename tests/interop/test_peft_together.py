@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import weft
-from tests.bundle.apart import close, same
+from tests.bundle.apart import assert_same, close
 from tests.interop.peft_twin import SEVERAL, WEIGHTS, change_json, saved
 from tests.tiny import scramble, tiny
 from tests.tiny_run import save_encoder
@@ -47,7 +47,7 @@ def test_biases_and_other_ranks(bundle, tmp_path):
     assert {method.biases for method in methods[:3]} == {"dense"}
     assert methods[2].layers == [1]
     assemble(bundles, tmp_path / "out")
-    whole = same(bundles, tmp_path / "out", close(1e-6))
+    whole = assert_same(bundles, tmp_path / "out", close(1e-6))
     assert whole.method.name == "lora_bitfit"
 
 
@@ -78,9 +78,9 @@ def test_what_has_no_update_can_join(bundle, encoder, tmp_path):
         zeros.save(tmp_path / "zeros"),
     ]
     assemble(bundles[:2], tmp_path / "two")
-    assert same(bundles[:2], tmp_path / "two", close(1e-6)).method.name == "lora"
+    assert assert_same(bundles[:2], tmp_path / "two", close(1e-6)).method.name == "lora"
     assemble(bundles, tmp_path / "out")
-    assert same(bundles, tmp_path / "out", close(1e-6)).method.name == "lora_bitfit"
+    assert assert_same(bundles, tmp_path / "out", close(1e-6)).method.name == "lora_bitfit"
 
 
 def test_a_poolers_bias_stays_apart_and_the_refusal_names_the_settings(bundle, tmp_path):
