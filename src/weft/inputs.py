@@ -26,7 +26,7 @@ def checked_task(given: Rows, tasks: int, longest: int | None) -> Tensor:
     Args:
         given: the arguments of a forward pass.
         tasks: how many tasks the model has.
-        longest: the longest row that the encoder takes, if it has a limit.
+        longest: the longest row that encoder and method take, if there is a limit.
     """
     input_ids, attention_mask, token_type_ids, task, example = given
     for name, value in (("input_ids", input_ids), ("task", task), ("example", example)):
@@ -42,7 +42,7 @@ def checked_task(given: Rows, tasks: int, longest: int | None) -> Tensor:
             raise WeftError(f"{name}: expected the shape of input_ids, {expected}; found {found}")
     rows = input_ids.size(0)
     if longest is not None and input_ids.size(1) > longest:
-        raise WeftError(f"input_ids: rows of {input_ids.size(1)} tokens; the encoder takes {longest}")
+        raise WeftError(f"input_ids: rows of {input_ids.size(1)} tokens; the model takes {longest}")
     if task is None:
         if tasks > 1:
             raise WeftError(f"task: missing; expected {rows} task ids from 0 to {tasks - 1}, one a row")

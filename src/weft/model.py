@@ -16,6 +16,7 @@ from weft.encoder.anatomy import sites_of
 from weft.encoder.body import Body, SeparateBodies, WovenBody
 from weft.encoder.load import Encoder, as_encoder, weights_sha256
 from weft.encoder.positions import longest_row
+from weft.encoder.restart import restart_block
 from weft.encoder.trained import set_trained
 from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError, did_you_mean
@@ -97,7 +98,8 @@ class Model(nn.Module):
             sites.leave_out(
                 "pooler", f"the heads read {self.pool!r} (pool), so that nothing reads the pooler"
             )
-        self._longest = longest_row(base.config)
+        limits = [longest_row(base.config), *(part.longest_row for part in self.method.parts)]
+        self._longest = min((limit for limit in limits if limit is not None), default=None)
         self.set_max_length(min(128, self._longest or 128) if max_length is None else max_length)
         self.pad_id: int = base.config.pad_token_id or 0
         names = [task.name for task in self.tasks]
@@ -107,6 +109,8 @@ class Model(nn.Module):
         self.adapters = _by_site(self.pairs)
         name_attentions(self.adapters)
         set_trained(base, [part.train_encoder for part in self.method.parts])
+        for layer in sorted({n for part in self.method.parts for n in part.restarted(sites.num_layers)}):
+            restart_block(base, layer, seed)
         if self.pool != "pooler" and getattr(base, "pooler", None) is not None:
             base.pooler.requires_grad_(False)  # a parameter that no loss reaches breaks data parallelism
         for site, adapter in self.pairs:
@@ -154,7 +158,8 @@ class Model(nn.Module):
         rows = Rows(input_ids, attention_mask, token_type_ids, task, example)
         task = checked_task(rows, len(self.tasks), self._longest)
         mask = None if attention_mask is None else attention_mask.bool()
-        collected: list[Tensor | None] | None = [None] * (self.num_layers + 1) if layers else None
+        wanted = layers or self.body.reads_layers
+        collected: list[Tensor | None] | None = [None] * (self.num_layers + 1) if wanted else None
         single = single_task(task)
         task = task.to(input_ids.device)
         route = Route(task, mask, collected, {} if attention else None, single, self._bare)
@@ -167,7 +172,7 @@ class Model(nn.Module):
             count = int(example.max()) + 1
             task = task.new_zeros(count).index_copy(0, example, task)
             by_shape = {shape: mean_by_example(x, example, count) for shape, x in by_shape.items()}
-        every = None if route.layers is None else tuple(x for x in route.layers if x is not None)
+        every = tuple(x for x in route.layers or () if x is not None) if layers else None
         return Output(hidden, pooled, every, by_shape, task, self._heads, route.attention)
 
     def run(
@@ -289,9 +294,9 @@ class Model(nn.Module):
         if max_length < 2:
             raise WeftError(f"max_length {max_length}: expected at least 2")
         if self._longest is not None and max_length > self._longest:
-            raise WeftError(
-                f"max_length {max_length} is more than the encoder takes; expected at most {self._longest}"
-            )
+            built = [p for p in self.method.parts if p.longest_row == self._longest]
+            why = f"method {built[0].name!r} was built for (method.length)" if built else "the encoder takes"
+            raise WeftError(f"max_length {max_length} is more than {why}; expected at most {self._longest}")
         self.max_length = max_length
 
     def task_id(self, name: str) -> int:

@@ -3,6 +3,8 @@
 A new method joins by one line here.
 """
 
+_WITHOUT = {"attention": "none", "alignment": "none", "norm": "none", "bottleneck": "none"}
+
 METHODS: dict[str, object] = {
     "full": "full",
     "frozen": "frozen",
@@ -69,5 +71,14 @@ METHODS: dict[str, object] = {
     "top_layer": "top_layer",
     "lhuc": "lhuc",
     "task_norm": "task_norm",
+    "ca_mtl": {"use": "ca_mtl", "length": 24, "blocks": 3},
+    "ca_mtl-large": {"use": "ca_mtl", "length": 24, "blocks": 2, "size": "large", "train_encoder": "all"},
+    "ca_mtl-paper": {"use": "ca_mtl", "length": 24, "blocks": 3, "variant": "paper"},
+    "ca_mtl-zero": {"use": "ca_mtl", "attention": "none", "bottleneck": "none", "zero_init": True},
+    "ca_mtl-attention": {"use": "ca_mtl", "length": 24, "blocks": 5, **_WITHOUT, "attention": "block"},
+    "ca_mtl-alignment": {"use": "ca_mtl", **_WITHOUT, "alignment": "film", "train_encoder": "none"},
+    "ca_mtl-alignment-task": {"use": "ca_mtl", **_WITHOUT, "alignment": "task"},
+    "ca_mtl-norm": {"use": "ca_mtl", **_WITHOUT, "norm": "code", "norm_layers": "all"},
+    "ca_mtl-bottleneck": {"use": "ca_mtl", **_WITHOUT, "bottleneck": "code"},
     "lora+bitfit": ["lora", {"use": "bitfit", "share": "all", "train_encoder": "layers 1"}],
 }

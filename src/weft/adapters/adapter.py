@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.encoder.sites import Site, check_kind
 from weft.errors import WeftError
@@ -27,6 +27,7 @@ class Adapter(StackedModule):
         reads_input: whether a term depends on x at all; at a norm, x̂ is computed only if so.
         replaces: whether it is a task's own copy of the site's module, which then does not train itself.
         reads: what it reads of what the route remembers of the block that is running.
+        reads_layers: whether it reads `route.layers`, the embeddings and what each block gave.
         part: which part of a composed method it is of.
     """
 
@@ -34,6 +35,7 @@ class Adapter(StackedModule):
     reads_input: ClassVar[bool] = True
     replaces: ClassVar[bool] = False
     reads: tuple[Memory, ...] = ()
+    reads_layers: ClassVar[bool] = False
     part: int = 0
 
     def __init__(self, site: Site) -> None:
@@ -46,6 +48,12 @@ class Adapter(StackedModule):
     def forward(self, x: Tensor, route: Route) -> Tensor | None:
         """The term or the new value; see the class."""
         raise WeftError(f"{type(self).__name__} does not say what it does: it has no forward")
+
+    def meet(self, module: nn.Module) -> None:
+        """Called once, when it is woven in, with the site's own module, of which it may read weights.
+
+        It must not keep it as a submodule: what is the encoder's is not the adapter's.
+        """
 
     def merged(self, task: int) -> tuple[Tensor | None, Tensor | None] | None:
         """What it adds, for one task, to the site's own weight and bias: (ΔW, Δb), each or None.

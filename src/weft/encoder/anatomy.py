@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from weft.encoder.sites import BLOCK_LINEAR, KINDS, LINEAR, NORM, OUTSIDE, Site, Sites
+from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, KINDS, LINEAR, NORM, OUTSIDE, Site, Sites
 from weft.errors import WeftError, did_you_mean
 
 Place = str | tuple[str, int, int]
@@ -210,7 +210,10 @@ def sites_of(model: Any) -> Sites:
             if kind != "scores" or "scores" not in lacking:
                 sites += _site(block, prefix, kind, place, number, width, lacking)
     heads: int = config.num_attention_heads
-    return Sites(family, width, len(blocks), sites, lacking, anatomy.pre_norm, heads)
+    # of the blocks' last norm: the first may be an identity
+    last = next(s for s in reversed(sites) if s.kind in BLOCK_NORM)
+    eps: float = model.get_submodule(last.path).eps
+    return Sites(family, width, len(blocks), sites, lacking, anatomy.pre_norm, heads, eps)
 
 
 def _blocks(model: nn.Module, anatomy: Anatomy) -> nn.ModuleList:

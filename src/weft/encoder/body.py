@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 
 class Body(Protocol):
-    """What a model needs of its body."""
+    """What a model needs of its body.
+
+    Attributes:
+        reads_layers: whether an adapter needs `route.layers` filled.
+    """
+
+    reads_layers: bool
 
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Hidden states [R, L, d], after `top`, and pooled vectors [R, d]; fills `route.layers`."""
@@ -44,6 +50,7 @@ class WovenBody:
         self.encoder = encoder
         self.holder = RouteHolder()
         self.top = [adapter for site, adapter in pairs if site.kind == "top"]
+        self.reads_layers = any(adapter.reads_layers for _, adapter in pairs)
         self.sites = sites_of(encoder)
         weave(encoder, anatomy_of(encoder), self.sites, pairs, self.holder)
         taken = inspect.signature(type(encoder).forward).parameters
@@ -88,6 +95,7 @@ class SeparateBodies:
 
     def __init__(self, encoders: Sequence[nn.Module]) -> None:
         self.bodies = [WovenBody(encoder) for encoder in encoders]
+        self.reads_layers = False
 
     # the rows of a task differ in number from batch to batch: compiled, every batch would compile anew
     @torch.compiler.disable  # type: ignore[untyped-decorator]

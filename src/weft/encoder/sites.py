@@ -10,6 +10,7 @@ Two ways of taking part in the forward pass exist, by the kind of the site:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -63,6 +64,7 @@ class Sites:
         lacking: for each kind that is missing somewhere, the reason.
         pre_norm: whether a norm stands before its sub-layer, and not after the residual.
         heads: the number of heads of the encoder's own attention.
+        norm_eps: what the encoder's norms add to the variance.
     """
 
     def __init__(
@@ -74,12 +76,14 @@ class Sites:
         lacking: dict[str, str],
         pre_norm: bool = False,
         heads: int = 1,
+        norm_eps: float = 1e-12,
     ) -> None:
         self.family = family
         self.width = width
         self.num_layers = num_layers
         self.pre_norm = pre_norm
         self.heads = heads
+        self.norm_eps = norm_eps
         self.lacking = lacking
         self._sites = {(s.kind, s.layer): s for s in sites}
 
@@ -100,7 +104,7 @@ class Sites:
 
         Args:
             kinds: some of `KINDS`.
-            layers: `all`, `top half`, `bottom half`, a range such as `6-11` or `0,2,4-6`, or numbers.
+            layers: what `parse_layers` reads.
         """
         found = self._pick(kinds, layers)
         chosen = parse_layers(layers, self.num_layers)
@@ -124,6 +128,8 @@ class Sites:
         places = [(kind, n) for n in chosen for kind in kinds] + [(kind, None) for kind in kinds]
         return [self._sites[p] for p in places if p in self._sites]
 
+
+_SHARE = re.compile(r"(top|bottom) (\d+) ?%")
 
 OUTSIDE = ("pooler", "embeddings_norm", "final_norm", "embeddings", "top")
 """The kinds that are there once, not once a block."""
@@ -158,10 +164,23 @@ SiteKinds = Annotated[tuple[str, ...], BeforeValidator(_as_kinds)]
 def parse_layers(layers: str | Sequence[int], count: int) -> list[int]:
     """The block numbers that a setting means, ascending.
 
-    `all`, `top half`, `bottom half`, a list of numbers, or text such as `6-11` or `0,2,4-6`.
+    `all`, `top half`, `bottom half`, `top 75%`, `bottom 25%`, a list of numbers, text such as `6-11` or
+    `0,2,4-6`, or `not` before any of these. A share that is no whole number of blocks is rounded down.
     """
     if isinstance(layers, str):
-        layers = layers.replace("_", " ")
+        layers = layers.replace("_", " ").strip()
+        if layers.startswith("not "):
+            out = set(parse_layers(layers.removeprefix("not ").strip(), count))
+            if len(out) == count:
+                raise WeftError(f"layers {layers!r} leaves no layer; the encoder's are 0-{count - 1}")
+            return [n for n in range(count) if n not in out]
+        if share := _SHARE.fullmatch(layers):
+            wanted = count * int(share[2]) // 100
+            if not 0 < wanted <= count:
+                raise WeftError(
+                    f"layers {layers!r} means {wanted} of the encoder's {count}; expected 1 to {count}"
+                )
+            return list(range(count - wanted, count)) if share[1] == "top" else list(range(wanted))
     if layers == "all":
         return list(range(count))
     if layers == "top half":
@@ -181,8 +200,8 @@ def parse_layers(layers: str | Sequence[int], count: int) -> list[int]:
             numbers = {int(n) for n in layers}
     except ValueError:
         raise WeftError(
-            f"layers {layers!r} cannot be read; expected all, top half, bottom half, a range such as 6-11, "
-            "or a list such as 0,2,4-6"
+            f"layers {layers!r} cannot be read; expected all, top half, bottom half, top 75%, a range such "
+            "as 6-11, a list such as 0,2,4-6, or not 0-4"
         ) from None
     if not numbers or min(numbers) < 0 or max(numbers) >= count:
         raise WeftError(f"layers {layers!r} is outside the encoder, whose layers are 0-{count - 1}")

@@ -74,6 +74,8 @@ def weave(
         if site.kind in NORM:
             if adapters:
                 norm = encoder.get_submodule(site.path)
+                for adapter in adapters:
+                    adapter.meet(norm)
                 _around(encoder, site.path, WovenNorm, holder, adapters, norm)
             entering, leaving = (
                 [name for name in names if (site.layer, name) in wanted]
@@ -87,7 +89,8 @@ def weave(
         elif site.kind in ("attention_delta", "ffn_delta") and adapters:
             _around(encoder, site.path, WovenValue, holder, adapters)
         elif site.kind == "embeddings":
-            _around(encoder, site.path, WovenValue, holder, adapters, 0)
+            # DeBERTa zeroes padding here, and its convolution looks over the edge
+            _around(encoder, site.path, WovenValue, holder, adapters, 0, anatomy.disentangled)
         elif site.kind == "block":
             assert site.layer is not None
             # a module between block 0 and 1 gives what Hugging Face calls block 0's hidden states

@@ -116,15 +116,23 @@ class WovenValue:
         holder: where the route is.
         adapters: what replaces the value.
         collect: the value's place among the collected layers, if it has one.
+        masked: whether the family keeps the value at zero where a row is padded, and adapters must not spoil
+            that.
     """
 
     def __init__(
-        self, inner: Inner, holder: RouteHolder, adapters: Sequence[Adapter], collect: int | None = None
+        self,
+        inner: Inner,
+        holder: RouteHolder,
+        adapters: Sequence[Adapter],
+        collect: int | None = None,
+        masked: bool = False,
     ) -> None:
         self.inner = inner
         self.holder = holder
         self.adapters = adapters
         self.collect = collect
+        self.masked = masked and bool(adapters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The module, its value exchanged, in the form the module gave it."""
@@ -135,6 +143,8 @@ class WovenValue:
         value = output if isinstance(output, Tensor) else output[0]
         for adapter in () if route.bare else self.adapters:
             value = adapter(value, route)
+        if self.masked and not route.bare and route.attention_mask is not None:
+            value = value.masked_fill(~route.attention_mask[..., None], 0.0)
         # a block that runs again under gradient checkpointing must not be collected again
         if self.collect is not None and route.layers is not None and route.layers[self.collect] is None:
             route.layers[self.collect] = value

@@ -14,6 +14,7 @@ from weft.registry import Registry
 
 if TYPE_CHECKING:
     from weft.methods.bitfit import Bitfit
+    from weft.methods.ca_mtl import CaMtl
     from weft.methods.composed import Composed
     from weft.methods.frozen import Frozen
     from weft.methods.full import Full
@@ -38,6 +39,7 @@ METHODS: Registry[type[Method]] = Registry(
     "method",
     {
         "bitfit": "weft.methods.bitfit:Bitfit",
+        "ca_mtl": "weft.methods.ca_mtl:CaMtl",
         "frozen": "weft.methods.frozen:Frozen",
         "full": "weft.methods.full:Full",
         "houlsby": "weft.methods.houlsby:Houlsby",
@@ -62,6 +64,7 @@ METHODS: Registry[type[Method]] = Registry(
 __all__ = [
     "METHODS",
     "Bitfit",
+    "CaMtl",
     "Composed",
     "Frozen",
     "Full",

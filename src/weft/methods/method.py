@@ -67,6 +67,7 @@ class Method(Named):
         paper_basis: what the paper's ratios divide by where it is not the encoder's real size, and why.
         adds: whether its adapters are all additions to weights or biases, which can be merged and compared.
         attends: whether its adapters may have an attention of their own, which can be shown.
+        embeds: whether a task is a vector to it, from which all else that is the task's own is made.
         paper_tasks: the number of tasks that `printed` is for.
     """
 
@@ -76,6 +77,7 @@ class Method(Named):
     paper_basis: ClassVar[tuple[int, str] | None] = None
     adds: ClassVar[bool] = False
     attends: ClassVar[bool] = False
+    embeds: ClassVar[bool] = False
     paper_tasks: ClassVar[int] = 0
 
     train_encoder: TrainEncoder = Field(
@@ -112,6 +114,15 @@ class Method(Named):
                 (`{"rank_pattern": {"0/query": 3}}`).
         """
         return self
+
+    @property
+    def longest_row(self) -> int | None:
+        """The most tokens that its adapters take in a row, if they have a limit."""
+        return None
+
+    def restarted(self, num_layers: int) -> list[int]:
+        """The blocks of the encoder that forget their weights and start anew."""
+        return []
 
     @property
     def parts(self) -> tuple[Method, ...]:

@@ -1,0 +1,85 @@
+"""Alignment: what enters the first block, moved for the task (CA-MTL, section 3.3.1)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from weft.adapters.adapter import Adapter
+from weft.adapters.film import Film
+from weft.adapters.task_embedding import Condition
+from weft.encoder.sites import Site
+from weft.routing import Route, Slots, row_linear
+
+
+class FilmAlignment(Adapter):
+    """v ← (1 + γ(z))⊙v + β(z), as the released code has it: no matrix.
+
+    Args:
+        site: `embeddings`.
+        condition: z.
+        film: γ and β of width d.
+    """
+
+    fits = ("embeddings",)
+
+    def __init__(self, site: Site, condition: Condition, film: Film) -> None:
+        super().__init__(site)
+        self.condition = condition
+        self.film = film
+
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, d] → [R, L, d]."""
+        aligned: Tensor = self.film(x, self.condition(route), route)
+        return aligned
+
+
+class MatrixAlignment(Adapter):
+    """v ← v·R̂(z), R̂(z) = R·diag(1 + γ(z)) + 1·β(z)ᵀ (eq. 3.2), R = I + Δ one matrix for all tasks.
+
+    v·R̂ = (1 + γ)⊙(v·R) + (Σ_i v_i)·β, so that no row needs a matrix of its own. The paper says nothing of R's
+    start: Δ [d, d] starts at zero, for any other start gives the pretrained blocks what they have never seen.
+
+    Args:
+        site: `embeddings`.
+        condition: z.
+        film: γ and β of width d.
+        slots: one for all tasks.
+    """
+
+    fits = ("embeddings",)
+
+    def __init__(self, site: Site, condition: Condition, film: Film, slots: Slots) -> None:
+        super().__init__(site)
+        self.condition = condition
+        self.film = film
+        self.stack("delta", (site.out_width, site.out_width), slots, "weight")
+        nn.init.zeros_(self.get_parameter("delta"))
+
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, d] → [R, L, d]."""
+        gamma, beta = self.film.scale_and_shift(self.condition(route), route)
+        turned = x + row_linear(x, self.take("delta", route).transpose(1, 2)).to(x.dtype)
+        aligned = (1 + gamma[:, None]) * turned + x.sum(-1, keepdim=True) * beta[:, None]
+        return aligned.to(x.dtype)
+
+
+class TaskAlignment(Adapter):
+    """v ← v·R_t, R_t = I + Δ_t a matrix of each task's own: the baseline that CA-MTL measures itself against.
+
+    Δ [S, d, d] starts at zero, and the start is the base, exactly.
+
+    Args:
+        site: `embeddings`.
+        slots: who has its own.
+    """
+
+    fits = ("embeddings",)
+
+    def __init__(self, site: Site, slots: Slots) -> None:
+        super().__init__(site)
+        self.stack("delta", (site.out_width, site.out_width), slots, "weight")
+        nn.init.zeros_(self.get_parameter("delta"))
+
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, d] → [R, L, d]."""
+        return x + row_linear(x, self.take("delta", route).transpose(1, 2)).to(x.dtype)

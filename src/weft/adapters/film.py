@@ -1,0 +1,41 @@
+"""Feature-wise linear modulation: a scale and a shift made from the task's vector."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from weft.adapters.stacked import STD, StackedLinear
+from weft.routing import Route, Slots
+
+
+class Film(nn.Module):
+    """γ, β = the halves of W·z + b; what is modulated becomes (1 + γ)⊙x + β.
+
+    γ is the change of a scale, as in the released code of CA-MTL and in the paper on FiLM: near zero it
+    leaves x as it is. W [2n, d] starts at N(0, 0.02²), b at zero. All tasks share it: they differ by z alone.
+
+    Args:
+        width: d, the width of z.
+        size: n, how many numbers are modulated.
+        slots: one for all tasks.
+        seed: of the start.
+        place: where in the model it is.
+        zero_init: whether W starts at zero, so that γ = β = 0 exactly.
+    """
+
+    def __init__(
+        self, width: int, size: int, slots: Slots, seed: int, place: str, zero_init: bool = False
+    ) -> None:
+        super().__init__()
+        self.generate = StackedLinear(width, 2 * size, slots, seed, place, 0.0 if zero_init else STD)
+
+    def scale_and_shift(self, z: Tensor, route: Route) -> tuple[Tensor, Tensor]:
+        """z [R or 1, d] → γ and β, [R or 1, n] each."""
+        both: Tensor = self.generate(z[:, None], route)  # [R or 1, 1, 2n]
+        gamma, beta = both[:, 0].chunk(2, dim=-1)
+        return gamma, beta
+
+    def forward(self, x: Tensor, z: Tensor, route: Route) -> Tensor:
+        """(1 + γ)⊙x + β, x [R, L, n] → [R, L, n], in the dtype of x."""
+        gamma, beta = self.scale_and_shift(z, route)
+        return ((1 + gamma[:, None]) * x + beta[:, None]).to(x.dtype)
