@@ -209,3 +209,64 @@ def test_the_baselines_of_multitask_lora():
     assert ledger("frozen", 3)["total_ratio"] == 1.0  # baseline 1
     assert ledger("full", 3)["trained_percent_per_task"] == pytest.approx(100 / 3)  # baselines 2 and 3
     assert ledger("separate", 3)["total_ratio"] == 3.0  # baseline 4
+
+
+GLUE9 = {"cola": 2, "mnli": 3, "rte": 2, "wnli": 2, "qqp": 2, "stsb": 1, "sst2": 2, "qnli": 2, "mrpc": 2}
+
+
+def ca_mtl(encoder, **settings):
+    tasks = [weft.Task(n, "classify" if s > 1 else "regress", size=s) for n, s in GLUE9.items()]
+    return weft.Model(encoder, tasks, {"use": "ca_mtl", **settings}, device="meta", pool="pooler")
+
+
+def test_ca_mtl_part_by_part():
+    """papers.md, section 2: base, nine tasks, L = 128, so that N = 6 and b = 22."""
+    without = {"attention": "none", "alignment": "none", "norm": "none", "bottleneck": "none"}
+    one_task, transform = 768, 590_592
+
+    def shared(**parts):
+        found = ca_mtl("random:bert-base-cased", **{**without, **parts}).ledger()
+        assert set(found["per_task"].values()) == {one_task if parts else 0}
+        return found["shared"]
+
+    assert shared() == 0
+    assert shared(alignment="film") == 1_181_184
+    assert shared(attention="block") == transform + 439_824
+    assert shared(norm="code") == transform + 12 * 1_181_184
+    assert shared(bottleneck="code") == transform + 2_166_016 + 1_182_720
+    full_block = 12 * (128 * 128 + 2 * 128 * 769)
+    assert shared(attention="full") == transform + full_block
+
+
+@pytest.mark.parametrize(
+    ("encoder", "settings", "added", "ratio"),
+    [
+        ("random:bert-base-cased", {}, 19_741_456, 1.182),
+        ("random:bert-base", {}, 19_741_456, 1.180),
+        ("random:bert-large-cased", {"size": "large"}, 146_739_960, 1.440),
+        ("random:bert-large-cased", {"size": "large", "length": 256}, 149_445_624, 1.448),
+    ],
+)
+def test_ca_mtl_as_a_whole(encoder, settings, added, ratio):
+    found = ca_mtl(encoder, **settings).ledger()
+    assert found["shared"] + sum(found["per_task"].values()) == added
+    assert round(found["total_ratio"], 3) == ratio
+    paper = found["paper"]
+    assert (paper["total_ratio"], paper["trained_percent_per_task"]) == (1.12, 5.6)
+    assert "neither follows" in paper["why"]
+    assert ca_mtl(encoder, **settings, norm="none").ledger()["paper"] is None
+
+
+@pytest.mark.parametrize(
+    ("encoder", "frozen", "settings", "theirs", "left_frozen"),
+    [
+        ("random:bert-base-cased", 5, {}, 69_791_814, 2 * 22 * 769),
+        ("random:bert-base-cased", 6, {}, 62_670_106, 2 * 22 * 769),
+        ("random:bert-large-cased", 12, {"size": "large"}, 298_569_098, 2 * 16 * 1025),
+    ],
+)
+def test_what_of_ca_mtl_trains(encoder, frozen, settings, theirs, left_frozen):
+    """With heads; the authors' code, by a slip in a name, leaves γ and β of M frozen in frozen layers."""
+    model = ca_mtl(encoder, train_encoder=f"layers not 0-{frozen - 1}", **settings)
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert trained - frozen * left_frozen == theirs

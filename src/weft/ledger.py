@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
+from weft.methods.method import BERT_BASE
 from weft.ownership import owned
 
 if TYPE_CHECKING:
     from weft.model import Model
-
-
-BERT_BASE = 109_482_240
-"""The parameters of BERT-base, uncased."""
 
 
 class Ledger(TypedDict):
@@ -98,11 +95,15 @@ def count(model: Model, basis: int | None = None) -> Ledger:
             paper = PaperCount(
                 basis=divisor, total_ratio=paper_total, trained_percent_per_task=paper_percent, why=why
             )
-    if basis is None and len(parts) == 1 and encoder == BERT_BASE and len(names) == parts[0].paper_tasks:
-        printed = parts[0].printed(model.num_layers)
+    only = parts[0] if len(parts) == 1 else None
+    if basis is None and only and encoder in only.paper_encoders and len(names) == only.paper_tasks:
+        printed = only.printed(model.num_layers)
         if printed is not None:
             paper = PaperCount(
-                basis=encoder, total_ratio=printed.ratio, trained_percent_per_task=None, why=printed.why
+                basis=encoder,
+                total_ratio=printed.ratio,
+                trained_percent_per_task=printed.percent,
+                why=printed.why,
             )
     return Ledger(
         encoder=encoder,

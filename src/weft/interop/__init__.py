@@ -8,16 +8,18 @@ from weft._lazy import lazy
 
 if TYPE_CHECKING:
     from weft.interop.bert_n_pals import load_bert_n_pals
+    from weft.interop.ca_mtl import load_ca_mtl
     from weft.interop.peft_export import export_peft
     from weft.interop.peft_import import load_peft
 
-__all__ = ["export_peft", "load_bert_n_pals", "load_peft"]
+__all__ = ["export_peft", "load_bert_n_pals", "load_ca_mtl", "load_peft"]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
         "export_peft": "weft.interop.peft_export",
         "load_bert_n_pals": "weft.interop.bert_n_pals",
+        "load_ca_mtl": "weft.interop.ca_mtl",
         "load_peft": "weft.interop.peft_import",
     },
 )

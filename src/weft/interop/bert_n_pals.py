@@ -5,18 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from weft.encoder.load import Encoder, weights_sha256
 from weft.errors import WeftError
 from weft.interop.bert_n_pals_keys import places_of_encoder, places_of_tasks
 from weft.interop.bert_n_pals_variant import PAL_HEADS, TOP_HEADS, Variant, check_runs, read_variant
+from weft.interop.given import give_tokenizer, named_tasks, read_state
 from weft.methods import (
     Composed,
     Full,
@@ -58,9 +55,9 @@ def load_bert_n_pals(
             default those of which the state dict has any such key, with a warning if these are not all.
         tokenizer: of BERT, for `predict`: a Hugging Face tokenizer, or the folder that holds one.
     """
-    from transformers import AutoTokenizer, BertModel
+    from transformers import BertModel
 
-    state = _state(state)
+    state = read_state(state)
     tasks = _tasks(num_labels, task_names)
     variant = read_variant(config, len(tasks))
     pooled_by_task = any(key.startswith("bert.pooler.mult_dense_layers.") for key in state)
@@ -68,9 +65,7 @@ def load_bert_n_pals(
     where = _layers(variant, state) if layers is None else [int(n) for n in layers]
     bert = BertModel(variant.bert()).eval()
     encoder = Encoder("bert_n_pals", bert)
-    if tokenizer is not None:
-        named = isinstance(tokenizer, str | Path)
-        encoder.tokenizer = AutoTokenizer.from_pretrained(tokenizer) if named else tokenizer
+    give_tokenizer(encoder, tokenizer)
     method = _method(variant, state, where, pooled_by_task)
     model = Model(encoder, tasks, method, pool="pooler", head_dropout=variant.hidden_dropout_prob).eval()
     places = places_of_encoder(bert, own_pooler=not pooled_by_task)
@@ -92,13 +87,7 @@ def _tasks(num_labels: Sequence[int], names: Sequence[str | Task] | None) -> lis
     given = [f"task{i}" for i in range(len(sizes))] if names is None else list(names)
     if len(given) != len(sizes):
         raise WeftError(f"task_names: {len(given)} names for {len(sizes)} tasks (num_labels)")
-    tasks = []
-    for size, one in zip(sizes, given, strict=True):
-        task = one if isinstance(one, Task) else Task(one, "regress" if size == 1 else "classify", size=size)
-        if task.size != size:
-            raise WeftError(f"task {task.name!r} has {task.size} outputs; num_labels says {size}")
-        tasks.append(task)
-    return tasks
+    return named_tasks(sizes, given, "num_labels")
 
 
 def _method(variant: Variant, state: Mapping[str, Tensor], layers: list[int], pooled_by_task: bool) -> Method:
@@ -161,27 +150,3 @@ def _layers(variant: Variant, state: Mapping[str, Tensor]) -> list[int]:
             stacklevel=3,
         )
     return there or list(range(count))
-
-
-def _state(state: Mapping[str, Any] | str | Path) -> dict[str, Tensor]:
-    if isinstance(state, str | Path):
-        path = Path(state)
-        if not path.is_file():
-            raise WeftError(f"{path}: there is no such file")
-        try:
-            safe = path.suffix == ".safetensors"
-            state = load_file(path) if safe else torch.load(path, map_location="cpu", weights_only=True)
-        except (SafetensorError, UnpicklingError, RuntimeError, EOFError) as wrong:
-            told = str(wrong).split("\n")[0]
-            raise WeftError(f"{path} cannot be read as a file of weights: {told}") from None
-    if not isinstance(state, Mapping):
-        raise WeftError(f"state: expected a state dict or its file; found {type(state).__name__}")
-    read = {}
-    for key, value in state.items():
-        try:
-            # data parallelism puts its own name before every key
-            read[str(key).removeprefix("module.")] = torch.as_tensor(value)
-        except (TypeError, ValueError, RuntimeError):
-            raise WeftError(f"state: {key}: expected a tensor; found {type(value).__name__}") from None
-    read.pop("bert.embeddings.position_ids", None)  # a buffer of later libraries, no weight
-    return read

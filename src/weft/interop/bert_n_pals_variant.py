@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
+from weft.interop.given import read_config
 
 if TYPE_CHECKING:
     from transformers import BertConfig
@@ -101,16 +101,7 @@ def check_runs(variant: Variant, pooled_by_task: bool) -> None:
 
 def read_variant(config: Mapping[str, Any] | str | Path, tasks: int) -> Variant:
     """The configuration, every wrong key of it told."""
-    where = "config"
-    if isinstance(config, str | Path):
-        where = str(config)
-        try:
-            config = json.loads(Path(config).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as wrong:
-            raise WeftError(f"{where} cannot be read as JSON: {wrong}") from None
-    if not isinstance(config, Mapping) and not hasattr(config, "__dict__"):
-        raise WeftError(f"config: expected the authors' configuration or its JSON file; found {config!r}")
-    given = dict(config if isinstance(config, Mapping) else vars(config))
+    where, given = read_config(config)
     for f in fields(Variant):
         if isinstance(f.default, bool) and given.get(f.name) in (0, 1):
             given[f.name] = bool(given[f.name])

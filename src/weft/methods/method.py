@@ -43,11 +43,22 @@ Share = Literal["task", "all"] | dict[str, list[str]]
 """Who has parameters of its own: every `task`, `all` tasks one set, or named groups of tasks."""
 
 
+BERT_BASE, BERT_BASE_CASED, BERT_LARGE_CASED = 109_482_240, 108_310_272, 333_579_264
+"""The parameters of the encoders that the papers used."""
+
+
 class Printed(NamedTuple):
-    """A figure as a paper prints it: all tasks together over one encoder, and what there is to say of it."""
+    """A figure as a paper prints it: all tasks together over one encoder, and what there is to say of it.
+
+    Attributes:
+        ratio: what all tasks hold over one encoder.
+        why: what there is to say of it.
+        percent: what trains for a task over one encoder, in percent, where it is printed.
+    """
 
     ratio: float
     why: str
+    percent: float | None = None
 
 
 class Miscount(NamedTuple):
@@ -69,6 +80,7 @@ class Method(Named):
         attends: whether its adapters may have an attention of their own, which can be shown.
         embeds: whether a task is a vector to it, from which all else that is the task's own is made.
         paper_tasks: the number of tasks that `printed` is for.
+        paper_encoders: the sizes of the encoders that `printed` is for.
     """
 
     starts_at_base: ClassVar[bool] = True
@@ -79,6 +91,7 @@ class Method(Named):
     attends: ClassVar[bool] = False
     embeds: ClassVar[bool] = False
     paper_tasks: ClassVar[int] = 0
+    paper_encoders: ClassVar[tuple[int, ...]] = (BERT_BASE,)
 
     train_encoder: TrainEncoder = Field(
         "none", description="what of the encoder trains: none, all, biases, norms, or 'layers 6-11'"
@@ -99,7 +112,7 @@ class Method(Named):
         return iter(())
 
     def printed(self, num_layers: int) -> Printed | None:
-        """What the paper prints for BERT-base, its number of tasks and just these settings, if it does."""
+        """What the paper prints for its encoder, its number of tasks and just these settings, if it does."""
         return None
 
     def miscount(self, num_layers: int, tasks: int) -> Miscount | None:

@@ -1,0 +1,84 @@
+"""What every reader of a foreign checkpoint is given: a state dict, a configuration, tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from weft.encoder.load import Encoder
+from weft.errors import WeftError
+from weft.tasks.task import Task
+
+
+def read_state(state: Mapping[str, Any] | str | Path) -> dict[str, Tensor]:
+    """A state dict, or what its file holds, without the names that wrappers put before every key."""
+    if isinstance(state, str | Path):
+        path = Path(state)
+        if not path.is_file():
+            raise WeftError(f"{path}: there is no such file")
+        try:
+            safe = path.suffix == ".safetensors"
+            state = load_file(path) if safe else torch.load(path, map_location="cpu", weights_only=True)
+        except (SafetensorError, UnpicklingError, RuntimeError, EOFError) as wrong:
+            told = str(wrong).split("\n")[0]
+            raise WeftError(f"{path} cannot be read as a file of weights: {told}") from None
+    if not isinstance(state, Mapping):
+        raise WeftError(f"state: expected a state dict or its file; found {type(state).__name__}")
+    read = {}
+    for key, value in state.items():
+        try:
+            # data parallelism puts its own name before every key
+            read[str(key).removeprefix("module.")] = torch.as_tensor(value)
+        except (TypeError, ValueError, RuntimeError):
+            raise WeftError(f"state: {key}: expected a tensor; found {type(value).__name__}") from None
+    read.pop("bert.embeddings.position_ids", None)  # a buffer of later libraries, no weight
+    return read
+
+
+def read_config(config: Mapping[str, Any] | str | Path | Any) -> tuple[str, dict[str, Any]]:
+    """Where a configuration is from, for messages, and its keys: of a mapping, an object or a JSON file."""
+    where = "config"
+    if isinstance(config, str | Path):
+        where = str(config)
+        try:
+            config = json.loads(Path(config).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as wrong:
+            raise WeftError(f"{where} cannot be read as JSON: {wrong}") from None
+    if not isinstance(config, Mapping) and not hasattr(config, "__dict__"):
+        raise WeftError(f"config: expected the authors' configuration or its JSON file; found {config!r}")
+    return where, dict(config if isinstance(config, Mapping) else vars(config))
+
+
+def named_tasks(sizes: Sequence[int], given: Sequence[str | Task], what: str) -> list[Task]:
+    """Tasks of these sizes.
+
+    Args:
+        sizes: the outputs of each task; one means regression.
+        given: as many names, or whole tasks of these sizes.
+        what: who says the sizes, for messages.
+    """
+    tasks = []
+    for size, one in zip(sizes, given, strict=True):
+        task = one if isinstance(one, Task) else Task(one, "regress" if size == 1 else "classify", size=size)
+        if task.size != size:
+            raise WeftError(f"task {task.name!r} has {task.size} outputs; {what} says {size}")
+        tasks.append(task)
+    return tasks
+
+
+def give_tokenizer(encoder: Encoder, tokenizer: Any) -> None:
+    """Give an encoder a tokenizer, or the one in a folder; None leaves it without."""
+    if tokenizer is None:
+        return
+    from transformers import AutoTokenizer
+
+    named = isinstance(tokenizer, str | Path)
+    encoder.tokenizer = AutoTokenizer.from_pretrained(tokenizer) if named else tokenizer
