@@ -123,9 +123,7 @@ class CaMtl(Method):
     @model_validator(mode="after")
     def _fit(self) -> CaMtl:
         if self.blocks is not None and self.attention != "block":
-            raise ValueError(
-                f"blocks {self.blocks}: attention is {self.attention!r}, which has none to count"
-            )
+            raise ValueError(f"blocks {self.blocks}: with attention {self.attention!r} there are none")
         if self.blocks is not None and self.blocks > self.length:
             raise ValueError(f"blocks {self.blocks}: more than the {self.length} places (length) of a row")
         return self
