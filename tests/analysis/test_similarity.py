@@ -19,7 +19,6 @@ from weft.analysis.similarity import (
     Similarity,
     SiteSimilarity,
     cosines,
-    two_decimals,
 )
 from weft.encoder.sites import Site
 from weft.errors import WeftError
@@ -236,13 +235,3 @@ def test_within():
         found.within(["value"], [0])
     with pytest.raises(WeftError, match=r"nothing in layers 2, 3; .*: 0/query, 1/value, pooler"):
         found.within(layers=[2, 3])
-
-
-def test_two_decimals():
-    assert [two_decimals(x) for x in (1.0, 0.126, -0.5, -0.001, np.nan)] == [
-        "1.00",
-        "0.13",
-        "-0.50",
-        "0.00",
-        "–",
-    ]

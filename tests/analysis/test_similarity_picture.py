@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from weft.analysis.heat_map import cell_side, label_size
 from weft.analysis.similarity import Similarity, SiteSimilarity
-from weft.analysis.similarity_picture import cell_side, label_size, panels_of, write_picture
+from weft.analysis.similarity_picture import panels_of, write_picture
 from weft.encoder.sites import Site
 from weft.errors import WeftError
 

@@ -216,14 +216,6 @@ def methods_with_similarity() -> list[str]:
     return [name for name in METHODS if METHODS[name].adds]
 
 
-def two_decimals(value: float, undefined: str = "–") -> str:
-    """A similarity as people read it."""
-    if np.isnan(value):
-        return undefined
-    text = f"{value:.2f}"
-    return "0.00" if text == "-0.00" else text
-
-
 def _of_sums(adapters: Sequence[Adapter], index: int, tasks: int) -> Tensor:
     """⟨Δ_s, Δ_t⟩ [T, T], Δ the sum of several adapters' updates: none of them knows the cross terms.
 

@@ -15,3 +15,12 @@ def check_place(option: str, file: Path | None) -> None:
         raise WeftError(f"{option} {file}: this is a folder; expected a file's name")
     if not file.parent.is_dir():
         raise WeftError(f"{option} {file}: there is no folder {file.parent}; make it first")
+
+
+def check_plot(file: Path | None) -> None:
+    """The same for a picture, whose name must say in which format it is to be."""
+    from weft.analysis.picture import SUFFIXES
+
+    check_place("--plot", file)
+    if file is not None and file.suffix.lower() not in SUFFIXES:
+        raise WeftError(f"--plot {file}: expected a name that ends in {' or '.join(SUFFIXES)}")

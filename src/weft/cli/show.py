@@ -9,7 +9,10 @@ import typer
 
 from weft.cli.compact import sparsity
 from weft.cli.show_attention import attention
+from weft.cli.show_covariance import covariance
+from weft.cli.show_difficulty import difficulty
 from weft.cli.show_similarity import similarity
+from weft.cli.show_spread import spread
 from weft.cli.show_storage import storage
 
 show = typer.Typer(help="Show a plan, the methods, or what a model holds and does.", no_args_is_help=True)
@@ -123,7 +126,5 @@ def methods(as_json: Json = False) -> None:
             print(f"    {key} = {field['default']!r}  {field['about'] or ''}")
 
 
-show.command()(attention)
-show.command()(similarity)
-show.command()(sparsity)
-show.command()(storage)
+for command in (attention, covariance, difficulty, similarity, sparsity, spread, storage):
+    show.command()(command)

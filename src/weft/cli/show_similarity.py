@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.places import check_place
-from weft.errors import WeftError
+from weft.cli.matrices import numbers, print_matrix
+from weft.cli.places import check_plot
 
 if TYPE_CHECKING:
     from weft.analysis.similarity import Matrix, Similarity
-
-WIDTH = 120
-"""A table is at most so wide; more columns are printed below."""
-
-LONGEST_NAME = 60
 
 
 def similarity(
@@ -42,7 +37,7 @@ def similarity(
     """How similar the tasks' updates of the encoder are (MORRIS): the cosine, weights and biases apart."""
     from weft.analysis.similarity_order import ordered, read_order
 
-    _check_plot(plot)
+    check_plot(plot)
     wanted, kinds = read_order(order), _kinds(sites)
     from weft.bundle.load import find_bundle, load
 
@@ -68,13 +63,6 @@ def similarity(
         _print(found, kinds)
     if plot is not None:
         print(f"written: {plot}", file=sys.stderr if as_json else sys.stdout)
-
-
-def _check_plot(plot: Path | None) -> None:
-    """Told before the model is loaded."""
-    check_place("--plot", plot)
-    if plot is not None and plot.suffix.lower() not in (".svg", ".png"):
-        raise WeftError(f"--plot {plot}: expected a name that ends in .svg or .png")
 
 
 def _kinds(sites: str | None) -> list[str] | None:
@@ -109,14 +97,7 @@ def _as_dict(found: Similarity) -> dict[str, object]:
 
 
 def _both(weight: Matrix | None, bias: Matrix | None) -> dict[str, list[list[float | None]] | None]:
-    return {"weight": _numbers(weight), "bias": _numbers(bias)}
-
-
-def _numbers(matrix: Matrix | None) -> list[list[float | None]] | None:
-    if matrix is None:
-        return None
-    # x == x is false for NaN alone, which JSON has no word for
-    return [[round(x, 6) if x == x else None for x in row] for row in matrix.tolist()]
+    return {"weight": numbers(weight), "bias": numbers(bias)}
 
 
 def _print(found: Similarity, kinds: list[str] | None) -> None:
@@ -129,49 +110,4 @@ def _print(found: Similarity, kinds: list[str] | None) -> None:
             if not first:
                 print()
             first = False
-            _print_matrix(f"similarity of updates: {title}", found.tasks, matrix)
-
-
-def _print_matrix(title: str, tasks: tuple[str, ...], matrix: Matrix) -> None:
-    """A table; where it would be too wide, several with some of the columns each: no number is cut."""
-    from weft.analysis.similarity import two_decimals
-    from weft.cli.tables import print_table
-
-    undefined, dots = ("–", "…") if _can_print("–…") else ("-", ".")
-    names = [n if len(n) <= LONGEST_NAME else f"{n[: LONGEST_NAME - 1]}{dots}" for n in tasks]
-    heads, blocks = names, _blocks(names, WIDTH - max(map(len, names)))
-    if len(blocks) > 1:
-        # numbers take less room than names, and tell apart those that begin alike
-        heads = [str(number) for number in range(len(names))]
-        names = [f"{number}:{name}" for number, name in enumerate(names)]
-        blocks = _blocks(heads, WIDTH - max(map(len, names)))
-    for number, columns in enumerate(blocks):
-        rows = [
-            [name, *(two_decimals(float(matrix[row, column]), undefined) for column in columns)]
-            for row, name in enumerate(names)
-        ]
-        # not as the table's own title, which would be broken to the width of a narrow table
-        print(f"{title}, continued" if number else title)
-        print_table("", ["task", *(heads[column] for column in columns)], rows)
-
-
-def _blocks(heads: list[str], width: int) -> list[list[int]]:
-    """The numbers of the columns that stand in each table, two spaces in front of each of them."""
-    blocks: list[list[int]] = []
-    used = 0
-    for number, head in enumerate(heads):
-        needed = 2 + max(len(head), len("-1.00"))
-        if not blocks or used + needed > width:
-            blocks.append([])
-            used = 0
-        blocks[-1].append(number)
-        used += needed
-    return blocks
-
-
-def _can_print(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+            print_matrix(f"similarity of updates: {title}", found.tasks, matrix)

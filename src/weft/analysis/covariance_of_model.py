@@ -1,0 +1,84 @@
+"""CovSim of a model's tasks: what enters its first block for rows of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weft.analysis.covariance import (
+    SHARE,
+    Covariance,
+    CovarianceSimilarity,
+    check_settings,
+    covariance_similarity,
+)
+from weft.evaluation.answers import outputs
+from weft.evaluation.evaluate import fixed_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from weft.data.tokens import Tokens
+    from weft.model import Model
+
+SEED = 0
+"""Of the choice of rows: the same rows for any model, so that models can be compared."""
+
+
+def model_covariances(
+    model: Model,
+    data: Mapping[str, Tokens],
+    rows: int | None = 500,
+    pool: str = "mean",
+    share: float = SHARE,
+) -> CovarianceSimilarity:
+    """CovSim of the model's tasks; every row runs under its own task, in eval mode.
+
+    Args:
+        model: any method; where each task has its own encoder, its first block is that one's.
+        data: the tokenised split of each task.
+        rows: how many rows of each task, always the same ones, spread over the split; None: all.
+        pool: one of `POOLS`.
+        share: of the sum of the singular values that a rank must hold, in (0, 1].
+    """
+    check_settings(rows, pool, share)
+    names = [task.name for task in model.tasks if task.name in data]
+    listed = [
+        (model.task_id(name), data[name], row)
+        for name in names
+        for row in fixed_rows(len(data[name]), rows, SEED, name)
+    ]
+    found: dict[int, Covariance] = {}
+    for batch in outputs(model, listed, layers=True):
+        layers = batch.output.layers
+        assert layers is not None
+        pooled, owner = pooled_rows(layers[0].float().cpu(), batch.mask, pool)
+        task = np.array([listed[row][0] for row in batch.rows])[owner]
+        for which in np.unique(task).tolist():
+            found.setdefault(which, Covariance(pooled.shape[1])).add(pooled[task == which])
+    return covariance_similarity(names, [found[model.task_id(name)] for name in names], share)
+
+
+def pooled_rows(states: Tensor, mask: Tensor, pool: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Rows of X, in float64, and which row of the batch each comes from.
+
+    Args:
+        states: what enters the first block, [R, L, d].
+        mask: 1 where a row has a token, [R, L].
+        pool: one of `POOLS`.
+
+    Returns:
+        [R, d] and [R]; of `tokens` [N, d] and [N], N the number of tokens.
+    """
+    values, real = states.double().numpy(), mask.bool().numpy()
+    if pool == "tokens":
+        return values[real], np.nonzero(real)[0]
+    owner = np.arange(len(values))
+    if pool == "cls":
+        return values[:, 0], owner
+    # a sum over the tokens alone, whatever stands in the padding
+    total = np.where(real[:, :, None], values, 0.0).sum(1)
+    return total / real.sum(1, keepdims=True), owner

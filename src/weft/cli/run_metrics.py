@@ -1,0 +1,83 @@
+"""What a run that has ended says of its scores."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weft.errors import WeftError
+
+FILE = "metrics.json"
+
+
+@dataclass(frozen=True)
+class RunMetrics:
+    """A run's metrics.json.
+
+    Attributes:
+        split: which split they are of, if it says so.
+        tasks: each task's metrics, the main one first.
+        rows: how many rows of each task they are of, as far as it says so.
+    """
+
+    split: str | None
+    tasks: dict[str, dict[str, float]]
+    rows: dict[str, int]
+
+
+def read_metrics(folder: Path) -> RunMetrics:
+    """Read and check the metrics of a run.
+
+    Args:
+        folder: the run's folder.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise WeftError(_missing(folder))
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as wrong:  # UnicodeDecodeError is one too
+        raise WeftError(f"{path} is not JSON: {wrong}; a run writes it when it ends") from None
+    tasks = said.get("tasks") if isinstance(said, dict) else None
+    if not isinstance(tasks, dict) or not tasks:
+        found = _shown(tasks if isinstance(said, dict) else said)
+        raise WeftError(f"{path}: tasks: found {found}; expected each task's metrics, as a run writes them")
+    checked = {name: _checked(path, name, own) for name, own in tasks.items()}
+    split, rows = said.get("split"), said.get("rows")
+    counted = {k: v for k, v in rows.items() if isinstance(v, int)} if isinstance(rows, dict) else {}
+    return RunMetrics(split if isinstance(split, str) else None, checked, counted)
+
+
+def _checked(path: Path, task: str, metrics: Any) -> dict[str, float]:
+    if not isinstance(metrics, dict) or not metrics:
+        raise WeftError(
+            f"{path}: tasks.{task}: found {_shown(metrics)}; expected metrics such as {{'accuracy': 0.9}}"
+        )
+    for name, value in metrics.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise WeftError(f"{path}: tasks.{task}.{name}: found {_shown(value)}; expected a finite number")
+    return {name: float(value) for name, value in metrics.items()}
+
+
+def _missing(folder: Path) -> str:
+    if not folder.exists():
+        return f"{folder}: there is no such folder; expected that of a run that has ended"
+    if not folder.is_dir():
+        return f"{folder} is a file; expected the folder of a run that has ended"
+    if (folder / "run.yaml").is_file():
+        return (
+            f"the run in {folder} has not ended: {FILE} is missing; end it with the line that began it and "
+            f"--resume: weft train RUN.yaml --out {folder} --resume"
+        )
+    return (
+        f"{folder} holds no run: {FILE} is missing; expected the folder of a run, as made by: "
+        f"weft train RUN.yaml --out {folder}"
+    )
+
+
+def _shown(value: Any) -> str:
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
