@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from weft.grow_settings import GrowSettings
 from weft.head_settings import HeadSettings
 from weft.methods import METHODS
 from weft.training.settings import Training
@@ -15,8 +16,14 @@ def test_every_key_of_a_run_file_is_explained():
         assert f"\n| {key} |" in text, key
 
 
+def test_every_key_of_a_task_file_is_explained():
+    text = (DOCS / "docs" / "growing.md").read_text(encoding="utf-8")
+    for key in GrowSettings.model_fields:
+        assert f"\n| {key} |" in text, key
+
+
 def test_every_setting_describes_itself():
-    for settings in (Training, HeadSettings, *(METHODS[name] for name in METHODS)):
+    for settings in (Training, HeadSettings, GrowSettings, *(METHODS[name] for name in METHODS)):
         for key, field in settings.model_fields.items():
             assert field.description, f"{settings.__name__}.{key}"
 

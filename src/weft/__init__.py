@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 from weft._lazy import lazy
 
 if TYPE_CHECKING:
+    from weft.bundle.copy_task import copy_task
     from weft.bundle.load import load
+    from weft.bundle.one_task import remove_task
     from weft.encoder.load import load_encoder
     from weft.errors import WeftError
+    from weft.growing.add import add_task
+    from weft.growing.retrain import retrain_task
     from weft.model import Model
     from weft.output import Output
     from weft.tasks.suites import load_suite
@@ -25,9 +29,13 @@ __all__ = [
     "Task",
     "Training",
     "WeftError",
+    "add_task",
+    "copy_task",
     "load",
     "load_encoder",
     "load_suite",
+    "remove_task",
+    "retrain_task",
     "train",
 ]
 
@@ -40,9 +48,13 @@ __getattr__, __dir__ = lazy(
         "Task": "weft.tasks.task",
         "Training": "weft.training.settings",
         "WeftError": "weft.errors",
+        "add_task": "weft.growing.add",
+        "copy_task": "weft.bundle.copy_task",
         "load": "weft.bundle.load",
         "load_encoder": "weft.encoder.load",
         "load_suite": "weft.tasks.suites",
+        "remove_task": "weft.bundle.one_task",
+        "retrain_task": "weft.growing.retrain",
         "train": "weft.training.run",
     },
     modules=("adapters", "data", "encoder", "interop", "methods", "sampling", "tasks"),

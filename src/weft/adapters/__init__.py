@@ -1,11 +1,21 @@
 """The primitive modules, one a file, each with its equation and its shapes."""
 
 from weft.adapters.adapter import Adapter
+from weft.adapters.alignment import FilmAlignment, MatrixAlignment, TaskAlignment
 from weft.adapters.attention import StackedAttention
 from weft.adapters.bias import BiasAdapter
+from weft.adapters.conditional_attention import ConditionalAttention
+from weft.adapters.conditional_bottleneck import (
+    BlockBottleneck,
+    FilmBottleneck,
+    ModulatedBottleneck,
+    SkipPath,
+)
+from weft.adapters.conditional_norm import ConditionalNorm, OwnConditionalNorm
 from weft.adapters.connection import ParallelAdapter, ResidualAdapter, SerialAdapter
 from weft.adapters.cp import CpAdapter
 from weft.adapters.feed_forward import StackedFeedForward
+from weft.adapters.film import Film
 from weft.adapters.gate import RankGate
 from weft.adapters.lhuc import LhucAdapter
 from weft.adapters.lora import LoraAdapter
@@ -13,6 +23,7 @@ from weft.adapters.low_rank_bias import LowRankBiasAdapter
 from weft.adapters.projected import Projected, Projection
 from weft.adapters.ranked import RankedAdapter
 from weft.adapters.stacked import StackedLinear, StackedNorm
+from weft.adapters.task_embedding import TaskEmbedding, TransformedEmbedding
 from weft.adapters.task_linear import TaskLinearAdapter
 from weft.adapters.task_norm import TaskNormAdapter
 from weft.adapters.top import TopLayer, TopStack
@@ -21,10 +32,19 @@ from weft.adapters.tucker import TuckerAdapter
 __all__ = [
     "Adapter",
     "BiasAdapter",
+    "BlockBottleneck",
+    "ConditionalAttention",
+    "ConditionalNorm",
     "CpAdapter",
+    "Film",
+    "FilmAlignment",
+    "FilmBottleneck",
     "LhucAdapter",
     "LoraAdapter",
     "LowRankBiasAdapter",
+    "MatrixAlignment",
+    "ModulatedBottleneck",
+    "OwnConditionalNorm",
     "ParallelAdapter",
     "Projected",
     "Projection",
@@ -32,13 +52,17 @@ __all__ = [
     "RankedAdapter",
     "ResidualAdapter",
     "SerialAdapter",
+    "SkipPath",
     "StackedAttention",
     "StackedFeedForward",
     "StackedLinear",
     "StackedNorm",
+    "TaskAlignment",
+    "TaskEmbedding",
     "TaskLinearAdapter",
     "TaskNormAdapter",
     "TopLayer",
     "TopStack",
+    "TransformedEmbedding",
     "TuckerAdapter",
 ]

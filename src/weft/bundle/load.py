@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from weft.encoder.load import as_encoder, file_sha256, weights_sha256
 from weft.errors import WeftError
 from weft.methods import build_method
 from weft.ownership import Owned, owned
+from weft.routing import task_owner
 from weft.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -41,6 +43,28 @@ def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) 
         encoder: the encoder or where it is, if not where it was; its weights must be the same.
         device: where to put the model.
     """
+    return load_changed(folder, encoder=encoder, device=device)
+
+
+def load_changed(
+    folder: str | Path,
+    *,
+    added: Sequence[Task] = (),
+    fresh: Callable[[Owned], bool] = lambda item: False,
+    encoder: Any = None,
+    device: str | None = None,
+) -> Model:
+    """Load a bundle with some of it at its start: new tasks behind its own, and what of its own is asked for.
+
+    A start value depends on its owner and place alone, so that all else is as `load` gives it.
+
+    Args:
+        folder: the bundle's folder, or a run's folder that holds one.
+        added: tasks that it does not have.
+        fresh: whether an owner's share of a parameter stays at its start, whatever the files say.
+        encoder: the encoder or where it is, if not where it was; its weights must be the same.
+        device: where to put the model.
+    """
     from weft.model import Model
 
     folder = find_bundle(folder)
@@ -59,14 +83,14 @@ def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) 
         loaded.travels = True
     model = Model(
         loaded,
-        list(read_tasks(folder, said, loaded.sha256).values()),
+        [*read_tasks(folder, said, loaded.sha256).values(), *added],
         method,
         pool=said["heads"]["pool"],
         head_dropout=said["heads"]["dropout"],
         max_length=said["max_length"],
         seed=said["seed"],
     )
-    _fill(model, folder)
+    _fill(model, folder, {task_owner(task.name) for task in added}, fresh)
     return model.to(device) if device else model
 
 
@@ -148,11 +172,18 @@ def _task(said: dict[str, Any]) -> Task:
     return Task(**values)
 
 
-def _fill(model: Model, folder: Path) -> None:
-    """Copy every file's tensors into the model; each must be there, once, in its shape."""
+def _fill(model: Model, folder: Path, new: Collection[str], fresh: Callable[[Owned], bool]) -> None:
+    """Copy every file's tensors into the model; each must be there, once, in its shape.
+
+    Args:
+        model: a model at its start.
+        folder: the bundle.
+        new: the owners that have no file.
+        fresh: what stays at its start though there is a file.
+    """
     by_file: dict[Path, list[Owned]] = {folder / SHARED_FILE: []}
     for item in owned(model):
-        if in_files(item):
+        if in_files(item) and item.owner not in new:
             kind, _, name = item.owner.partition(":")
             file = task_file(folder, name) if kind == "task" else folder / SHARED_FILE
             by_file.setdefault(file, []).append(item)
@@ -163,7 +194,8 @@ def _fill(model: Model, folder: Path) -> None:
             if unknown:
                 raise WeftError(f"{path} holds {sorted(unknown)[0]!r}, which this model has no place for")
             for item in items:
-                copy_in(item, file, path, ranked)
+                if not fresh(item):
+                    copy_in(item, file, path, ranked)
 
 
 def copy_in(item: Owned, file: Any, path: Path, ranked: Ranked) -> None:

@@ -106,12 +106,19 @@ def key(item: Owned) -> str:
     return item.name if item.owner.startswith(("task:", "encoder")) else f"{item.owner}/{item.name}"
 
 
+def task_tensors(model: Model, name: str) -> dict[str, Tensor]:
+    """What is one task's own, as its file holds it."""
+    mine = [item for item in owned(model) if item.owner == task_owner(name) and in_files(item)]
+    return _tensors(mine, ranked_parameters(model))
+
+
+def _tensors(items: list[Owned], ranked: Ranked) -> dict[str, Tensor]:
+    return {key(i): without_padding(i, ranked).detach().cpu().contiguous().clone() for i in items}
+
+
 def _write(path: Path, items: list[Owned], facts: dict[str, Any], ranked: Ranked) -> None:
-    tensors: dict[str, Tensor] = {
-        key(i): without_padding(i, ranked).detach().cpu().contiguous().clone() for i in items
-    }
     # one metadata key: several would be written in no fixed order, and equal files could differ in bytes
-    save_file(tensors, path, {METADATA: json.dumps(facts, sort_keys=True)})
+    save_file(_tensors(items, ranked), path, {METADATA: json.dumps(facts, sort_keys=True)})
 
 
 def _can_be_found(model: Model) -> bool:

@@ -14,12 +14,10 @@ from weft.bundle.save import SHARED_FILE, in_files, task_file
 from weft.errors import WeftError
 from weft.methods import build_method
 from weft.ownership import Owned, owned
+from weft.tasks.task import IDENTITY
 
 if TYPE_CHECKING:
     from weft.model import Model
-
-SAME = ("kind", "labels", "size", "range", "texts")
-"""What a task must have in common with the one of its name in the bundle."""
 
 
 @torch.no_grad()
@@ -53,7 +51,7 @@ def start_from(model: Model, folder: str | Path) -> list[str]:
         )
     tasks = read_tasks(folder, said, model.source.sha256)
     for task in model.tasks:
-        for name in SAME if task.name in tasks else ():
+        for name in IDENTITY if task.name in tasks else ():
             old, new = getattr(tasks[task.name], name), getattr(task, name)
             if old != new:
                 raise WeftError(

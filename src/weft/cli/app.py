@@ -12,9 +12,12 @@ import typer
 
 from weft.cli.assemble import assemble
 from weft.cli.compact import compact
+from weft.cli.data_of_model import check_same_tasks, find_tasks
+from weft.cli.devices import device_of
 from weft.cli.export import export
 from weft.cli.import_peft import import_peft
 from weft.cli.show import show
+from weft.cli.task import task
 from weft.errors import RunFailed, WeftError
 
 INTERRUPTED = 130
@@ -29,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(show, name="show")
+app.add_typer(task, name="task")
 app.command()(assemble)
 app.command()(compact)
 app.command()(export)
@@ -85,7 +89,7 @@ def train(
         for name in start_from(model, run_file.start):
             print(f"note: {run_file.start} has no task {name!r}: it starts anew", file=sys.stderr)
     done = runs.train(
-        model.to(_device(device)),
+        model.to(device_of(device)),
         training,
         out,
         resume=resume,
@@ -113,15 +117,9 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Evaluate a saved model on whole splits."""
-    from weft.bundle.load import find_bundle
-    from weft.config import load_tasks
     from weft.data.split import load_split
 
-    find_bundle(folder)
-    run_file = folder / "run.yaml" if tasks is None else Path(tasks)
-    if tasks is None and not run_file.is_file():
-        raise WeftError(f"{folder} is a bundle and has no data; say where it is with: --tasks RUN.yaml")
-    known = {task.name: task for task in load_tasks(str(run_file))}
+    run_file, known = find_tasks(folder, tasks)
 
     from weft.bundle.load import load
     from weft.cli.tables import print_scores
@@ -129,16 +127,8 @@ def evaluate(
     from weft.evaluation import baselines as peers
     from weft.evaluation.evaluate import evaluate as run_evaluation
 
-    model = load(folder, encoder=encoder, device=_device(device))
-    for task in model.tasks:
-        if task.name not in known:
-            raise WeftError(f"{run_file} has no data for the task {task.name!r} of {folder}")
-        theirs = known[task.name]
-        if (theirs.kind, theirs.labels, theirs.size) != (task.kind, task.labels, task.size):
-            raise WeftError(
-                f"task {task.name!r} is another one in {run_file}: {theirs.head} {list(theirs.labels)}; "
-                f"the model has {task.head} {list(task.labels)}"
-            )
+    model = load(folder, encoder=encoder, device=device_of(device))
+    check_same_tasks(model, folder, run_file, known)
     splits = {task.name: load_split(known[task.name], split) for task in model.tasks}
     for name, rows in splits.items():
         if rows.labels is None:
@@ -176,7 +166,7 @@ def predict(
     from weft.bundle.load import load
     from weft.cli.requests import as_requests
 
-    model = load(bundle, encoder=encoder, device=_device(device))
+    model = load(bundle, encoder=encoder, device=device_of(device))
     answers = model.predict(as_requests(lines, model.tasks, file))
     text = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
     if out is None:
@@ -206,21 +196,6 @@ def _tokenizer(encoder: str) -> Any:
     from weft.encoder.load import load_tokenizer
 
     return load_tokenizer(encoder)
-
-
-def _device(asked: str | None) -> str:
-    """The device asked for, if it is there; by default a GPU if there is one."""
-    import torch
-
-    if asked is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if asked == "meta":
-        raise WeftError("device 'meta' holds no numbers to compute with; expected cpu, cuda, …")
-    try:
-        torch.empty(1, device=asked)
-    except (RuntimeError, AssertionError, NotImplementedError) as wrong:
-        raise WeftError(f"device {asked!r} cannot be used: {str(wrong).splitlines()[0]}") from None
-    return asked
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -38,10 +38,10 @@ def print_scores(
     rows: list[list[object]] = []
     for name, metrics in scores["tasks"].items():
         for number, (metric, value) in enumerate(metrics.items()):
-            peers = [_shown(metric, peer[name][metric]) for peer in beside.values()]
+            peers = [shown(metric, peer[name][metric]) for peer in beside.values()]
             first = name if number == 0 else ""
             rows_here = str(scores["rows"][name]) if number == 0 else ""
-            rows.append([first, metric, rows_here, *peers, _shown(metric, value)])
+            rows.append([first, metric, rows_here, *peers, shown(metric, value)])
     averages = []
     for peer in beside.values():
         firsts = [main_score(metrics) for metrics in peer.values()]
@@ -50,5 +50,6 @@ def print_scores(
     print_table(title, ["task", "metric", "rows", *beside, "this model"], rows)
 
 
-def _shown(metric: str, value: float) -> str:
+def shown(metric: str, value: float) -> str:
+    """A metric in percent; an error as it is."""
     return f"{value:.3f}" if metric in LOWER_IS_BETTER else f"{100 * value:.1f}"

@@ -60,7 +60,7 @@ def load_tasks(source: str | Path) -> tuple[Task, ...]:
     """The tasks of a run file alone: its encoder may be elsewhere by now."""
     raw, reading = _opened(source)
     tasks, _ = read_tasks(raw.get("tasks"), reading)
-    _raise(reading)
+    stop_if_wrong(reading)
     return tasks
 
 
@@ -79,7 +79,8 @@ def _opened(source: str | Path) -> tuple[dict[str, Any], Reading]:
     return parse(text, reading), reading
 
 
-def _raise(reading: Reading) -> None:
+def stop_if_wrong(reading: Reading) -> None:
+    """One error for all mistakes, if there are any."""
     if reading.mistakes:
         count = len(reading.mistakes)
         listed = "\n".join(reading.mistakes)
@@ -101,10 +102,12 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
     encoder = _encoder(raw.get("encoder"), reading)
     method = _method(raw.get("method", "full"), reading)
     tasks, spec = read_tasks(raw.get("tasks"), reading)
-    heads = _section("heads", HeadSettings, raw.get("heads") or {}, reading)
-    training = _train(raw.get("train") or {}, [t.name for t in tasks], reading)
+    heads = read_section("heads", HeadSettings, raw.get("heads") or {}, reading)
+    training = read_train(raw.get("train") or {}, [t.name for t in tasks], reading)
     start = _start(raw.get("start"), reading)
-    _raise(reading)
+    if method is not None and training is not None:
+        _check_length(method, training, reading)
+    stop_if_wrong(reading)
     assert method is not None
     assert heads is not None
     assert training is not None
@@ -139,6 +142,17 @@ def _encoder(value: object, reading: Reading) -> str:
     return value
 
 
+def _check_length(method: Method, training: Training, reading: Reading) -> None:
+    """Rows must not be longer than the method's adapters are made for."""
+    for part in method.parts:
+        if part.longest_row is not None and part.longest_row < training.max_length:
+            reading.wrong(
+                ["train", "max_length"],
+                f"{training.max_length}; method {part.name!r} is made for rows of {part.longest_row} tokens "
+                f"at the most: expected no more, or method.length={training.max_length}",
+            )
+
+
 def _start(value: object, reading: Reading) -> str | None:
     if value is None:
         return None
@@ -164,7 +178,8 @@ def _method(value: object, reading: Reading) -> Method | None:
 S = TypeVar("S", bound=Settings)
 
 
-def _section(name: str, kind: type[S], value: object, reading: Reading) -> S | None:
+def read_section(name: str, kind: type[S], value: object, reading: Reading) -> S | None:
+    """A section's settings; None where they are wrong, which `reading` then knows."""
     if not isinstance(value, dict):
         example = next(iter(kind.model_fields))
         reading.wrong([name], f"expected settings such as {{{example}: …}}; found {value!r}")
@@ -177,8 +192,9 @@ def _section(name: str, kind: type[S], value: object, reading: Reading) -> S | N
         return None
 
 
-def _train(value: object, tasks: list[str], reading: Reading) -> Training | None:
-    training = _section("train", Training, value, reading)
+def read_train(value: object, tasks: list[str], reading: Reading) -> Training | None:
+    """The `train` section; `best` must be one of these tasks, or the average."""
+    training = read_section("train", Training, value, reading)
     if training is None:
         return None
     if training.best != "average" and tasks and training.best not in tasks:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.evaluation.answers import answers
 from weft.evaluation.metrics import LOWER_IS_BETTER, score
@@ -14,6 +15,7 @@ from weft.tasks.kinds import KINDS
 if TYPE_CHECKING:
     from weft.data.tokens import Tokens
     from weft.model import Model
+    from weft.tasks.task import Task
 
 
 class Scores(TypedDict):
@@ -48,17 +50,20 @@ def evaluate(
     metrics: dict[str, dict[str, float]] = {}
     position = 0
     for name, which in chosen.items():
-        task = model.tasks[model.task_id(name)]
-        kind = KINDS[task.kind]()
         own = np.stack([x.numpy() for x in logits[position : position + len(which)]])
         position += len(which)
         labels: Any = data[name].labels
-        metrics[name] = score(task.metrics, [labels[i] for i in which], kind.decode(task.in_range(own)))
+        metrics[name] = judged(model.tasks[model.task_id(name)], own, [labels[i] for i in which])
     return Scores(
         tasks=metrics,
         rows={name: len(which) for name, which in chosen.items()},
         average=float(np.mean([main_score(m) for m in metrics.values()])),
     )
+
+
+def judged(task: Task, logits: NDArray[np.float32], gold: Sequence[Any]) -> dict[str, float]:
+    """A task's metrics, of logits [n, C] and the right answers of the same rows."""
+    return score(task.metrics, gold, KINDS[task.kind]().decode(task.in_range(logits)))
 
 
 def main_score(metrics: Mapping[str, float]) -> float:

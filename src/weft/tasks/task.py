@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 SPLITS = ("train", "validation", "test")
+IDENTITY = ("kind", "labels", "size", "range", "texts")
+"""What two tasks of one name must have in common to be the same task."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,16 +70,25 @@ class Loop:
     Args:
         model: the model, on its device.
         training: how to train; `lr` is given.
-        train: the tokenised training rows of each task, in the order of the task ids.
+        train: the tokenised training rows of each task that trains, in their order.
         validation: the same of the validation rows.
         folder: the run's folder, for checkpoints.
+        tasks: the names of the tasks that train; by default all, in the order of their ids.
     """
 
     def __init__(
-        self, model: Model, training: Training, train: list[Tokens], validation: list[Tokens], folder: Path
+        self,
+        model: Model,
+        training: Training,
+        train: list[Tokens],
+        validation: list[Tokens],
+        folder: Path,
+        tasks: Sequence[str] | None = None,
     ) -> None:
         self.model, self.training, self.train = model, training, train
-        self.names = [task.name for task in model.tasks]
+        self.names = [task.name for task in model.tasks] if tasks is None else list(tasks)
+        # the plan counts the tasks that train; the model counts all of its tasks
+        self.ids = np.array([model.task_id(name) for name in self.names], np.int64)
         self.validation = dict(zip(self.names, validation, strict=True))
         self.checkpoints = folder / "checkpoints"
         lengths = [tokens.lengths for tokens in train]
@@ -151,9 +161,9 @@ class Loop:
             torch.nn.utils.clip_grad_norm_(trained, self.training.clip, foreach=True)
         self.optimizers.set_lr(self._lr(step.number))
         if self.training.absent == "drift":
-            self.optimizers.step(range(len(self.names)))
+            self.optimizers.step(self.ids.tolist())
         else:
-            self.optimizers.step(np.unique(step.task[: step.real]).tolist())
+            self.optimizers.step(self.ids[np.unique(step.task[: step.real])].tolist())
 
     def _lr(self, step: int) -> float:
         """The learning rate of a step; each phase has a schedule of its own."""
@@ -185,7 +195,8 @@ class Loop:
         """The gradients of some of a step's examples, added to those before."""
         tasks = step.task[part].tolist()
         items = [(self.train[t], i) for t, i in zip(tasks, step.index[part].tolist(), strict=True)]
-        task = torch.from_numpy(step.task[part])  # on the host, where the model can see that all are one
+        # on the host, where the model can see that all are one
+        task = torch.from_numpy(self.ids[step.task[part]])
         weight = torch.from_numpy(step.weight[part]).to(self.device)
         values: list[Any] = [tokens.labels[i] for tokens, i in items]
         labels = {k: v.to(self.device) for k, v in self.model.collate_labels(values, task).items()}
@@ -194,7 +205,7 @@ class Loop:
             output = self.model(**inputs, task=task)
         losses = self.model.example_losses(output, labels)
         (losses * weight).sum().backward()
-        self._add_losses(step.number, losses.detach(), task, weight)
+        self._add_losses(step.number, losses.detach(), tasks, weight)
 
     def _precision(self) -> AbstractContextManager[object]:
         wanted = self.training.precision
@@ -203,8 +214,8 @@ class Loop:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
 
-    def _add_losses(self, step: int, losses: Tensor, task: Tensor, weight: Tensor) -> None:
-        for loss, t, w in zip(losses.tolist(), task.tolist(), weight.tolist(), strict=True):
+    def _add_losses(self, step: int, losses: Tensor, tasks: list[int], weight: Tensor) -> None:
+        for loss, t, w in zip(losses.tolist(), tasks, weight.tolist(), strict=True):
             if w:
                 if not math.isfinite(loss):
                     raise RunFailed(

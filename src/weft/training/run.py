@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,11 +55,13 @@ def train(
     resolved: dict[str, Any] | None = None,
     splits: dict[tuple[str, str], Split] | None = None,
     progress: bool = True,
+    tasks: Sequence[str] | None = None,
+    with_bundle: bool = True,
 ) -> Run:
     """Train a model; it ends with the best weights, and its bundle is in the run's folder.
 
     Args:
-        model: the model; its tasks have files or rows for `train` and `validation`.
+        model: the model; the tasks that train have files or rows for `train` and `validation`.
         training: how to train; by default `Training()`.
         out: the run's folder; a run that stands there is not touched unless it is resumed.
         resume: go on from the last checkpoint in `out`.
@@ -66,12 +69,15 @@ def train(
         resolved: what run.yaml is to say, where a run file was read.
         splits: (task, split) → rows that are read already.
         progress: show what happens.
+        tasks: the names of the tasks that train; by default all.
+        with_bundle: whether to write the bundle; else the model alone has the weights.
     """
     training = training or Training()
     if training.lr is None:
         training = training.model_copy(update={"lr": model.method.default_lr})
     resolved = resolved or _resolved(model, training)
-    names = ["average", *(task.name for task in model.tasks)]
+    trained = [task for task in model.tasks if tasks is None or task.name in tasks]
+    names = ["average", *(task.name for task in trained)]
     if training.best not in names:
         raise WeftError(f"best: {training.best!r}; {did_you_mean(training.best, names)}")
     folder = Path(out)
@@ -80,15 +86,16 @@ def train(
     tokenizer = model.source.tokenizer
     tokens = {}
     for split in ("train", "validation"):
-        for task in model.tasks:
+        for task in trained:
             rows = (splits or {}).get((task.name, split)) or load_split(task, split)
             tokens[task.name, split] = tokenise(rows, tokenizer, training.max_length)
     loop = Loop(
         model,
         training,
-        [tokens[task.name, "train"] for task in model.tasks],
-        [tokens[task.name, "validation"] for task in model.tasks],
+        [tokens[task.name, "train"] for task in trained],
+        [tokens[task.name, "validation"] for task in trained],
         folder,
+        [task.name for task in trained],
     )
     # nothing is written before everything has been read
     if not resume:
@@ -104,7 +111,8 @@ def train(
             log.write("resume", step=loop.state.step)
             _warn(said, shown)
         metrics = loop.run(log, shown)
-        save(model, folder / "bundle", with_encoder)
+        if with_bundle:
+            save(model, folder / "bundle", with_encoder)
         best = loop.state.best_step or loop.total
         log.write("end", step=loop.total, best_step=best, seconds=round(loop.state.seconds, 2), **metrics)
         # last: it says that the run has ended

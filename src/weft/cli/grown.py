@@ -1,0 +1,64 @@
+"""What `weft task` prints of a task that was trained."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.growing.grown import Grown
+    from weft.growing.zero_shot import ZeroShot
+
+
+def tell(done: Grown, as_json: bool) -> None:
+    """Print it: for people, or as one JSON object; notes go to standard error."""
+    from weft.cli.tables import print_scores
+
+    for note in done.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(done.as_dict()))
+        return
+    print(f"{done.task} began at: {done.start}; head: {done.head}; trained: {_TRAINED[done.only]}")
+    used, given = done.rows["train"], done.rows["train_given"]
+    print(f"rows: {used:,} of {given:,} to train on, {done.rows['validation']:,} to validate on")
+    print_scores(
+        done.scores,
+        title=f"{done.folder}: {done.task}, validation",
+        beside={"majority": {done.task: done.majority}},
+    )
+    print_unchanged(done.unchanged)
+    print(f"bundle: {done.folder}")
+
+
+_TRAINED = {
+    "task": "what is its own",
+    "head": "its head",
+    "all": "all that the method trains",
+}
+
+
+def print_zero_shot(task: str, found: ZeroShot) -> None:
+    """The table of `start: auto`: one row a beginning, the majority guess below."""
+    from weft.cli.tables import print_table, shown
+
+    rows: list[list[object]] = [
+        [one.start, shown(found.metric, one.score), one.head, "taken" if one.start == found.best else ""]
+        for one in found.candidates
+    ]
+    rows.append(["majority", shown(found.metric, found.majority), "", ""])
+    title = f"{task}, zero-shot on {found.rows} rows"
+    print_table(title, ["start", found.metric, "head", ""], rows)
+
+
+def print_unchanged(unchanged: Mapping[str, str]) -> None:
+    """The proof: every file that is the same, with its hash."""
+    from weft.cli.tables import print_table
+
+    print_table(
+        f"unchanged, byte for byte: {len(unchanged)} files",
+        ["file", "sha256"],
+        [[file, sha256] for file, sha256 in unchanged.items()],
+    )

@@ -1,0 +1,64 @@
+"""The `grow` section of a task file: how a task joins a trained model. No torch is imported to check it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, PositiveInt
+
+from weft.settings import Settings
+
+SAME = "same"
+"""The label map of a head that fits as it is."""
+
+STARTS = ("auto", "average", "random", "xavier")
+"""What `start` may be besides the name of a task."""
+
+
+def _word(value: object) -> object:
+    """A word as it was meant: YAML reads numbers, and no and yes, as something else."""
+    if isinstance(value, bool):
+        raise ValueError("YAML reads no and yes as false and true; put them in quotes: 'no'")
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _label_map(value: object) -> object:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"expected {{task: {{new label: its label}}}}, or {{task: same}}; found {value!r}")
+    return {
+        _word(task): {_word(new): _word(old) for new, old in labels.items()}
+        if isinstance(labels, Mapping)
+        else labels
+        for task, labels in value.items()
+    }
+
+
+class GrowSettings(Settings):
+    """The `grow` section of a task file."""
+
+    what = "grow"
+
+    only: Literal["task", "head", "all"] = Field(
+        "task",
+        description="what trains: what is the new task's own, its head alone, or all that the method trains",
+    )
+    start: Annotated[str | None, BeforeValidator(_word)] = Field(
+        None,
+        description="where what is the task's own begins: at a task's, by its name; average (of all tasks); "
+        "random (the method's own start); xavier; or auto, the best of all these on a few rows. "
+        "Default: auto where a task is a vector to the method, else random",
+    )
+    label_map: Annotated[dict[str, Literal["same"] | dict[str, str]], BeforeValidator(_label_map)] = Field(
+        {},
+        description="for a task, which of its labels each new label is like: the new head can then begin at "
+        "that task's; same for a head that fits as it is",
+    )
+    fraction: float = Field(1.0, gt=0, le=1, description="the share of the training rows that is used")
+    validation: float = Field(
+        0.1,
+        gt=0,
+        lt=1,
+        description="the share of the training rows cut off to validate on, where there is no such file",
+    )
+    zero_shot_rows: PositiveInt = Field(200, description="validation rows that start: auto looks at")

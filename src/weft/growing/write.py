@@ -1,0 +1,37 @@
+"""Writing a bundle of which one task was trained: that task's file alone, where nothing else has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.bundle.load import read_manifest
+from weft.bundle.one_task import hashes, with_task
+from weft.bundle.save import task_tensors
+
+if TYPE_CHECKING:
+    from weft.model import Model
+
+
+def write_grown(
+    model: Model, name: str, bundle: Path, out: Path, moved_beside: Collection[str]
+) -> dict[str, str]:
+    """Write the bundle, in one move.
+
+    Args:
+        model: the trained model.
+        name: the task that was trained.
+        bundle: the bundle that the model comes from.
+        out: where it goes.
+        moved_beside: the owners besides the task that have moved: if there are any, all is written anew.
+
+    Returns:
+        The sha256 of every file that is what it was, by its path in the bundle.
+    """
+    if not moved_beside:
+        facts = model.tasks[model.task_id(name)].settings()
+        return with_task(bundle, out, facts, task_tensors(model, name)).unchanged
+    before = hashes(bundle)
+    model.save(out, with_encoder=bool(read_manifest(bundle)["encoder"]["included"]))
+    return {file: sha256 for file, sha256 in hashes(out).items() if before.get(file) == sha256}

@@ -1,0 +1,119 @@
+"""Taking a task out, and taking one over from another bundle."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import weft
+from tests.bundle.apart import LORA, A, B, C, D, digest, logits
+from weft.bundle.one_task import hashes
+from weft.bundle.save import task_file
+from weft.errors import WeftError
+
+GROUPS = {"use": "lora", "rank": 2, "share": {"first": ["a", "c"]}}
+SEPARATE = "separate"
+
+
+def test_a_task_less(make, tmp_path):
+    bundle = make("x", [A, B, C])
+    removed = weft.remove_task(bundle, "b", tmp_path / "y")
+    assert set(removed.unchanged) == {"shared.safetensors", "tasks/a.safetensors", "tasks/c.safetensors"}
+    assert hashes(tmp_path / "y")["tasks/c.safetensors"] == digest(task_file(bundle, "c"))
+    assert [t.name for t in weft.load(tmp_path / "y").tasks] == ["a", "c"]
+    for name in "ac":
+        assert torch.equal(logits(weft.load(tmp_path / "y"), name), logits(weft.load(bundle), name))
+
+
+def test_what_cannot_be_taken_out(make, tmp_path):
+    bundle = make("x", [A])
+    with pytest.raises(WeftError, match="'a' is the only task of"):
+        weft.remove_task(bundle, "a", tmp_path / "y")
+    with pytest.raises(WeftError, match="has no task 'q'; Known: a"):
+        weft.remove_task(bundle, "q", tmp_path / "y")
+    grouped = make("g", [A, B, C], GROUPS)
+    with pytest.raises(WeftError, match=r"task 'c' is in the group 'first' of the method \(a, c\)"):
+        weft.remove_task(grouped, "c", tmp_path / "y")
+    assert [t.name for t in weft.load(weft.remove_task(grouped, "b", tmp_path / "y").folder).tasks] == [
+        "a",
+        "c",
+    ]
+    with pytest.raises(WeftError, match="holds no bundle"):
+        weft.remove_task(tmp_path / "none", "a", tmp_path / "y")
+
+
+def test_a_task_from_another_bundle(make, tmp_path):
+    one, two = make("one", [A, B]), make("two", [C])
+    before = hashes(two)
+    done = weft.copy_task(one, "b", two, out=tmp_path / "three")
+    assert hashes(two) == before
+    assert digest(task_file(tmp_path / "three", "b")) == digest(task_file(one, "b"))
+    whole = weft.load(tmp_path / "three")
+    assert torch.equal(logits(whole, "b"), logits(weft.load(one), "b"))
+    assert torch.equal(logits(whole, "c"), logits(weft.load(two), "c"))
+    assert set(done.unchanged) == {"shared.safetensors", "tasks/c.safetensors"}
+    weft.copy_task(one, "a", two)  # into the bundle itself
+    assert [t.name for t in weft.load(two).tasks] == ["c", "a"]
+
+
+@pytest.mark.parametrize("method", [LORA, SEPARATE, "bitfit"])
+def test_under_another_name(method, make, tmp_path):
+    one, two = make("one", [A, B], method), make("two", [B], method)
+    with pytest.raises(WeftError, match=r"has a task 'b' already; give this one another name: --as NAME"):
+        weft.copy_task(one, "b", two)
+    weft.copy_task(one, "b", two, rename="b2")
+    whole = weft.load(two)
+    assert whole.tasks[1].name == "b2"
+    assert whole.tasks[1].labels == B.labels
+    assert torch.equal(logits(whole, "b2"), logits(weft.load(one), "b"))
+    if method != SEPARATE:  # whose encoders are named by their task
+        assert load_file(task_file(two, "b2")).keys() == load_file(task_file(one, "b")).keys()
+    with pytest.raises(WeftError, match="task name 'b 3' cannot be used"):
+        weft.copy_task(one, "b", two, rename="b 3")
+
+
+def test_bundles_that_do_not_stand_on_the_same(make, tmp_path):
+    from tests.tiny_run import save_encoder
+
+    one, two = make("one", [A], LORA), make("two", [B], {"use": "lora", "rank": 4})
+    with pytest.raises(
+        WeftError, match=r"(?s)do not stand on the same.*method\n.*one: \w{64}\n.*two: \w{64}"
+    ):
+        weft.copy_task(one, "a", two)
+    other = save_encoder(tmp_path / "other", "electra")
+    with pytest.raises(WeftError, match=r"(?s)differ in \(sha256\):\n  encoder\n.*weft task add"):
+        weft.copy_task(one, "a", make("three", [B], LORA, encoder=other))
+    sharing = {"use": "pals", "d_s": 12, "share": "tasks"}
+    three, four = make("3", [A], sharing), make("4", [B], sharing)
+    with pytest.raises(
+        WeftError, match=r"(?s)differ in \(sha256\):\n  shared.safetensors, what its tasks share"
+    ):
+        weft.copy_task(three, "a", four)
+    with pytest.raises(WeftError, match=r"heads read 'pooler' in .* and 'mean' in"):
+        weft.copy_task(one, "a", make("six", [B], LORA, pool="mean"))
+
+
+def test_tasks_of_one_run_share_and_may_be_exchanged(make, tmp_path):
+    """Bundles grown from one: what their tasks share is the same file."""
+    bundle = make("x", [A, B, C, D], {"use": "pals", "d_s": 12})
+    weft.remove_task(bundle, "d", tmp_path / "three")
+    weft.remove_task(tmp_path / "three", "a", tmp_path / "two")
+    weft.copy_task(bundle, "d", tmp_path / "two")
+    assert torch.equal(logits(weft.load(tmp_path / "two"), "d"), logits(weft.load(bundle), "d"))
+
+
+def test_a_member_of_a_group_is_no_file(make, tmp_path):
+    one, two = make("one", [A, B, C], GROUPS), make("two", [A, C], GROUPS)
+    (two / "shared.safetensors").write_bytes((one / "shared.safetensors").read_bytes())
+    with pytest.raises(WeftError, match=r"task 'a' is in the group 'first' of the method \(a, c\)"):
+        weft.copy_task(one, "a", two, rename="a2")
+
+
+def test_lengths_that_differ_are_noted(make, tmp_path):
+    one, two = make("one", [A], LORA, max_length=9), make("two", [B], LORA, max_length=11)
+    (note,) = weft.copy_task(one, "a", two).notes
+    assert "texts cut to 9 tokens" in note
+    assert json.loads((two / "bundle.json").read_text())["max_length"] == 11

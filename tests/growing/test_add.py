@@ -1,0 +1,198 @@
+"""Adding a task: what trains, what is written, what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+import yaml
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+import weft
+from tests.growing.new_task import CAT, FAST, ROWS, add, answers, assert_all_the_same, assert_same
+from tests.tiny import TASKS
+from weft.bundle.load import load_changed
+from weft.bundle.one_task import hashes
+from weft.bundle.save import method_sha256, task_tensors
+from weft.errors import RunFailed, WeftError
+from weft.files import write_json
+
+pytestmark = pytest.mark.usefixtures("token_cache")
+
+LORA = {"use": "lora", "rank": 3}
+MORRIS = {"use": "morris", "rank": 4, "bias_rank": 2}
+
+
+def test_head_alone(make, tmp_path):
+    bundle = make(LORA)
+    add(bundle, tmp_path / "out", only="head", start="b")
+    found = load_file(tmp_path / "out" / "tasks" / "cat.safetensors")
+    theirs = load_file(bundle / "tasks" / "b.safetensors")
+    own = [key for key in found if not key.startswith("heads.")]
+    assert own
+    assert all(torch.equal(found[key], theirs[key]) for key in own)
+    start = task_tensors(load_changed(bundle, added=[CAT]), "cat")
+    assert not torch.equal(found["heads.classify-2.weight"], start["heads.classify-2.weight"])
+
+
+@pytest.mark.parametrize("method", ["full", MORRIS, {"use": "ca_mtl", "length": 24}])
+def test_all_moves_what_tasks_share_and_says_so(method, make, tmp_path):
+    bundle = make(method)
+    told = answers(bundle, "abc")
+    grown = add(bundle, tmp_path / "out", only="all", start="random")
+    assert any("the answers of a, b, c have changed" in note for note in grown.notes)
+    assert not any(torch.equal(a, b) for a, b in zip(answers(tmp_path / "out", "abc"), told, strict=True))
+    assert "shared.safetensors" not in grown.unchanged
+    assert [t.name for t in weft.load(tmp_path / "out").tasks] == ["a", "b", "c", "cat"]
+    # other tasks' own tensors stay all the same: their rows were in no step
+    for name in "abc":
+        one, two = (load_file(f / "tasks" / f"{name}.safetensors") for f in (bundle, tmp_path / "out"))
+        assert all(torch.equal(one[key], two[key]) for key in one)
+
+
+@pytest.mark.parametrize("method", [LORA, "separate", "frozen"])
+def test_all_is_no_more_than_the_task_where_tasks_share_nothing(method, make, tmp_path):
+    bundle = make(method)
+    add(bundle, tmp_path / "task", only="task")
+    grown = add(bundle, tmp_path / "all", only="all")
+    assert_all_the_same(tmp_path / "task", tmp_path / "all")
+    assert grown.notes == ()
+
+
+def test_in_its_own_place(make, tmp_path):
+    bundle = make(LORA)
+    before, told = hashes(bundle), answers(bundle, "abc")
+    add(bundle, bundle)
+    assert_same(answers(bundle, "abc"), told)
+    weft.remove_task(bundle, "cat", bundle)
+    assert hashes(bundle) == before
+    assert [p.name for p in tmp_path.iterdir()] == ["bundle"]  # nothing half-written is left
+
+
+def test_a_run_that_fails_leaves_the_bundle_as_it_was(make, tmp_path, monkeypatch):
+    bundle = make(LORA)
+    before = hashes(tmp_path)
+    with pytest.raises(RunFailed, match="diverged"):
+        weft.add_task(
+            bundle, CAT, bundle, training=FAST.model_copy(update={"lr": 1e30, "clip": None}), progress=False
+        )
+    assert hashes(tmp_path) == before
+    # the disk ends in the middle of the last file
+    from weft.bundle import one_task
+
+    def full(path, value):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(one_task, "write_json", full)
+    with pytest.raises(OSError, match="No space"):
+        add(bundle, bundle)
+    assert hashes(tmp_path) == before
+
+
+def test_the_encoder_that_came_with_a_bundle_goes_along(encoder, tmp_path):
+    model = weft.Model(encoder, TASKS[:2], "full", max_length=16)
+    bundle = model.save(tmp_path / "bundle", with_encoder=True)
+    (bundle / "notes.txt").write_text("mine")  # what else lies there too
+    grown = add(bundle, tmp_path / "out")
+    assert {"encoder/model.safetensors", "encoder/tokenizer.json", "notes.txt"} <= set(grown.unchanged)
+    whole = add(bundle, tmp_path / "all", only="all")
+    assert (tmp_path / "all" / "encoder" / "tokenizer.json").is_file()
+    assert "tasks/a.safetensors" not in whole.unchanged  # it stands on another shared file
+    weft.load(tmp_path / "all")
+
+
+def older(bundle):
+    """The bundle as a weft wrote it that had fewer settings."""
+    said = json.loads((bundle / "bundle.json").read_text())
+    for key in ("l0", "rank_pattern"):
+        said["method"].pop(key)
+    write_json(bundle / "bundle.json", said)
+    for file in (bundle / "tasks").iterdir():
+        with safe_open(file, "pt") as opened:
+            facts = json.loads(opened.metadata()["weft"])
+        facts["stands_on"]["method"] = method_sha256(said["method"])
+        save_file(load_file(file), file, {"weft": json.dumps(facts, sort_keys=True)})
+    return bundle
+
+
+def test_a_bundle_of_an_older_weft_stays_as_it_was_written(make, tmp_path):
+    bundle = older(make(LORA))
+    add(bundle, tmp_path / "out")
+    weft.load(tmp_path / "out")
+    assert "rank_pattern" not in (tmp_path / "out" / "bundle.json").read_text()
+    weft.remove_task(tmp_path / "out", "cat", tmp_path / "back")
+    assert_all_the_same(tmp_path / "back", bundle)
+    # and a task may go from it to a bundle of today, whose settings mean the same
+    today = make(LORA, "today", TASKS[:2])
+    weft.copy_task(tmp_path / "out", "cat", today)
+    assert_same(answers(today, ["cat"]), answers(tmp_path / "out", ["cat"]))
+
+
+def test_two_tasks_one_after_the_other(make, tmp_path):
+    """In any order of leaving, the first bundle comes back."""
+    bundle = make(MORRIS)
+    add(bundle, tmp_path / "one")
+    add(tmp_path / "one", tmp_path / "two", replace(CAT, name="dog"), start="cat")
+    weft.remove_task(tmp_path / "two", "cat", tmp_path / "three")
+    weft.remove_task(tmp_path / "three", "dog", tmp_path / "four")
+    assert_all_the_same(tmp_path / "four", bundle)
+
+
+def test_few_rows_and_none_to_validate_on(make, tmp_path):
+    task = replace(CAT, files={"train": ROWS["train"]})
+    grown = add(make(LORA), tmp_path / "out", task, fraction=0.03)
+    assert grown.rows == {"train": 1, "train_given": 27, "validation": 3, "validation_is_cut": True}
+    assert grown.scores["rows"] == {"cat": 3}
+    assert "3 of 30 training rows are cut off" in grown.notes[0]
+    assert "no training row of task 'cat' has the label" in grown.notes[1]
+
+
+def test_the_folder_of_the_training_is_kept_where_asked_for(make, tmp_path):
+    training = FAST.model_copy(update={"evaluate_every": 1, "steps": 3})
+    weft.add_task(make(LORA), CAT, tmp_path / "out", training=training, run=tmp_path / "run", progress=False)
+    assert {"run.yaml", "log.jsonl", "metrics.json"} <= {p.name for p in (tmp_path / "run").iterdir()}
+    assert not (tmp_path / "run" / "bundle").exists()
+    said = yaml.safe_load((tmp_path / "run" / "run.yaml").read_text())
+    assert said["grow"]["only"] == "task"
+    assert said["train"]["steps"] == 3
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert log[0]["tasks"] == ["cat"]
+    scores = {e["step"]: e["average"] for e in log if e["event"] == "evaluation"}
+    assert log[-1]["best_step"] == max(scores, key=lambda step: (scores[step], -step))
+    with pytest.raises(WeftError, match="something is there already; give a new folder"):
+        weft.add_task(tmp_path / "bundle", CAT, tmp_path / "two", training=FAST, run=tmp_path / "run")
+
+
+def test_what_a_head_alone_learns_with(make, tmp_path):
+    """The rate of `frozen` where nothing but the head trains; else the method's own."""
+    bundle = make("full")
+    for only, rate in (("task", 1e-3), ("all", 1e-4)):
+        run = tmp_path / f"run {only}"
+        training = FAST.model_copy(update={"lr": None})
+        weft.add_task(
+            bundle, CAT, tmp_path / only, training=training, grow={"only": only}, run=run, progress=False
+        )
+        assert yaml.safe_load((run / "run.yaml").read_text())["train"]["lr"] == rate
+
+
+def test_refused(make, encoder, tmp_path):
+    bundle = make(LORA)
+    with pytest.raises(WeftError, match=r"the bundle has a task of this name.*weft task retrain BUNDLE a"):
+        add(bundle, tmp_path / "out", replace(CAT, name="a"))
+    with pytest.raises(WeftError, match=r"max_length: 20; .* cuts the texts of all its tasks to 16 tokens"):
+        weft.add_task(bundle, CAT, tmp_path / "out", training=weft.Training(max_length=20))
+    (tmp_path / "mine").mkdir()
+    for place, told in (
+        (tmp_path / "mine", "exists and is no bundle"),
+        (bundle / "in", "lies inside the bundle"),
+        (tmp_path, "the bundle lies in it; to change it in its place type --out"),
+    ):
+        with pytest.raises(WeftError, match=told):
+            add(bundle, place)
+    gated = weft.Model(encoder, TASKS[:2], {**LORA, "l0": True}, max_length=16).save(tmp_path / "gated")
+    with pytest.raises(WeftError, match=r"still have gates.*weft compact .*gated --out SMALL"):
+        add(gated, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
