@@ -225,6 +225,24 @@ def test_resumed_in_this_process_too(folder, tmp_path):
 NAMES = {"a": "cat", "b": "same", "c": "count"}
 
 
+def test_a_run_is_resumed_by_its_own_run_yaml(folder, tmp_path):
+    """What a run wrote of itself means the same run when it is read, defaults and all."""
+    whole, run = go(folder, tmp_path / "whole")
+    go(folder, tmp_path / "cut")
+    (tmp_path / "cut" / "metrics.json").unlink()
+    again, _ = go(tmp_path / "cut", tmp_path / "cut", resume=True)
+    for one, other in zip(whole.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
+    said = yaml.safe_load((run.folder / "run.yaml").read_text())
+    assert said["train"]["sampler"] == {"use": "proportional"}
+    # as an earlier weft wrote it
+    said["train"]["sampler"] = "proportional"
+    del said["train"]["precision"]
+    (tmp_path / "cut" / "metrics.json").unlink()
+    (tmp_path / "cut" / "run.yaml").write_text(yaml.safe_dump(said, sort_keys=False))
+    go(tmp_path / "cut", tmp_path / "cut", resume=True)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_resumes_bit_equal(name, folder, tmp_path):
     spec = json.dumps(METHODS[name])

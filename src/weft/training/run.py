@@ -147,8 +147,9 @@ def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
 def _completed(before: dict[str, Any]) -> dict[str, Any]:
     """What run.yaml says, with the defaults of settings that there were not when it was written."""
     try:
-        return {**before, "method": json.loads(json.dumps(build_method(before["method"]).settings()))}
-    except (WeftError, KeyError):
+        method = json.loads(json.dumps(build_method(before["method"]).settings()))
+        return {**before, "method": method, "train": Training(**before["train"]).model_dump(mode="json")}
+    except (WeftError, KeyError, TypeError):
         return before
 
 

@@ -31,7 +31,9 @@ class Training(Settings):
         128, ge=4, description="tokens of a row; longer texts are cut, the longer one first"
     )
     sampler: Annotated[Any, AfterValidator(_sampler)] = Field(
-        "proportional", description="how steps choose tasks: uniform, proportional, round_robin"
+        "proportional",
+        description="how steps choose tasks: uniform, proportional, round_robin",
+        validate_default=True,  # written as a given one is: run.yaml must mean the same when it is read again
     )
     mixed: bool = Field(False, description="whether each example of a step draws its own task")
     group_by_length: bool = Field(True, description="batches of examples of like length")
