@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from safetensors.torch import load_file
+from torch import Tensor
 
 ROOT = Path(os.environ.get("WEFT_SHARED", Path(__file__).parents[2] / "shared"))
+
+
+def read_golden(folder: str, name: str) -> tuple[Any, Callable[[str], dict[str, Tensor]]]:
+    """What a fixture's JSON says, and a function that gives its tensors under a prefix."""
+    where = golden(folder)
+    tensors = load_file(where / f"{name}.safetensors")
+
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+    return json.loads((where / f"{name}.json").read_text()), part
 
 
 def golden(name: str) -> Path:

@@ -8,9 +8,8 @@ import types
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-from tests.golden import golden
+from tests.golden import read_golden
 from tests.interop.reference import Drawn, run
 from weft.errors import WeftError
 from weft.interop import load_bert_n_pals
@@ -36,14 +35,7 @@ SIZES = {
 
 
 def read(name):
-    folder = golden("bert_n_pals")
-    told = json.loads((folder / f"{name}.json").read_text())
-    tensors = load_file(folder / f"{name}.safetensors")
-
-    def part(prefix):
-        return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-
-    return told, part
+    return read_golden("bert_n_pals", name)
 
 
 def loaded(name):

@@ -6,10 +6,10 @@ import json
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 import weft
-from tests.golden import golden
+from tests.golden import read_golden
 from tests.interop.ca_mtl_reference import Reference, draw
 from weft.errors import WeftError
 from weft.interop import load_ca_mtl
@@ -31,14 +31,7 @@ CONFIG = {
 
 
 def read(name):
-    folder = golden("ca_mtl")
-    told = json.loads((folder / f"{name}.json").read_text())
-    tensors = load_file(folder / f"{name}.safetensors")
-
-    def part(prefix):
-        return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-
-    return told, part
+    return read_golden("ca_mtl", name)
 
 
 def test_golden_base_model():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
@@ -15,8 +16,8 @@ from weft.encoder.sites import Site
 from weft.routing import Route, Slots, row_linear
 
 
-class FilmBottleneck(nn.Module):
-    """U·(D·FiLM(h)) with biases, FiLM on V·z' + c, as released: neither an activation nor dropout.
+class Bottleneck(nn.Module, ABC):
+    """A map down, D, and one up again, U, conditioned on z'; both with biases, and no dropout.
 
     Args:
         width: d.
@@ -32,10 +33,26 @@ class FilmBottleneck(nn.Module):
     ) -> None:
         super().__init__()
         self.condition = condition
-        self.transform = StackedLinear(width, width, slots, seed, f"{place}/transform")
-        self.film = Film(width, width, slots, seed, f"{place}/film")
         self.down = StackedLinear(width, size, slots, seed, f"{place}/down")
         self.up = StackedLinear(size, width, slots, seed, f"{place}/up")
+        self.build(width, size, slots, seed, place)
+
+    @abstractmethod
+    def build(self, width: int, size: int, slots: Slots, seed: int, place: str) -> None:
+        """Make what modulates the two maps; the arguments are the constructor's."""
+
+    @abstractmethod
+    def forward(self, x: Tensor, route: Route) -> Tensor:
+        """x [R, L, d] → [R, L, d]."""
+
+
+class FilmBottleneck(Bottleneck):
+    """U·(D·FiLM(h)), FiLM on V·z' + c, as released: no activation."""
+
+    def build(self, width: int, size: int, slots: Slots, seed: int, place: str) -> None:
+        """V, and the FiLM of what enters."""
+        self.transform = StackedLinear(width, width, slots, seed, f"{place}/transform")
+        self.film = Film(width, width, slots, seed, f"{place}/film")
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, d] → [R, L, d]."""
@@ -45,30 +62,17 @@ class FilmBottleneck(nn.Module):
         return wide
 
 
-class ModulatedBottleneck(nn.Module):
-    """Û(z)·(D̂(z)·h) with biases, D̂ and Û made as R̂ is in eq. 3.2: Ŵ(z) = diag(1 + γ(z))·W + β(z)·1ᵀ.
+class ModulatedBottleneck(Bottleneck):
+    """Û(z)·(D̂(z)·h), D̂ and Û made as R̂ is in eq. 3.2: Ŵ(z) = diag(1 + γ(z))·W + β(z)·1ᵀ.
 
     The paper says that the bottleneck "follows the same transformation as in equation 3.2"; that both maps
     are meant, and that neither is followed by an activation, is our reading of figure 3.3.
-
-    Args:
-        width: d.
-        size: the inner width.
-        condition: z'.
-        slots: one for all tasks.
-        seed: of the start.
-        place: where in the model it is.
     """
 
-    def __init__(
-        self, width: int, size: int, condition: Condition, slots: Slots, seed: int, place: str
-    ) -> None:
-        super().__init__()
-        self.condition = condition
+    def build(self, width: int, size: int, slots: Slots, seed: int, place: str) -> None:
+        """γ and β of either map."""
         self.film_down = Film(width, size, slots, seed, f"{place}/film_down")
         self.film_up = Film(width, width, slots, seed, f"{place}/film_up")
-        self.down = StackedLinear(width, size, slots, seed, f"{place}/down")
-        self.up = StackedLinear(size, width, slots, seed, f"{place}/up")
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, d] → [R, L, d]."""
@@ -79,9 +83,6 @@ class ModulatedBottleneck(nn.Module):
             shift = x.sum(-1, keepdim=True) * beta[:, None]
             x = (1 + gamma[:, None]) * mapped + shift + linear.take("bias", route)[:, None]
         return x
-
-
-Bottleneck = FilmBottleneck | ModulatedBottleneck
 
 
 class BlockBottleneck(Adapter):
