@@ -6,6 +6,7 @@ import json
 import shutil
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import yaml
 
@@ -98,7 +99,7 @@ def test_covariance_of_one_task(home, capsys, tmp_path):
     given = ("covariance", tmp_path / "one", "--tasks", tmp_path / "one.yaml")
     code, told = said(capsys, *given, "--json", "--plot", tmp_path / "one.svg")
     assert code == 0
-    assert "this model has one task, cat: there are no others" in told.err
+    assert "there is one task, cat: there are no others" in told.err
     assert json.loads(told.out)["average"] == [None]
     assert "–" in texts_of(tmp_path / "one.svg")
 
@@ -259,7 +260,10 @@ CALLS = {
     "covariance data": (["covariance", "bundle"], ["bundle is a bundle", "--tasks RUN.yaml"]),
     "covariance bundle": (["covariance", "empty"], ["empty holds no bundle"]),
     "covariance device": (["covariance", "many", "--device", "gpu"], ["device 'gpu' cannot be used"]),
-    "covariance tasks": (["covariance", "many", "--tasks", "one_class.yaml"], ["no data for the task 'cat'"]),
+    "covariance tasks": (
+        ["covariance", "many", "--tasks", "one_class.yaml"],
+        ["no data for cat, same, count"],
+    ),
     "covariance plot": (["covariance", "many", "--plot", "a.pdf"], ["--plot a.pdf", ".svg or .png"]),
     "spread nowhere": (["spread", "nowhere"], ["nowhere: there is no such folder"]),
     "spread file": (["spread", "rows.jsonl"], ["rows.jsonl is a file"]),
@@ -285,7 +289,7 @@ CALLS = {
     "difficulty nowhere": (["difficulty", "nowhere.yaml"], ["no run file 'nowhere.yaml'"]),
     "difficulty one class": (
         ["difficulty", "one_class.yaml"],
-        ["one_class.yaml: task 'mine', split 'train'", "rows.jsonl", "two classes or more; there is one"],
+        ["task 'mine' has no difficulty: split 'train'", "rows.jsonl", "two classes or more; there is one"],
     ),
     "difficulty labels": (
         ["difficulty", "one_class.yaml", "--split", "test"],
@@ -303,3 +307,17 @@ def test_wrong_calls(case, wrong, capsys):
     arguments, messages = CALLS[case]
     assert_refused(*said(capsys, *arguments), messages)
     assert sorted(path.name for path in wrong.iterdir()) == before
+
+
+def test_covariance_of_several_runs(home, capsys):
+    """As in the paper's figure 3.6, a model a task; a task that two have is called after its folder."""
+    _, alone = said(capsys, "covariance", home / "many", "--json")
+    code, told = said(capsys, "covariance", home / "many", home / "stopped", "--json")
+    assert code == 0
+    found, before = json.loads(told.out), json.loads(alone.out)
+    names = before["tasks"]
+    assert found["tasks"] == [f"{home / folder}:{name}" for folder in ("many", "stopped") for name in names]
+    both = [before["covsim"][n % 3] * 2 for n in range(6)]  # the second is the first once more
+    assert found["covsim"] == pytest.approx(np.array(both))
+    code, told = said(capsys, "covariance", home / "many", home / "many")
+    assert_refused(code, told, ["is given twice"])

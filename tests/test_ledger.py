@@ -254,7 +254,20 @@ def test_ca_mtl_as_a_whole(encoder, settings, added, ratio):
     paper = found["paper"]
     assert (paper["total_ratio"], paper["trained_percent_per_task"]) == (1.12, 5.6)
     assert "neither follows" in paper["why"]
-    assert ca_mtl(encoder, **settings, norm="none").ledger()["paper"] is None
+    for other in ({"norm": "none"}, {"variant": "paper"}, {"attention": "full"}, {"train_encoder": "all"}):
+        assert ca_mtl(encoder, **settings, **other).ledger()["paper"] is None
+
+
+def test_ca_mtl_as_printed_in_the_equations():
+    """What the paper's own forms hold is not 1.12 either: γ and β of M have (L/N)² numbers each."""
+    found = ca_mtl("random:bert-base-cased", variant="paper").ledger()
+    d, b = 768, 22
+    film = 2 * d * (d + 1)
+    attention = 12 * (128 * b + 2 * b * b * (d + 1))
+    bottleneck = (2 * 256 + 2 * d) * (d + 1) + d * 256 + 256 + 256 * d + d
+    parts = d * d + film, d * (d + 1), attention, 12 * film, bottleneck, film + 2 * d
+    assert found["shared"] == sum(parts)
+    assert round(found["total_ratio"], 3) == 1.265
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PositiveInt
 
+from weft.errors import WeftError
 from weft.settings import Settings
 
 SAME = "same"
@@ -14,6 +15,15 @@ SAME = "same"
 
 STARTS = ("auto", "average", "random", "xavier")
 """What `start` may be besides the name of a task."""
+
+
+def check_new_name(name: str) -> None:
+    """Refuse a task's name that `start` would take for something else."""
+    if name in STARTS:
+        raise WeftError(
+            f"task name {name!r} cannot be given to a new task: as a start it means something else; "
+            "give it another"
+        )
 
 
 def _word(value: object) -> object:
@@ -26,12 +36,19 @@ def _word(value: object) -> object:
 def _label_map(value: object) -> object:
     if not isinstance(value, Mapping):
         raise ValueError(f"expected {{task: {{new label: its label}}}}, or {{task: same}}; found {value!r}")
-    return {
-        _word(task): {_word(new): _word(old) for new, old in labels.items()}
-        if isinstance(labels, Mapping)
-        else labels
-        for task, labels in value.items()
-    }
+    return {str(_word(task)): _labels(task, labels) for task, labels in value.items()}
+
+
+def _labels(task: object, labels: object) -> str | dict[str, str]:
+    if labels == SAME:
+        return SAME
+    if not isinstance(labels, Mapping):
+        raise ValueError(f"{task}: expected {{new label: its label}}, or same; found {labels!r}")
+    mapped = {str(_word(new)): _word(old) for new, old in labels.items()}
+    for new, old in mapped.items():
+        if not isinstance(old, str):
+            raise ValueError(f"{task}.{new}: expected a label of {task!r}; found {old!r}")
+    return {new: str(old) for new, old in mapped.items()}
 
 
 class GrowSettings(Settings):
@@ -47,7 +64,7 @@ class GrowSettings(Settings):
         None,
         description="where what is the task's own begins: at a task's, by its name; average (of all tasks); "
         "random (the method's own start); xavier; or auto, the best of all these on a few rows. "
-        "Default: auto where a task is a vector to the method, else random",
+        "Default: auto where a task is a vector to the method or there is a label map, else random",
     )
     label_map: Annotated[dict[str, Literal["same"] | dict[str, str]], BeforeValidator(_label_map)] = Field(
         {},

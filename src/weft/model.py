@@ -108,8 +108,9 @@ class Model(nn.Module):
             self.heads = build_heads(self.tasks, sites.width, head_dropout, seed)
         self.adapters = _by_site(self.pairs)
         name_attentions(self.adapters)
-        set_trained(base, [part.train_encoder for part in self.method.parts])
-        for layer in sorted({n for part in self.method.parts for n in part.restarted(sites.num_layers)}):
+        restarted = sorted({n for part in self.method.parts for n in part.restarted(sites.num_layers)})
+        set_trained(base, [part.train_encoder for part in self.method.parts], restarted)
+        for layer in restarted:
             restart_block(base, layer, seed)
         if self.pool != "pooler" and getattr(base, "pooler", None) is not None:
             base.pooler.requires_grad_(False)  # a parameter that no loss reaches breaks data parallelism

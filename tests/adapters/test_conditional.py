@@ -18,6 +18,7 @@ from weft.adapters.conditional_attention import ConditionalAttention, block_size
 from weft.adapters.conditional_bottleneck import FilmBottleneck, ModulatedBottleneck
 from weft.adapters.conditional_norm import ConditionalNorm, OwnConditionalNorm
 from weft.adapters.film import Film
+from weft.adapters.stacked import StackedLinear
 from weft.adapters.task_embedding import TaskEmbedding, TransformedEmbedding
 from weft.encoder.sites import Site
 from weft.errors import WeftError
@@ -43,6 +44,10 @@ class Given(nn.Module):
 
 def site(kind, width=D):
     return Site(kind, None if kind in ("embeddings", "top") else 0, width, width, "")
+
+
+def linear(width, out_width):
+    return StackedLinear(width, out_width, ONE, 0, "x")
 
 
 def read(name):
@@ -112,7 +117,10 @@ def test_golden_conditional_norm():
 def test_golden_bottleneck():
     tensors = read("cond_bottleneck")
     x, z = tensors["in.hidden"], tensors["in.x_cond"]
-    bottleneck = FilmBottleneck(D, D // 3, Given(z), ONE, 0, "x")
+    size = D // 3
+    bottleneck = FilmBottleneck(
+        Given(z), linear(D, D), Film(D, D, ONE, 0, "x"), linear(D, size), linear(size, D)
+    )
     names = film_names(theirs="hidden_modulation.gb_weights")
     for ours, theirs in (("transform", "emb_transf"), ("down", "down_proj_layer"), ("up", "up_proj_layer")):
         names |= film_names(ours, theirs)
@@ -218,17 +226,15 @@ def test_a_norm_without_bias():
 def test_the_printed_bottleneck():
     """Both maps made as R̂ is: Ŵ = diag(1 + γ)·W + β·1ᵀ."""
     z, x = torch.randn(5, D), torch.randn(5, 7, D)
-    bottleneck = scrambled(ModulatedBottleneck(D, 11, Given(z), ONE, 0, "x"))
+    films = Film(D, 11, ONE, 0, "x"), Film(D, D, ONE, 0, "y")
+    bottleneck = scrambled(ModulatedBottleneck(Given(z), linear(D, 11), films[0], linear(11, D), films[1]))
     found = bottleneck(x, ROUTE)
     for row in range(5):
         y = x[row]
-        for linear, film in (
-            (bottleneck.down, bottleneck.film_down),
-            (bottleneck.up, bottleneck.film_up),
-        ):
+        for one, film in ((bottleneck.down, films[0]), (bottleneck.up, films[1])):
             gamma, beta = film.scale_and_shift(z[row : row + 1], ROUTE)
-            w = linear.get_parameter("weight")[0]
-            y = F.linear(y, (1 + gamma[0])[:, None] * w + beta[0][:, None], linear.get_parameter("bias")[0])
+            w = one.get_parameter("weight")[0]
+            y = F.linear(y, (1 + gamma[0])[:, None] * w + beta[0][:, None], one.get_parameter("bias")[0])
         torch.testing.assert_close(found[row], y, rtol=1e-4, atol=1e-3)
 
 

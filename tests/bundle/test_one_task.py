@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import weft
 from tests.bundle.apart import LORA, A, B, C, D, digest, logits
@@ -117,3 +118,50 @@ def test_lengths_that_differ_are_noted(make, tmp_path):
     (note,) = weft.copy_task(one, "a", two).notes
     assert "texts cut to 9 tokens" in note
     assert json.loads((two / "bundle.json").read_text())["max_length"] == 11
+
+
+def test_a_copy_that_is_not_equal_is_noticed(make, tmp_path, monkeypatch):
+    """The proof: a byte that changes on the way is told, and nothing is written."""
+    bundle = make("x", [A, B])
+    true_copy = shutil.copy
+
+    def flipped(source, target):
+        true_copy(source, target)
+        if source.name == "b.safetensors":
+            data = bytearray(target.read_bytes())
+            data[-1] ^= 1
+            target.write_bytes(bytes(data))
+
+    monkeypatch.setattr(shutil, "copy", flipped)
+    with pytest.raises(WeftError, match=r"b.safetensors is not what .*b.safetensors is: is the disk sound"):
+        weft.remove_task(bundle, "a", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"task": {"name": "a"}}, "is no task file of a bundle"),
+        ({"task": 3, "stands_on": {}}, "its metadata has another form"),
+        ({"task": {"name": "a"}, "stands_on": {"tokenizer": "x"}}, "stands on 'tokenizer'"),
+        ({"task": {"name": "a", "colour": "red"}, "stands_on": {}}, "says what this weft does not know"),
+        ({"task": {"kind": "classify"}, "stands_on": {}}, "holds the task None"),
+    ],
+)
+def test_metadata_of_another_form_is_told(facts, told, make, tmp_path):
+    bundle = make("x", [A, B])
+    file = bundle / "tasks" / "a.safetensors"
+    save_file(load_file(file), file, {"weft": json.dumps(facts)})
+    for call in (lambda: weft.load(bundle), lambda: weft.remove_task(bundle, "b", tmp_path / "out")):
+        with pytest.raises(WeftError, match=told) as raised:
+            call()
+        assert str(bundle) in str(raised.value) or "'a'" in str(raised.value)
+
+
+@pytest.mark.parametrize("names", [[], [1, 2], ["a", "a"]])
+def test_a_list_of_tasks_that_is_none(names, make, tmp_path):
+    bundle = make("x", [A, B])
+    said = json.loads((bundle / "bundle.json").read_text())
+    (bundle / "bundle.json").write_text(json.dumps({**said, "tasks": names}))
+    with pytest.raises(WeftError, match="expected the names of the tasks, each once"):
+        weft.remove_task(bundle, "a", tmp_path / "out")

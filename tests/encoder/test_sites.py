@@ -27,6 +27,33 @@ def test_ranges():
     assert parse_layers("0, 2,4-5", 12) == [0, 2, 4, 5]
 
 
+@given(st.integers(1, 30), st.integers(0, 100))
+def test_shares_and_what_is_left_of_them(count, percent):
+    """A share is rounded down to whole blocks; `not` means all others, and a share of nothing leaves all."""
+    blocks = count * percent // 100
+    if blocks:
+        assert parse_layers(f"top {percent}%", count) == list(range(count - blocks, count))
+        assert parse_layers(f"bottom  {percent} %", count) == list(range(blocks))
+    if blocks < count:
+        assert parse_layers(f"not bottom {percent}%", count) == list(range(blocks, count))
+    if count > 1:
+        assert parse_layers("not 0", count) == list(range(1, count))
+        assert parse_layers("not not 0", count) == [0]
+
+
+@pytest.mark.parametrize("wrong", ["not all", "not 0-11", "top 0%", "bottom 8%", "top 101%"])
+def test_shares_that_leave_nothing(wrong):
+    with pytest.raises(WeftError, match=r"leaves no layer|means .* of the encoder's 12"):
+        parse_layers(wrong, 12)
+
+
+def test_an_encoder_without_blocks_has_sites():
+    from transformers import BertConfig, BertModel
+
+    bert = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=0, num_attention_heads=2))
+    assert sites_of(bert).num_layers == 0
+
+
 @pytest.mark.parametrize("wrong", ["top", "5-3", "", "1,,2", "a-b", "6-"])
 def test_text_that_cannot_be_read(wrong):
     with pytest.raises(WeftError, match="cannot be read"):

@@ -14,9 +14,9 @@ CAT = weft.Task("cat", labels=("no", "yes"), files=ROWS)
 FAST = weft.Training(steps=2, batch_size=8, max_length=16, lr=0.01, warmup=0)
 
 
-def add(bundle, out, task=CAT, **grow):
+def add(bundle, out, task=CAT, run=None, **grow):
     """Add a task in two steps."""
-    return weft.add_task(bundle, task, out, training=FAST, grow=grow, progress=False)
+    return weft.add_task(bundle, task, out, training=FAST, grow=grow, run=run, progress=False)
 
 
 @torch.no_grad()

@@ -185,14 +185,79 @@ def test_refused(make, encoder, tmp_path):
     with pytest.raises(WeftError, match=r"max_length: 20; .* cuts the texts of all its tasks to 16 tokens"):
         weft.add_task(bundle, CAT, tmp_path / "out", training=weft.Training(max_length=20))
     (tmp_path / "mine").mkdir()
+    (tmp_path / "file").write_text("mine")
     for place, told in (
-        (tmp_path / "mine", "exists and is no bundle"),
+        (tmp_path / "mine", "something is there already"),
+        (make(LORA, "another"), "something is there already"),
+        (tmp_path / "file", "something is there already"),
+        (tmp_path / "file" / "deep" / "in", "file is a file"),
         (bundle / "in", "lies inside the bundle"),
         (tmp_path, "the bundle lies in it; to change it in its place type --out"),
     ):
         with pytest.raises(WeftError, match=told):
             add(bundle, place)
+    for run in (tmp_path / "out", tmp_path / "out" / "run", bundle / "run", tmp_path):
+        with pytest.raises(WeftError, match=r"--run .*(the bundle|--out) is|something is there"):
+            add(bundle, tmp_path / "out", run=run)
+    for name in ("auto", "average", "random", "xavier"):
+        with pytest.raises(WeftError, match="as a start this name means something else"):
+            add(bundle, tmp_path / "out", replace(CAT, name=name))
     gated = weft.Model(encoder, TASKS[:2], {**LORA, "l0": True}, max_length=16).save(tmp_path / "gated")
     with pytest.raises(WeftError, match=r"still have gates.*weft compact .*gated --out SMALL"):
         add(gated, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_label_map_is_never_passed_over(make, tmp_path):
+    """Without a start it means auto, for any method; a start that does not use it is told."""
+    for method, own in ((LORA, True), ("full", False)):
+        found = add(make(method, str(own)), tmp_path / f"auto {own}", label_map={"a": "same"})
+        assert found.zero_shot is not None
+        starts = [c.start for c in found.zero_shot.candidates]
+        assert starts == ["a", "b", "c", *(["average"] if own else []), "random"]
+    found = add(make(LORA, "third"), tmp_path / "mean", start="average", label_map={"a": "same"})
+    assert any("label_map was not used" in note for note in found.notes)
+
+
+CA_MTL = {"use": "ca_mtl", "length": 24, "blocks": 3}
+
+
+def test_what_was_done_can_be_done_again(make, tmp_path):
+    """run.yaml of a call names the start that was taken, and is a task file itself."""
+    from weft.config.task_file import Host, load_task_file
+    from weft.methods import build_method
+
+    bundle = make(CA_MTL)
+    grown = add(bundle, tmp_path / "out", run=tmp_path / "run")
+    said = yaml.safe_load((tmp_path / "run" / "run.yaml").read_text())
+    assert said["grow"]["start"] == grown.start
+    said["tasks"][0]["train"] = said["tasks"][0]["validation"] = "rows.jsonl"
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(said))
+    tasks = {task.name: task for task in weft.load(bundle).tasks}
+    host = Host(bundle, tasks, build_method(CA_MTL), 16)
+    assert load_task_file(tmp_path / "again.yaml", [], host).grow.start == grown.start
+
+
+def test_an_encoder_behind_a_link_comes_along(encoder, tmp_path):
+    """A bundle that holds its encoder holds it still, though its folder is a link."""
+    model = weft.Model(encoder, TASKS[:2], LORA, max_length=16)
+    bundle = model.save(tmp_path / "bundle", with_encoder=True)
+    (bundle / "encoder").rename(tmp_path / "elsewhere")
+    (bundle / "encoder").symlink_to(tmp_path / "elsewhere")
+    add(bundle, tmp_path / "out")
+    assert (tmp_path / "out" / "encoder" / "model.safetensors").is_file()
+    assert len(weft.load(tmp_path / "out").tasks) == 3
+    (tmp_path / "elsewhere" / "model.safetensors").unlink()
+    with pytest.raises(WeftError, match=r"model.safetensors is missing, though .*bundle.json"):
+        weft.remove_task(bundle, "a", tmp_path / "less")
+
+
+def test_a_link_in_the_place_of_the_bundle(make, tmp_path):
+    """What it points to is exchanged; the link stays."""
+    bundle = make(LORA)
+    link = tmp_path / "link"
+    link.symlink_to(bundle)
+    add(link, link)
+    assert link.is_symlink()
+    assert [task.name for task in weft.load(bundle).tasks] == ["a", "b", "c", "cat"]
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]

@@ -13,7 +13,7 @@ from weft.bundle.load import load_changed
 from weft.data import tokenise
 from weft.evaluation.evaluate import evaluate
 from weft.grow_settings import GrowSettings
-from weft.growing.heads import head_of, mapped_head, set_head
+from weft.growing.heads import head_of, mapped_head, random_head, set_head
 from weft.growing.rows import task_rows
 from weft.growing.start import Beginnings
 from weft.growing.zero_shot import zero_shot
@@ -69,6 +69,26 @@ def test_the_best_is_taken_and_its_head_begins_there(make, tmp_path):
     assert grown.head == "a's, by label map"
     now = head_of(weft.load(tmp_path / "out"), "cat").bias
     assert float(now[0] - now[1]) > 8  # two steps away from 9
+
+
+def test_random_heads_are_five_and_the_majority_is_of_the_training_rows(make):
+    """The score without a label map is the mean of five heads' scores, each drawn from its number."""
+    model = load_changed(make(LORA), added=[CAT])
+    found, tokens = scored(model)
+    Beginnings(model, "cat").take("b")
+    each = []
+    for number in range(5):
+        set_head(model, "cat", random_head(model, "cat", number))
+        each.append(evaluate(model, {"cat": tokens})["tasks"]["cat"]["accuracy"])
+    assert len(set(each)) > 1, "heads that all score the same would not tell"
+    (one,) = [c for c in found.candidates if c.start == "b"]
+    assert one.score == pytest.approx(sum(each) / 5)
+    rows = task_rows(CAT, GrowSettings(), 1)
+    most = max(set(rows.train.labels), key=rows.train.labels.count)
+    assert found.majority == rows.validation.labels.count(most) / len(rows.validation)
+    flipped = replace(rows.train, labels=[1 - label for label in rows.train.labels])
+    other = zero_shot(Beginnings(model, "cat"), GrowSettings(), flipped, rows.validation, tokens, 1)
+    assert other.majority == pytest.approx(1 - found.majority)
 
 
 def test_few_rows_always_the_same(make):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 
@@ -129,7 +128,8 @@ class Reference:
                 f"{prefix}attention.output.dense", self.attention(f"{prefix}attention.self", z, x)
             )
             after = self.norm(f"{prefix}attention.output.LayerNorm", attended + x, z)
-            inner = nn.functional.gelu(self.linear(f"{prefix}intermediate.dense", after))
+            act = F.relu if self.config.get("hidden_act") == "relu" else F.gelu
+            inner = act(self.linear(f"{prefix}intermediate.dense", after))
             x = self.norm(f"{prefix}output.LayerNorm", self.linear(f"{prefix}output.dense", inner) + after, z)
             if new:
                 adapter = f"bert.encoder.layer.{n}.adapter"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import torch
@@ -100,6 +101,22 @@ def test_every_variant_at_every_length(large, layers, length):
 
 
 @pytest.mark.parametrize("large", [False, True])
+def test_epsilon_and_activation_are_the_configurations(large):
+    config = {**CONFIG, "layer_norm_eps": 1e-2, "hidden_act": "relu", "initializer_range": 1}
+    state = draw(config, SIZES, large)
+    model = load_ca_mtl(state, config, TASKS)
+    reference = Reference(state, config, large)
+    ids, types = (
+        torch.randint(1, 50, (3, 12), generator=torch.Generator().manual_seed(2)),
+        torch.zeros(12).long(),
+    )
+    with torch.no_grad():
+        found = model.run(ids, task=torch.arange(3))
+    for task in range(3):
+        torch.testing.assert_close(found.hidden[task], reference.row(ids[task], types, task)[2], **NEAR)
+
+
+@pytest.mark.parametrize("large", [False, True])
 def test_gradients_are_the_references(large):
     state = {k: v.requires_grad_() for k, v in draw(CONFIG, SIZES, large).items()}
     model = load_ca_mtl({k: v.detach() for k, v in state.items()}, CONFIG, TASKS, train_encoder="all")
@@ -129,6 +146,7 @@ def test_gradients_are_the_references(large):
 def test_it_is_a_model_like_any_other(tmp_path):
     """From a file, saved and loaded, on its way to training: an encoder without files goes along."""
     state = draw(CONFIG, SIZES, large=True)
+    state["bert.embeddings.token_type_ids"] = torch.zeros(1, 24).long()  # a buffer of later libraries
     save_file(state, tmp_path / "large.safetensors")
     (tmp_path / "config.json").write_text(json.dumps({**CONFIG, "num_tasks": 3}))
     tasks = [weft.Task("pairs", labels=("no", "yes"), texts=("a", "b")), "second", "third"]
@@ -161,6 +179,14 @@ def test_it_is_a_model_like_any_other(tmp_path):
         ({"without": "bert.encoder.layer.1.attention.self.random_weight_matrix"}, "missing: bert.encoder"),
         ({"without": "decoders.1.model.weight"}, r"decoders.0.model.weight and so on; found \[0, 2\]"),
         ({"more": "bert.encoder.odd"}, "unexpected: bert.encoder.odd"),
+        ({"config": {"hidden_act": "gelo"}}, "hidden_act: 'gelo'; did you mean 'gelu'"),
+        ({"config": {"vocab_size": "50"}}, "vocab_size: expected a whole number; found '50'"),
+        ({"config": {"layer_norm_eps": "1e-5"}}, "layer_norm_eps: expected a number"),
+        ({"nan": "bert.pooler.dense.bias"}, "not finite: bert.pooler.dense.bias"),
+        (
+            {"scalar": "decoders.0.model.weight"},
+            r"decoders.0.model.weight: expected a matrix; found shape \[\]",
+        ),
         ({"tasks": [weft.Task("a", size=4), "b", "c"]}, "'a' has 4 outputs; its decoder says 2"),
     ],
 )
@@ -169,6 +195,10 @@ def test_what_does_not_fit_is_told(change, message):
     state.pop(change.get("without"), None)
     if "more" in change:
         state[change["more"]] = torch.zeros(1)
+    if "nan" in change:
+        state[change["nan"]][0] = math.nan
+    if "scalar" in change:
+        state[change["scalar"]] = torch.tensor(1.0)
     with pytest.raises(WeftError, match=message):
         load_ca_mtl(state, {**CONFIG, **change.get("config", {})}, change.get("tasks", TASKS))
 

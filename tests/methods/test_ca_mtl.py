@@ -10,6 +10,9 @@ import torch
 import weft
 from tests.golden import golden
 from tests.tiny import FAMILIES, TASKS, batch, build, labels, tiny
+from weft.adapters.alignment import FilmAlignment, MatrixAlignment
+from weft.adapters.conditional_bottleneck import FilmBottleneck, ModulatedBottleneck
+from weft.adapters.film import Film
 from weft.errors import WeftError
 from weft.methods import CaMtl
 from weft.ownership import owned
@@ -39,6 +42,8 @@ def test_variants_are_the_defaults_of_the_parts():
         ({"norm": "eq. 3.3"}, "norm: expected 'code', 'paper' or 'none'"),
         ({"variant": "thesis"}, "variant: expected 'code' or 'paper'"),
         ({"aligment": "film"}, "did you mean 'alignment'"),
+        ({"length": 1}, "length: expected greater than or equal to 2"),
+        ({"reinit_top": True, "train_encoder": "none"}, "the top block must train"),
     ],
 )
 def test_wrong_settings(given, message):
@@ -56,6 +61,59 @@ def test_number_and_size_of_blocks():
     assert [block(n) for n in (4, 8, 12, 16, 32, 33)] == [1, 2, 6, 8, 32, 33]  # d = 32
     assert block(12, blocks=5) == 3
     assert block(12, attention="full") == 12
+
+
+FORMS = {
+    "attention_start": ("zeros", "random"),
+    "attention_film": ("vector", "matrix"),
+    "alignment": ("film", "matrix"),
+    "norm": ("code", "paper"),
+    "bottleneck": ("code", "paper"),
+}
+
+
+@pytest.mark.parametrize("size", ["base", "large"])
+@pytest.mark.parametrize("alone", [None, *FORMS])
+def test_each_form_is_what_is_built(alone, size):
+    """`variant: paper` sets every form, and each is an option alone."""
+    given = {"variant": "paper"} if alone is None else {alone: FORMS[alone][1]}
+    model = build("bert", {"use": "ca_mtl", "length": 24, "blocks": 3, "size": size, **given})
+    paper = {key for key in FORMS if alone in (None, key)}
+
+    def named(key):
+        return "paper" if key in paper else "code"
+
+    scores, norm = model.adapters["1/scores"][0], model.adapters["1/norm_2"][0]
+    assert bool(scores.get_parameter("a").any()) is ("attention_start" in paper)
+    numbers = scores.film.generate.get_parameter("bias").size(1)
+    assert numbers == 2 * (64 if "attention_film" in paper else 8)
+    kind = MatrixAlignment if "alignment" in paper else FilmAlignment
+    assert type(model.adapters["embeddings"][0]) is kind
+    assert norm.form == named("norm")
+    kind = ModulatedBottleneck if "bottleneck" in paper else FilmBottleneck
+    if size == "base":
+        assert type(model.adapters["1/block"][0].bottleneck) is kind
+        assert model.adapters["1/block"][0].norm.form == named("norm")
+    else:
+        assert [type(b) for b in model.adapters["top"][0].bottlenecks] == [kind, kind]
+
+
+def test_the_bottlenecks_own_norm_without_the_others():
+    """It is part of the bottleneck, and then has the bottleneck's form."""
+    for form in ("code", "paper"):
+        model = build("bert", {"use": "ca_mtl", **WITHOUT, "bottleneck": form})
+        assert model.adapters["1/block"][0].norm.form == form
+
+
+@pytest.mark.parametrize("size", ["base", "large"])
+@pytest.mark.parametrize("variant", ["code", "paper"])
+def test_zero_init_reaches_every_scale_and_shift(variant, size):
+    model = build(
+        "bert", {"use": "ca_mtl", "length": 24, "zero_init": True, "variant": variant, "size": size}
+    )
+    films = {n: m for n, m in model.adapters.named_modules() if isinstance(m, Film)}
+    assert len(films) >= 6
+    assert not [n for n, m in films.items() if any(p.any() for p in m.parameters())]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -148,8 +206,10 @@ def test_the_top_block_may_start_anew(tmp_path):
     fresh.save(tmp_path / "b")
     with torch.no_grad():
         assert torch.equal(weft.load(tmp_path / "b").eval().run(**inputs).hidden, fresh.run(**inputs).hidden)
+    encoder = tiny("bert")
     with pytest.raises(WeftError, match=r"layer 1 is to start anew, but is frozen"):
-        build("bert", {"use": "ca_mtl", "length": 24, "reinit_top": True, "train_encoder": "none"})
+        weft.Model(encoder, TASKS, CaMtl(length=24, reinit_top=True, train_encoder="layers 0"))
+    assert all(p.requires_grad for p in encoder.parameters()), "a refused encoder stays as it was"
 
 
 def test_rows_longer_than_its_length_are_told():

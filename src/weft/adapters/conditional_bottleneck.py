@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
@@ -13,46 +12,31 @@ from weft.adapters.film import Film
 from weft.adapters.stacked import StackedLinear
 from weft.adapters.task_embedding import Condition
 from weft.encoder.sites import Site
-from weft.routing import Route, Slots, row_linear
+from weft.routing import Route, row_linear
 
 
-class Bottleneck(nn.Module, ABC):
-    """A map down, D, and one up again, U, conditioned on z'; both with biases, and no dropout.
+class FilmBottleneck(nn.Module):
+    """U·(D·FiLM(h)) with biases, FiLM on V·z' + c, as released: neither an activation nor dropout.
 
     Args:
-        width: d.
-        size: the inner width, d // 3 in the code.
         condition: z'.
-        slots: one for all tasks.
-        seed: of the start.
-        place: where in the model it is.
+        transform: V and c, [d, d].
+        film: γ and β of width d.
+        down: D, from d to the inner width, d // 3 in the code.
+        up: U, back to d.
     """
 
     def __init__(
-        self, width: int, size: int, condition: Condition, slots: Slots, seed: int, place: str
+        self,
+        condition: Condition,
+        transform: StackedLinear,
+        film: Film,
+        down: StackedLinear,
+        up: StackedLinear,
     ) -> None:
         super().__init__()
-        self.condition = condition
-        self.down = StackedLinear(width, size, slots, seed, f"{place}/down")
-        self.up = StackedLinear(size, width, slots, seed, f"{place}/up")
-        self.build(width, size, slots, seed, place)
-
-    @abstractmethod
-    def build(self, width: int, size: int, slots: Slots, seed: int, place: str) -> None:
-        """Make what modulates the two maps; the arguments are the constructor's."""
-
-    @abstractmethod
-    def forward(self, x: Tensor, route: Route) -> Tensor:
-        """x [R, L, d] → [R, L, d]."""
-
-
-class FilmBottleneck(Bottleneck):
-    """U·(D·FiLM(h)), FiLM on V·z' + c, as released: no activation."""
-
-    def build(self, width: int, size: int, slots: Slots, seed: int, place: str) -> None:
-        """V, and the FiLM of what enters."""
-        self.transform = StackedLinear(width, width, slots, seed, f"{place}/transform")
-        self.film = Film(width, width, slots, seed, f"{place}/film")
+        self.condition, self.transform, self.film = condition, transform, film
+        self.down, self.up = down, up
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, d] → [R, L, d]."""
@@ -62,17 +46,27 @@ class FilmBottleneck(Bottleneck):
         return wide
 
 
-class ModulatedBottleneck(Bottleneck):
-    """Û(z)·(D̂(z)·h), D̂ and Û made as R̂ is in eq. 3.2: Ŵ(z) = diag(1 + γ(z))·W + β(z)·1ᵀ.
+class ModulatedBottleneck(nn.Module):
+    """Û(z)·(D̂(z)·h) with biases, D̂ and Û made as R̂ is in eq. 3.2: Ŵ(z) = diag(1 + γ(z))·W + β(z)·1ᵀ.
 
     The paper says that the bottleneck "follows the same transformation as in equation 3.2"; that both maps
     are meant, and that neither is followed by an activation, is our reading of figure 3.3.
+
+    Args:
+        condition: z'.
+        down: D, from d to the inner width.
+        film_down: γ and β of the inner width.
+        up: U, back to d.
+        film_up: γ and β of width d.
     """
 
-    def build(self, width: int, size: int, slots: Slots, seed: int, place: str) -> None:
-        """γ and β of either map."""
-        self.film_down = Film(width, size, slots, seed, f"{place}/film_down")
-        self.film_up = Film(width, width, slots, seed, f"{place}/film_up")
+    def __init__(
+        self, condition: Condition, down: StackedLinear, film_down: Film, up: StackedLinear, film_up: Film
+    ) -> None:
+        super().__init__()
+        self.condition = condition
+        self.down, self.film_down = down, film_down
+        self.up, self.film_up = up, film_up
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, d] → [R, L, d]."""
@@ -83,6 +77,9 @@ class ModulatedBottleneck(Bottleneck):
             shift = x.sum(-1, keepdim=True) * beta[:, None]
             x = (1 + gamma[:, None]) * mapped + shift + linear.take("bias", route)[:, None]
         return x
+
+
+Bottleneck = FilmBottleneck | ModulatedBottleneck
 
 
 class BlockBottleneck(Adapter):

@@ -35,16 +35,23 @@ def model_covariances(
     pool: str = "mean",
     share: float = SHARE,
 ) -> CovarianceSimilarity:
-    """CovSim of the model's tasks; every row runs under its own task, in eval mode.
+    """CovSim of the model's tasks; the arguments are those of `covariances_of` and of `leading`."""
+    check_settings(rows, pool, share)
+    found = covariances_of(model, data, rows, pool)
+    return covariance_similarity(list(found), list(found.values()), share)
+
+
+def covariances_of(
+    model: Model, data: Mapping[str, Tokens], rows: int | None = 500, pool: str = "mean"
+) -> dict[str, Covariance]:
+    """C of each task's inputs to the first block; every row runs under its own task, in eval mode.
 
     Args:
         model: any method; where each task has its own encoder, its first block is that one's.
         data: the tokenised split of each task.
         rows: how many rows of each task, always the same ones, spread over the split; None: all.
         pool: one of `POOLS`.
-        share: of the sum of the singular values that a rank must hold, in (0, 1].
     """
-    check_settings(rows, pool, share)
     names = [task.name for task in model.tasks if task.name in data]
     listed = [
         (model.task_id(name), data[name], row)
@@ -59,7 +66,7 @@ def model_covariances(
         task = np.array([listed[row][0] for row in batch.rows])[owner]
         for which in np.unique(task).tolist():
             found.setdefault(which, Covariance(pooled.shape[1])).add(pooled[task == which])
-    return covariance_similarity(names, [found[model.task_id(name)] for name in names], share)
+    return {name: found[model.task_id(name)] for name in names}
 
 
 def pooled_rows(states: Tensor, mask: Tensor, pool: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -13,6 +13,7 @@ from weft.bundle.one_task import Changed, check_has, check_out, groups_of, with_
 from weft.bundle.save import MANIFEST, SHARED_FILE, method_sha256, task_file
 from weft.encoder.load import file_sha256
 from weft.errors import WeftError
+from weft.grow_settings import check_new_name
 from weft.methods import build_method
 from weft.routing import task_owner
 
@@ -36,10 +37,12 @@ def copy_task(
     """
     one, two = find_bundle(source), find_bundle(target)
     out = two if out is None else Path(out)
+    if rename is not None:
+        check_new_name(rename)
     check_out(two, out)
     here, there = read_manifest(one), read_manifest(two)
     check_has(one, here, name)
-    new = rename or name
+    new = name if rename is None else rename
     _check_same(one, here, two, there)
     if new in there["tasks"]:
         raise WeftError(

@@ -111,9 +111,11 @@ def read_tasks(folder: Path, said: dict[str, Any], encoder_sha256: str | None) -
     for name in said["tasks"]:
         path = task_file(folder, name)
         facts = read_facts(path)
-        if facts["task"]["name"] != name:
-            raise WeftError(f"{path} holds the task {facts['task']['name']!r}")
+        if facts["task"].get("name") != name:
+            raise WeftError(f"{path} holds the task {facts['task'].get('name')!r}")
         for part, sha256 in facts["stands_on"].items():
+            if part not in found:
+                raise WeftError(f"{path} stands on {part!r}, which this weft does not know; use a later one")
             if found[part] != sha256:
                 raise WeftError(
                     f"{path} stands on another {part} than this bundle has.\n"
@@ -151,6 +153,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         for name in keys:
             if name not in said[section]:
                 raise WeftError(f"{path}: {section} lacks {name!r}")
+    names = said["tasks"]
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names) or not names:
+        raise WeftError(f"{path}: tasks is {names!r}; expected the names of the tasks, each once")
     if not (folder / SHARED_FILE).is_file():
         raise WeftError(f"{folder / SHARED_FILE} is missing")
     return said
@@ -160,7 +165,10 @@ def read_facts(path: Path) -> dict[str, Any]:
     """What a task's file says of its task and of what it stands on."""
     try:
         with safe_open(path, "pt") as file:
-            return json.loads((file.metadata() or {})[METADATA])
+            facts: dict[str, Any] = json.loads((file.metadata() or {})[METADATA])
+        if not (isinstance(facts["task"], dict) and isinstance(facts["stands_on"], dict)):
+            raise ValueError("its metadata has another form")
+        return facts
     except FileNotFoundError:
         raise WeftError(f"{path} is missing, though {MANIFEST} lists its task") from None
     except (SafetensorError, KeyError, ValueError) as wrong:
@@ -169,7 +177,12 @@ def read_facts(path: Path) -> dict[str, Any]:
 
 def _task(said: dict[str, Any]) -> Task:
     values: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in said.items()}
-    return Task(**values)
+    try:
+        return Task(**values)
+    except TypeError as wrong:  # a setting of a later weft
+        raise WeftError(
+            f"task {said.get('name')!r}: its file says what this weft does not know: {wrong}"
+        ) from None
 
 
 def _fill(model: Model, folder: Path, new: Collection[str], fresh: Callable[[Owned], bool]) -> None:

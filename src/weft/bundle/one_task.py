@@ -7,6 +7,7 @@ remove_task    a task taken out: the bundle as it would be if it had never been 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -114,16 +115,20 @@ def check_has(folder: Path, said: Mapping[str, Any], name: str) -> None:
 
 
 def check_out(bundle: Path, out: Path) -> None:
-    """Refuse a place for the result that is no bundle's, or that lies inside the bundle, or around it."""
+    """Refuse a place for the result that is taken by anything but the bundle, or cannot be written to."""
     place, old = out.resolve(), bundle.resolve()
-    if place == old:
-        return
     if old in place.parents:
         raise WeftError(f"--out {out}: this lies inside the bundle {bundle}; give another folder")
     if place in old.parents:
         raise WeftError(f"--out {out}: the bundle lies in it; to change it in its place type --out {bundle}")
-    if out.exists() and not (out / MANIFEST).is_file():
-        raise WeftError(f"--out {out}: this exists and is no bundle; give another folder")
+    if place != old and place.exists():
+        raise WeftError(f"--out {out}: something is there already; give a new folder, or the bundle's own")
+    # now, and not after the training: the result is made beside its place
+    beside = next(folder for folder in place.parents if folder.exists())
+    if not beside.is_dir():
+        raise WeftError(f"--out {out}: {beside} is a file; give another folder")
+    if not os.access(beside, os.W_OK | os.X_OK):
+        raise WeftError(f"--out {out}: {beside} cannot be written to; give another folder")
 
 
 def groups_of(method: Method, task: str) -> dict[str, list[str]]:
@@ -139,8 +144,10 @@ def groups_of(method: Method, task: str) -> dict[str, list[str]]:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """The sha256 of every file of a folder, by its path there."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    """The sha256 of every file of a folder, by its path there; links are followed."""
+    files = sorted(
+        Path(place) / name for place, _, names in os.walk(folder, followlinks=True) for name in names
+    )
     return {file.relative_to(folder).as_posix(): file_sha256(file) for file in files}
 
 
@@ -153,20 +160,31 @@ def _changed(
     bundle: Path, out: Path, name: str, left_out: set[str], write: Callable[[Path], None]
 ) -> Changed:
     """Copy all but some files, write what is new, and prove that the copies are equal; then move it in."""
+    read_sound(bundle)
     before = {file: sha256 for file, sha256 in hashes(bundle).items() if file not in left_out}
-    with new_folder(out) as work:
+    with new_folder(out.resolve()) as work:
         for file in before:
             (work / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(bundle / file, work / file)
+            shutil.copy(bundle / file, work / file)
         (work / "tasks").mkdir(exist_ok=True)
         write(work)
         now = hashes(work)
         for file, sha256 in before.items():
             if now.get(file) != sha256:
                 raise WeftError(f"{work / file} is not what {bundle / file} is: is the disk sound?")
-        said = read_manifest(work)
-        read_tasks(work, said, said["encoder"]["sha256"])
+        read_sound(work)
     return Changed(out, name, before)
+
+
+def read_sound(folder: Path) -> dict[str, Task]:
+    """The tasks of a bundle whose files stand on each other, its encoder's with them."""
+    said = read_manifest(folder)
+    included, weights = said["encoder"]["included"], folder / "encoder" / "model.safetensors"
+    if included and not weights.is_file():
+        raise WeftError(f"{weights} is missing, though {folder / MANIFEST} says that the encoder comes along")
+    if included and file_sha256(weights) != included:
+        raise WeftError(f"{weights} is not the encoder that came with this bundle: its hash differs")
+    return read_tasks(folder, said, said["encoder"]["sha256"])
 
 
 def task_of(folder: Path, said: dict[str, Any], name: str) -> Task:

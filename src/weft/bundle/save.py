@@ -132,12 +132,13 @@ def _write_encoder(model: Model, folder: Path) -> None:
     Of an encoder without files the present ones are all there is. That is as good: what has been trained
     since is in the bundle's other files, and comes over it.
     """
-    from weft.encoder.load import load_encoder, quiet
+    from weft.encoder.load import lacks_tokenizer, load_encoder, quiet
 
     if _can_be_found(model):
         base = load_encoder(model.source.source or model.source.name, seed=model.seed)
         plain: Any = base.model
-        tokenizer = base.tokenizer if base.source is not None else None
+        told = base.source is not None and not lacks_tokenizer(base.source)
+        tokenizer = base.tokenizer if told else None
     else:
         first: Any = model.encoder
         plain = unweave(copy.deepcopy(next(iter(first.values())) if model.method.separate else first))

@@ -12,7 +12,7 @@ import typer
 
 from weft.cli.assemble import assemble
 from weft.cli.compact import compact
-from weft.cli.data_of_model import check_same_tasks, find_tasks
+from weft.cli.data_of_model import find_tasks, tasks_with_data
 from weft.cli.devices import device_of
 from weft.cli.export import export
 from weft.cli.import_peft import import_peft
@@ -107,7 +107,10 @@ def train(
 @app.command()
 def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN|BUNDLE", help="a run's folder, or a bundle")],
-    tasks: Annotated[str | None, typer.Option(metavar="RUN.yaml", help="where a bundle's data is")] = None,
+    tasks: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN.yaml", help="where a bundle's data is; may be given repeatedly"),
+    ] = None,
     split: Annotated[str, typer.Option(help="validation or test")] = "validation",
     baselines: Annotated[
         bool, typer.Option("--baselines", help="beside it a majority guess and a bag of words")
@@ -119,7 +122,7 @@ def evaluate(
     """Evaluate a saved model on whole splits."""
     from weft.data.split import load_split
 
-    run_file, known = find_tasks(folder, tasks)
+    known = find_tasks(folder, tasks)
 
     from weft.bundle.load import load
     from weft.cli.tables import print_scores
@@ -128,8 +131,8 @@ def evaluate(
     from weft.evaluation.evaluate import evaluate as run_evaluation
 
     model = load(folder, encoder=encoder, device=device_of(device))
-    check_same_tasks(model, folder, run_file, known)
-    splits = {task.name: load_split(known[task.name], split) for task in model.tasks}
+    given = tasks_with_data(model, folder, known)
+    splits = {task.name: load_split(task, split) for task in given}
     for name, rows in splits.items():
         if rows.labels is None:
             raise WeftError(f"split {split!r} of task {name!r} has no labels: it cannot be evaluated")
@@ -138,10 +141,10 @@ def evaluate(
     scores = run_evaluation(model, data)
     beside: dict[str, dict[str, dict[str, float]]] = {}
     if baselines:
-        for task in model.tasks:
-            given = load_split(known[task.name], "train"), splits[task.name]
+        for task in (model.tasks[model.task_id(task.name)] for task in given):
+            both = load_split(known.tasks[task.name], "train"), splits[task.name]
             for label, peer in (("majority", peers.majority), ("bag of words", peers.bag_of_words)):
-                beside.setdefault(label, {})[task.name] = peer(task, *given)
+                beside.setdefault(label, {})[task.name] = peer(task, *both)
     if as_json:
         print(json.dumps({"split": split, **scores, **({"baselines": beside} if beside else {})}))
     else:
@@ -221,7 +224,10 @@ def run(arguments: list[str] | None = None) -> int:
             return int(wrong.exit_code)
         raise
     if code == INTERRUPTED:
-        print("stopped; a run goes on with --resume", file=sys.stderr)
+        given = sys.argv[1:] if arguments is None else arguments
+        print(
+            "stopped; the run goes on with --resume" if given[:1] == ["train"] else "stopped", file=sys.stderr
+        )
     return code if isinstance(code, int) else 0
 
 

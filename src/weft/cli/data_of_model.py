@@ -1,7 +1,10 @@
-"""The data that belongs to a saved model: that of its run, or of a run file."""
+"""The data that belongs to a saved model: that of its run, or of run files and task files."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,31 +15,53 @@ if TYPE_CHECKING:
     from weft.tasks.task import Task
 
 
-def find_tasks(folder: Path, tasks: str | None) -> tuple[Path, dict[str, Task]]:
-    """The run file that says where the data is, and its tasks by name; without torch.
+@dataclass(frozen=True)
+class Known:
+    """Tasks whose data is known.
+
+    Attributes:
+        where: the files that say where it is, for messages.
+        tasks: the tasks by name.
+    """
+
+    where: str
+    tasks: Mapping[str, Task]
+
+
+def find_tasks(folder: Path, files: Sequence[str] | None) -> Known:
+    """The tasks whose data is known; without torch.
 
     Args:
         folder: a run's folder, or a bundle.
-        tasks: a run file, or None for the run's own.
+        files: run files or task files, of which a later one adds to an earlier; None: the run's own.
     """
     from weft.bundle.load import find_bundle
     from weft.config import load_tasks
 
     find_bundle(folder)
-    run_file = folder / "run.yaml" if tasks is None else Path(tasks)
-    if tasks is None and not run_file.is_file():
+    if not files and not (folder / "run.yaml").is_file():
         raise WeftError(f"{folder} is a bundle and has no data; say where it is with: --tasks RUN.yaml")
-    return run_file, {task.name: task for task in load_tasks(str(run_file))}
+    files = files or [str(folder / "run.yaml")]
+    return Known(", ".join(files), {task.name: task for file in files for task in load_tasks(file)})
 
 
-def check_same_tasks(model: Model, folder: Path, run_file: Path, known: dict[str, Task]) -> None:
-    """An error if a task of the model has no data there, or is another one there."""
+def tasks_with_data(model: Model, folder: Path, known: Known) -> list[Task]:
+    """The model's tasks that have data; others are named in a note, and one that is another is an error."""
+    found, without = [], []
     for task in model.tasks:
-        if task.name not in known:
-            raise WeftError(f"{run_file} has no data for the task {task.name!r} of {folder}")
-        theirs = known[task.name]
+        if task.name not in known.tasks:
+            without.append(task.name)
+            continue
+        theirs = known.tasks[task.name]
         if (theirs.kind, theirs.labels, theirs.size) != (task.kind, task.labels, task.size):
             raise WeftError(
-                f"task {task.name!r} is another one in {run_file}: {theirs.head} {list(theirs.labels)}; "
+                f"task {task.name!r} is another one in {known.where}: {theirs.head} {list(theirs.labels)}; "
                 f"the model has {task.head} {list(task.labels)}"
             )
+        found.append(theirs)
+    told = f"{known.where} has no data for {', '.join(without)} of {folder}"
+    if not found:
+        raise WeftError(f"{told}; say where it is with: --tasks RUN.yaml")
+    if without:
+        print(f"note: {told}: left out; --tasks FILE, given once more, says where it is", file=sys.stderr)
+    return found

@@ -57,8 +57,7 @@ def print_unchanged(unchanged: Mapping[str, str]) -> None:
     """The proof: every file that is the same, with its hash."""
     from weft.cli.tables import print_table
 
-    print_table(
-        f"unchanged, byte for byte: {len(unchanged)} files",
-        ["file", "sha256"],
-        [[file, sha256] for file, sha256 in unchanged.items()],
-    )
+    # not as the table's own title, which would be broken to its width
+    print(f"unchanged, byte for byte: {len(unchanged)} files")
+    if unchanged:
+        print_table("", ["file", "sha256"], [[file, sha256] for file, sha256 in unchanged.items()])

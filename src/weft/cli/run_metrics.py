@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 from weft.errors import WeftError
 
 FILE = "metrics.json"
+LARGEST = 1e9
+"""No metric is larger; what is, or is no number, was not written by a run."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def _checked(path: Path, task: str, metrics: Any) -> dict[str, float]:
             f"{path}: tasks.{task}: found {_shown(metrics)}; expected metrics such as {{'accuracy': 0.9}}"
         )
     for name, value in metrics.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -LARGEST < value < LARGEST:
             raise WeftError(f"{path}: tasks.{task}.{name}: found {_shown(value)}; expected a finite number")
     return {name: float(value) for name, value in metrics.items()}
 

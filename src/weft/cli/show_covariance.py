@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli.data_of_model import check_same_tasks, find_tasks
+from weft.cli.data_of_model import find_tasks, tasks_with_data
 from weft.cli.devices import device_of
 from weft.cli.matrices import can_print, number, numbers, print_matrix
 from weft.cli.places import check_plot
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
-    from weft.analysis.covariance import CovarianceSimilarity
+    from weft.analysis.covariance import Covariance, CovarianceSimilarity
 
 
 def covariance(
-    folder: Annotated[Path, typer.Argument(metavar="RUN|BUNDLE", help="a run's folder, or a bundle")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN|BUNDLE", help="a run's folder, or a bundle; several: the tasks of all"),
+    ],
     split: Annotated[str, typer.Option(help="train, validation or test")] = "validation",
     rows: Annotated[int, typer.Option(help="so many rows of each task, the same for every model")] = 500,
     pool: Annotated[
@@ -29,7 +33,10 @@ def covariance(
     share: Annotated[
         float, typer.Option(help="of the sum of the singular values that a rank must hold")
     ] = 0.99,
-    tasks: Annotated[str | None, typer.Option(metavar="RUN.yaml", help="where a bundle's data is")] = None,
+    tasks: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN.yaml", help="where a bundle's data is; may be given repeatedly"),
+    ] = None,
     encoder: Annotated[str | None, typer.Option(help="where the encoder is, if not where it was")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU if there is one")] = None,
     plot: Annotated[
@@ -41,23 +48,27 @@ def covariance(
 
     A row of X is the mean of a row's tokens, its first token (cls), or every token by itself (tokens); the
     paper does not say which. A task's CovSim with itself is not 1 in general: √(Σ D²) / Σ D, D its leading
-    singular values.
+    singular values. Models trained on one task each, as in the paper's figure 3.6, are given one by one.
     """
     check_plot(plot)
     from weft.analysis.covariance import POOLS, check_settings
 
     check_settings(rows, pool, share)
-    run_file, known = find_tasks(folder, tasks)
-    from weft.analysis.covariance_of_model import model_covariances
+    known = [find_tasks(folder, tasks) for folder in folders]
+    from weft.analysis.covariance import covariance_similarity
+    from weft.analysis.covariance_of_model import covariances_of
     from weft.bundle.load import load
     from weft.data.split import load_split
     from weft.data.tokens import tokenise
 
-    model = load(folder, encoder=encoder, device=device_of(device))
-    check_same_tasks(model, folder, run_file, known)
-    splits = {task.name: load_split(known[task.name], split) for task in model.tasks}
-    data = {name: tokenise(s, model.source.tokenizer, model.max_length) for name, s in splits.items()}
-    found = model_covariances(model, data, rows, pool, share)
+    by_folder: list[dict[str, Covariance]] = []
+    for folder, there in zip(folders, known, strict=True):
+        model = load(folder, encoder=encoder, device=device_of(device))
+        splits = {task.name: load_split(task, split) for task in tasks_with_data(model, folder, there)}
+        data = {name: tokenise(s, model.source.tokenizer, model.max_length) for name, s in splits.items()}
+        by_folder.append(covariances_of(model, data, rows, pool))
+    together = _together(folders, by_folder)
+    found = covariance_similarity(list(together), list(together.values()), share)
     for note in _notes(found, pool):
         print(f"note: {note}", file=sys.stderr)
     title = f"CovSim, {split}; a row of X: {POOLS[pool]} ({pool})"
@@ -75,6 +86,25 @@ def covariance(
         print(f"written: {plot}", file=sys.stderr if as_json else sys.stdout)
 
 
+def _together(folders: list[Path], by_folder: list[dict[str, Covariance]]) -> dict[str, Covariance]:
+    """The tasks of all folders; one that several have is called after its folder too."""
+    names = [name for found in by_folder for name in found]
+    together: dict[str, Covariance] = {}
+    for folder, found in zip(folders, by_folder, strict=True):
+        for name, one in found.items():
+            full = f"{folder}:{name}" if names.count(name) > 1 else name
+            if full in together:
+                raise WeftError(f"{folder} is given twice")
+            together[full] = one
+    widths = {
+        folder: len(one.matrix) for folder, f in zip(folders, by_folder, strict=True) for one in f.values()
+    }
+    if len(set(widths.values())) > 1:
+        told = ", ".join(f"{folder}: {width}" for folder, width in widths.items())
+        raise WeftError(f"the encoders' widths differ ({told}); expected models of one width")
+    return together
+
+
 def _notes(found: CovarianceSimilarity, pool: str) -> Iterator[str]:
     if pool == "cls":
         yield (
@@ -82,7 +112,7 @@ def _notes(found: CovarianceSimilarity, pool: str) -> Iterator[str]:
             "and X has rank 1; --pool mean or tokens says more"
         )
     if len(found.tasks) == 1:
-        yield f"this model has one task, {found.tasks[0]}: there are no others to average over"
+        yield f"there is one task, {found.tasks[0]}: there are no others to average over"
     if found.zero:
         yield f"all inputs of {', '.join(found.zero)} are zero, so that no similarity to it is defined"
 

@@ -45,12 +45,16 @@ def difficulty(
             continue
         try:
             rows[task.name], found[task.name] = _measured(task, split)
+        except Undefined as wrong:
+            reasons[task.name] = str(wrong)
         except WeftError as wrong:
             raise WeftError(f"{source}: {wrong}") from None
     for task_name, reason in reasons.items():
         print(f"note: task {task_name!r} has no difficulty: {reason}", file=sys.stderr)
     if not found:
-        raise WeftError(f"{source}: no task has a difficulty; expected at least one of kind 'classify'")
+        raise WeftError(
+            f"{source}: no task has a difficulty; expected at least one of kind 'classify', with two classes"
+        )
     from weft.analysis.difficulty_picture import by_difficulty, write_picture
 
     order = by_difficulty(found)
@@ -65,6 +69,10 @@ def difficulty(
         _print(title, order, rows, found)
     if plot is not None:
         print(f"written: {plot}", file=sys.stderr if as_json else sys.stdout)
+
+
+class Undefined(WeftError):
+    """A task has no difficulty by its data; others may."""
 
 
 def _measured(task: Task, split: str) -> tuple[int, Difficulty]:
@@ -82,7 +90,7 @@ def _measured(task: Task, split: str) -> tuple[int, Difficulty]:
     try:
         return len(loaded), difficulty_of((" ".join(texts) for texts in loaded.texts), labels)
     except WeftError as wrong:
-        raise WeftError(f"task {task.name!r}, split {split!r} ({loaded.source}): {wrong}") from None
+        raise Undefined(f"split {split!r} ({loaded.source}): {wrong}") from None
 
 
 def _as_dict(rows: int, found: Difficulty) -> dict[str, Any]:

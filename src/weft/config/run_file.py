@@ -103,7 +103,7 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
     method = _method(raw.get("method", "full"), reading)
     tasks, spec = read_tasks(raw.get("tasks"), reading)
     heads = read_section("heads", HeadSettings, raw.get("heads") or {}, reading)
-    training = read_train(raw.get("train") or {}, [t.name for t in tasks], reading)
+    training = read_train(_fitted(raw.get("train"), method), [t.name for t in tasks], reading)
     start = _start(raw.get("start"), reading)
     if method is not None and training is not None:
         _check_length(method, training, reading)
@@ -140,6 +140,16 @@ def _encoder(value: object, reading: Reading) -> str:
     except WeftError as wrong:
         reading.wrong(["encoder"], str(wrong))
     return value
+
+
+def _fitted(train: object, method: Method | None) -> object:
+    """The `train` section; where it gives no max_length, the default is no more than the method takes."""
+    section = {} if train is None else train
+    limits = [part.longest_row for part in (method.parts if method else ()) if part.longest_row]
+    default: int = Training.model_fields["max_length"].default
+    if not isinstance(section, dict) or "max_length" in section or min(limits, default=default) >= default:
+        return section
+    return {**section, "max_length": min(limits)}
 
 
 def _check_length(method: Method, training: Training, reading: Reading) -> None:

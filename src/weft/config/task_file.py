@@ -77,13 +77,15 @@ def load_task_file(
     for key in raw:
         if key in OF_THE_BUNDLE:
             reading.wrong([key], f"this is the bundle's ({host.folder}), and stays; leave it out")
+        elif key == "bundle":
+            continue  # what run.yaml of an earlier call says of itself
         elif key not in SECTIONS:
             reading.wrong([key], f"no such section; {did_you_mean(key, SECTIONS)}")
     tasks, spec = read_tasks(raw.get("tasks"), reading)
     if len(tasks) > 1:
         names = ", ".join(task.name for task in tasks)
         reading.wrong(["tasks"], f"expected one task; found {names}: of a suite say only: [{tasks[0].name}]")
-    section = raw.get("train") or {}
+    section = {} if raw.get("train") is None else raw["train"]
     if isinstance(section, dict):
         section = {"max_length": host.max_length, **section}
     training = read_train(section, [task.name for task in tasks], reading)

@@ -211,8 +211,8 @@ def sites_of(model: Any) -> Sites:
                 sites += _site(block, prefix, kind, place, number, width, lacking)
     heads: int = config.num_attention_heads
     # of the blocks' last norm: the first may be an identity
-    last = next(s for s in reversed(sites) if s.kind in BLOCK_NORM)
-    eps: float = model.get_submodule(last.path).eps
+    norms = [site.path for site in sites if site.kind in BLOCK_NORM]
+    eps: float = model.get_submodule(norms[-1]).eps if norms else 1e-12
     return Sites(family, width, len(blocks), sites, lacking, anatomy.pre_norm, heads, eps)
 
 

@@ -100,10 +100,23 @@ def as_encoder(encoder: Any, *, seed: int = 0, device: str | None = None) -> Enc
     return encoder
 
 
+VOCABULARIES = (
+    *("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "spiece.model"),
+    *("sentencepiece.bpe.model", "tokenizer.model"),
+)
+"""The files that hold a tokenizer's vocabulary; one of them is there."""
+
+
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase | None:
     """The tokenizer of an encoder without the encoder; None for `random:` architectures, which have none."""
     name = str(name)
     return None if name.startswith(RANDOM) else _tokenizer(name, _source(name))
+
+
+def lacks_tokenizer(source: str) -> bool:
+    """Whether an encoder's files are a folder without a tokenizer's."""
+    folder = Path(source)
+    return folder.is_dir() and not any((folder / file).is_file() for file in VOCABULARIES)
 
 
 def _source(name: str) -> str:
@@ -119,6 +132,12 @@ def _source(name: str) -> str:
 def _tokenizer(name: str, source: str) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
+    if lacks_tokenizer(source):
+        # the library would make one of five words, and call every other word unknown
+        raise WeftError(
+            f"the tokenizer of encoder {name!r} is missing: {source} has none of {', '.join(VOCABULARIES)}; "
+            "put the tokenizer's files there"
+        )
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
     except (OSError, ValueError, ImportError) as failed:

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from weft.encoder.anatomy import anatomy_of
-from weft.errors import WeftError
 from weft.routing import ENCODER
 from weft.seeding import generator
 
@@ -19,15 +18,12 @@ def restart_block(encoder: nn.Module, layer: int, seed: int) -> None:
     """Draw a block's weights anew: maps N(0, std²) without bias, norms the identity.
 
     Args:
-        encoder: a Hugging Face encoder, of which is decided already what trains.
+        encoder: a Hugging Face encoder.
         layer: the block's number.
         seed: of the draw.
     """
     blocks = encoder.get_submodule(anatomy_of(encoder).blocks)
     block: nn.Module = blocks[layer]  # type: ignore[index]
-    if not all(p.requires_grad for p in block.parameters()):
-        # a frozen block is not saved, for it is the encoder's own: these weights would be lost
-        raise WeftError(f"layer {layer} is to start anew, but is frozen: let it train (train_encoder)")
     std = getattr(encoder.config, "initializer_range", None) or STD
     for path, module in block.named_modules():
         for name, parameter in module.named_parameters(recurse=False):

@@ -168,15 +168,18 @@ def parse_layers(layers: str | Sequence[int], count: int) -> list[int]:
     `0,2,4-6`, or `not` before any of these. A share that is no whole number of blocks is rounded down.
     """
     if isinstance(layers, str):
-        layers = layers.replace("_", " ").strip()
+        layers = " ".join(layers.replace("_", " ").split())
         if layers.startswith("not "):
-            out = set(parse_layers(layers.removeprefix("not ").strip(), count))
+            named = layers.removeprefix("not ")
+            share = _SHARE.fullmatch(named)
+            # a share so small that it is no whole block leaves none out
+            out = set() if share and count * int(share[2]) < 100 else set(parse_layers(named, count))
             if len(out) == count:
                 raise WeftError(f"layers {layers!r} leaves no layer; the encoder's are 0-{count - 1}")
             return [n for n in range(count) if n not in out]
         if share := _SHARE.fullmatch(layers):
             wanted = count * int(share[2]) // 100
-            if not 0 < wanted <= count:
+            if not wanted or int(share[2]) > 100:
                 raise WeftError(
                     f"layers {layers!r} means {wanted} of the encoder's {count}; expected 1 to {count}"
                 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import nn
 
 from weft.encoder.anatomy import anatomy_of, find
@@ -9,18 +11,21 @@ from weft.encoder.sites import parse_layers
 from weft.errors import WeftError
 
 
-def set_trained(encoder: nn.Module, choices: list[str]) -> None:
+def set_trained(encoder: nn.Module, choices: list[str], restarted: Sequence[int] = ()) -> None:
     """Freeze the encoder but for what any of the choices trains.
 
     Args:
         encoder: a Hugging Face encoder.
         choices: each `none`, `all`, `biases`, `norms`, or `layers 6-11`: those blocks and, when the last
             block is among them, what stands above it (final norm, pooler).
+        restarted: blocks that start anew; they must train, for what is frozen is not saved.
     """
     blocks = encoder.get_submodule(anatomy_of(encoder).blocks)
     for choice in choices:  # before anything is changed: a refused encoder must stay as it was
-        if choice not in ("none", "all", "biases", "norms"):
-            parse_layers(choice.split(maxsplit=1)[1], len(blocks))  # type: ignore[arg-type]
+        _layers_of(choice, len(blocks))  # type: ignore[arg-type]
+    for layer in restarted:
+        if not any(layer in _layers_of(choice, len(blocks)) for choice in choices):  # type: ignore[arg-type]
+            raise WeftError(f"layer {layer} is to start anew, but is frozen: let it train (train_encoder)")
     encoder.requires_grad_(False)
     for choice in choices:
         if choice == "all":
@@ -40,6 +45,13 @@ def set_trained(encoder: nn.Module, choices: list[str]) -> None:
                     module.requires_grad_(True)
         elif choice != "none":
             _train_layers(encoder, choice.split(maxsplit=1)[1])
+
+
+def _layers_of(choice: str, count: int) -> list[int]:
+    """The blocks that a choice trains whole."""
+    if choice in ("none", "biases", "norms"):
+        return []
+    return parse_layers("all" if choice == "all" else choice.split(maxsplit=1)[1], count)
 
 
 def _train_layers(encoder: nn.Module, layers: str) -> None:

@@ -61,7 +61,7 @@ def add_task(
     """
     folder, out, run = find_bundle(bundle), Path(out), None if run is None else Path(run)
     check_out(folder, out)
-    check_run(run)
+    check_run(run, folder, out)
     said = read_manifest(folder)
     known = read_tasks(folder, said, said["encoder"]["sha256"])
     grow = grow if isinstance(grow, GrowSettings) else GrowSettings(**(grow or {}))
@@ -78,7 +78,9 @@ def add_task(
     if training.lr is None:
         training = training.model_copy(update={"lr": default_lr(model, task.name, moves)})
     resolved = resolved or {"bundle": str(folder), "tasks": [task.settings()]}
-    resolved = {**resolved, "train": training.model_dump(mode="json"), "grow": grow.model_dump(mode="json")}
+    # the start that was taken, so that what is recorded can be done again
+    told = {**grow.model_dump(mode="json"), "start": start}
+    resolved = {**resolved, "train": training.model_dump(mode="json"), "grow": told}
     scores = train_one(
         model,
         task.name,
@@ -90,6 +92,10 @@ def add_task(
         progress=progress,
     )
     notes = list(rows.notes)
+    if grow.label_map and found is None and start not in grow.label_map:
+        notes.append(
+            f"grow.label_map was not used: it is for start: auto, and for a task's name; this is {start}"
+        )
     beside = moved_beside(model, task.name, moves)
     if beside:
         notes.append(
@@ -117,8 +123,8 @@ def _begin(
 ) -> tuple[str, str, ZeroShot | None]:
     """Bring the new task to its start: which it is, whose head, and what `auto` found."""
     beginnings = Beginnings(model, name)
-    start = grow.start or ("auto" if beginnings.embeds else "random")
-    beginnings.check(start, start in grow.label_map)
+    start = grow.start or ("auto" if beginnings.embeds or grow.label_map else "random")
+    beginnings.check(start, bool(grow.label_map) if start == "auto" else start in grow.label_map)
     found = None
     if start == "auto":
         tokens = tokenise(rows.validation, model.source.tokenizer, training.max_length)

@@ -31,6 +31,8 @@ def mistakes(task: Task, grow: GrowSettings, known: Mapping[str, Task], method: 
                 f"one again: weft task retrain BUNDLE {task.name} TASK.yaml --out B2",
             )
         )
+    if task.name in STARTS:
+        found.append((("tasks", task.name), "as a start this name means something else; give it another"))
     if grow.start is not None and grow.start not in STARTS and grow.start not in known:
         found.append((("grow", "start"), f"{grow.start!r}; {did_you_mean(grow.start, [*STARTS, *known])}"))
     if grow.start == "xavier" and not any(part.embeds for part in method.parts):

@@ -60,7 +60,7 @@ def retrain_task(
     """
     folder, out, run = find_bundle(bundle), Path(out), None if run is None else Path(run)
     check_out(folder, out)
-    check_run(run)
+    check_run(run, folder, out)
     said = read_manifest(folder)
     grow = grow if isinstance(grow, GrowSettings) else GrowSettings(**(grow or {}))
     mine = task_of(folder, said, name)
@@ -91,6 +91,8 @@ def retrain_task(
         progress=progress,
     )
     notes = [f"grow.{key} is for new tasks, and was not used" for key in unused_again(grow)]
+    if task.metrics != mine.metrics:
+        notes.append(f"the bundle judges {name!r} by {', '.join(mine.metrics)}; the task file's are not used")
     notes += rows.notes
     beside = moved_beside(model, name, moves)
     if beside and len(model.tasks) > 1:

@@ -60,7 +60,8 @@ class Beginnings:
     def candidates(self) -> list[str]:
         """All of them: every other task's, their mean, the method's start and, for a vector, Xavier's."""
         named = [name for name in self.others if name not in STARTS]  # a task may have the name of a start
-        return [*named, "average", "random", *(["xavier"] if self.embeds else [])]
+        mean = ["average"] if self.places else []
+        return [*named, *mean, "random", *(["xavier"] if self.embeds else [])]
 
     @torch.no_grad()
     def take(self, start: str) -> None:

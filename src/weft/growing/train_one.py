@@ -38,10 +38,19 @@ def check_trainable(model: Model, bundle: Path, training: Training) -> None:
         )
 
 
-def check_run(run: Path | None) -> None:
-    """Refuse a folder for the training that something stands in."""
-    if run is not None and (run.is_file() or (run.is_dir() and any(run.iterdir()))):
+def check_run(run: Path | None, bundle: Path, out: Path) -> None:
+    """Refuse a folder for the training that something stands in, or that the bundle or the result needs."""
+    if run is None:
+        return
+    if run.is_file() or (run.is_dir() and any(run.iterdir())):
         raise WeftError(f"--run {run}: something is there already; give a new folder")
+    mine = run.resolve()
+    for other, what in ((bundle, "the bundle"), (out, "--out")):
+        place = other.resolve()
+        if mine == place or place in mine.parents or mine in place.parents:
+            raise WeftError(
+                f"--run {run}: {what} is {other}; give a folder that is neither in it nor around it"
+            )
 
 
 def moves_of(model: Model, name: str, only: str, also: Collection[str] = ()) -> Callable[[Owned], bool]:

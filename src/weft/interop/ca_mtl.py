@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torch import Tensor
 
 from weft.encoder.load import Encoder, weights_sha256
-from weft.errors import WeftError
+from weft.errors import WeftError, did_you_mean
 from weft.interop.ca_mtl_keys import places_of_adapters, places_of_encoder, places_of_heads
 from weft.interop.given import give_tokenizer, named_tasks, read_config, read_state
 from weft.methods import CaMtl
@@ -93,8 +93,6 @@ class _Variant:
 
 
 def _read_variant(state: Mapping[str, Tensor], config: Mapping[str, Any] | str | Path) -> _Variant:
-    from transformers import BertConfig
-
     where, given = read_config(config)
     if any(key.startswith("bert.encoder.adapter_layer.") for key in state):
         size: Literal["base", "large"] = "large"
@@ -105,7 +103,7 @@ def _read_variant(state: Mapping[str, Tensor], config: Mapping[str, Any] | str |
             "state: neither CA-MTL base (bert.encoder.layer.N.adapter.…) nor large "
             "(bert.encoder.adapter_layer.…): no key of either is there"
         )
-    bert = BertConfig(**{key: given[key] for key in BERT if given.get(key) is not None})
+    bert = _bert_config(where, {key: given[key] for key in BERT if given.get(key) is not None})
     places = [v for key, v in state.items() if key.endswith(".random_weight_matrix")]
     if not places or not places[0].dim():
         raise WeftError("state: no layer has a random_weight_matrix, which tells the length of a row")
@@ -126,6 +124,27 @@ def _read_variant(state: Mapping[str, Tensor], config: Mapping[str, Any] | str |
     return _Variant(bert, size, length, given.get("num_tasks"))
 
 
+def _bert_config(where: str, given: dict[str, Any]) -> BertConfig:
+    from transformers import BertConfig
+    from transformers.activations import ACT2FN
+
+    default = BertConfig()
+    mistakes = []
+    for key, value in given.items():
+        kind = type(getattr(default, key))
+        if kind is float and type(value) is int:
+            given[key] = float(value)
+        elif kind in (int, float) and type(value) is not kind:
+            mistakes.append(
+                f"{key}: expected {'a whole number' if kind is int else 'a number'}; found {value!r}"
+            )
+    if (act := given.get("hidden_act", "gelu")) not in ACT2FN:
+        mistakes.append(f"hidden_act: {act!r}; {did_you_mean(str(act), list(ACT2FN))}")
+    if mistakes:
+        raise WeftError(f"{where} has wrong keys:\n" + "\n".join(f"  {m}" for m in mistakes))
+    return BertConfig(**given)
+
+
 def _tasks(state: Mapping[str, Tensor], given: Sequence[str | Task], found: _Variant) -> list[Task]:
     """The tasks, in the order of their decoders, whose sizes the state dict has."""
     heads = {int(match[1]): key for key in state if (match := _DECODER.fullmatch(key))}
@@ -136,5 +155,8 @@ def _tasks(state: Mapping[str, Tensor], given: Sequence[str | Task], found: _Var
     for what, number in (("tasks", len(given)), ("config: num_tasks", found.num_tasks)):
         if number not in (None, len(heads)):
             raise WeftError(f"{what}: {number}; the state dict has {len(heads)} decoders")
+    for key in heads.values():
+        if state[key].dim() != 2:
+            raise WeftError(f"state: {key}: expected a matrix; found shape {list(state[key].shape)}")
     sizes = [state[heads[i]].size(0) for i in range(len(heads))]
     return named_tasks(sizes, given, "its decoder")

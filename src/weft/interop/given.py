@@ -39,7 +39,8 @@ def read_state(state: Mapping[str, Any] | str | Path) -> dict[str, Tensor]:
             read[str(key).removeprefix("module.")] = torch.as_tensor(value)
         except (TypeError, ValueError, RuntimeError):
             raise WeftError(f"state: {key}: expected a tensor; found {type(value).__name__}") from None
-    read.pop("bert.embeddings.position_ids", None)  # a buffer of later libraries, no weight
+    for buffer in ("position_ids", "token_type_ids"):  # of later libraries, no weights
+        read.pop(f"bert.embeddings.{buffer}", None)
     return read
 
 

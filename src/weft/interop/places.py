@@ -53,6 +53,9 @@ class Places:
             if key in state and tuple(state[key].shape) != shape:
                 mistakes.append(f"{key} has shape {list(state[key].shape)}; expected {list(shape)}")
         mistakes += self._untied(state)
+        odd = [key for key in self.of if key in state and not state[key].isfinite().all()]
+        if odd:
+            mistakes.append(f"not finite: {_some(odd)}")
         if mistakes:
             raise WeftError(
                 "the state dict does not fit its configuration:\n" + "\n".join(f"  {m}" for m in mistakes)
@@ -71,6 +74,8 @@ class Places:
             for target in targets:
                 place = (target.data_ptr(), tuple(target.shape))
                 other = first.setdefault(place, key)
+                if other == key:
+                    continue
                 if state[other].shape == state[key].shape and not torch.equal(state[other], state[key]):
                     found.append(f"{key} differs from {other}, with which it is tied; expected the same")
         return found[:SHOWN]

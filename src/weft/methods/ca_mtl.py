@@ -8,7 +8,6 @@ left out (Table 3.1), and has the form of the released code or of the paper, whi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PositiveInt, model_validator
@@ -26,11 +25,7 @@ from weft.methods.method import (
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
-    from weft.adapters.conditional_bottleneck import Bottleneck
-    from weft.adapters.film import Film
-    from weft.adapters.task_embedding import TaskEmbedding, TransformedEmbedding
     from weft.encoder.sites import Site, Sites
-    from weft.routing import Slots
 
 FORMS: dict[str, dict[str, str]] = {
     "code": {
@@ -49,6 +44,9 @@ FORMS: dict[str, dict[str, str]] = {
     },
 }
 """What the settings of the parts are in either variant, where they are not given."""
+
+
+LARGE_LAYERS = 24
 
 
 def _off(value: object) -> object:
@@ -81,7 +79,7 @@ class CaMtl(Method):
     size: Literal["base", "large"] = Field(
         "base", description="the bottleneck at the top block, or as a path beside all blocks"
     )
-    length: PositiveInt = Field(128, description="L, the longest row that conditional attention is made for")
+    length: int = Field(128, ge=2, description="L, the longest row that conditional attention is made for")
     attention: Annotated[Literal["block", "full", "none"], Off] = Field(
         "block", description="M(z) on the scores: block-diagonal, one full block, or none"
     )
@@ -126,16 +124,20 @@ class CaMtl(Method):
             raise ValueError(f"blocks {self.blocks}: with attention {self.attention!r} there are none")
         if self.blocks is not None and self.blocks > self.length:
             raise ValueError(f"blocks {self.blocks}: more than the {self.length} places (length) of a row")
+        if self.reinit_top and self.train_encoder in ("none", "biases", "norms"):
+            raise ValueError(
+                f"reinit_top: train_encoder is {self.train_encoder!r}, and the top block must train"
+            )
         return self
 
     @property
     def embeds(self) -> bool:  # type: ignore[override]
         """Whether any part is conditioned: an alignment of each task's own matrix is not."""
-        return self._transforms or self.alignment in ("film", "matrix")
+        return self.transforms or self.alignment in ("film", "matrix")
 
     @property
-    def _transforms(self) -> bool:
-        """Whether any part is made from z'."""
+    def transforms(self) -> bool:
+        """Whether any part is made from z', and not from z itself."""
         return (self.attention, self.norm, self.bottleneck) != ("none", "none", "none")
 
     @property
@@ -149,8 +151,10 @@ class CaMtl(Method):
         return self.zero_init or (self.norm == "none" and self.alignment in ("task", "none"))
 
     def printed(self, num_layers: int) -> Printed | None:
-        """Tables 3.2, 3.4 and 3.9 print 1.12x and 5.6 % for base and large alike."""
-        if "none" in (self.attention, self.alignment, self.norm, self.bottleneck):
+        """Tables 3.2, 3.4 and 3.9 print 1.12x and 5.6 % for base and large alike, the lower half frozen."""
+        size = "large" if num_layers == LARGE_LAYERS else "base"
+        whole = CaMtl(size=size, length=self.length, reinit_top=self.reinit_top, zero_init=self.zero_init)
+        if self != whole:
             return None
         return Printed(
             1.12,
@@ -171,115 +175,10 @@ class CaMtl(Method):
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """The parts that are asked for, from the embeddings upwards."""
-        from weft.adapters.task_embedding import TaskEmbedding, TransformedEmbedding
-        from weft.routing import Slots
+        from weft.methods.ca_mtl_parts import Parts
 
-        own, one, width = Slots.per_task(tasks), Slots.one(tasks), sites.width
-        z = TaskEmbedding(width, own, seed, "ca_mtl") if self.embeds else None
-        yield from self._alignment(sites, z, own, one, seed)
-        if self._transforms:
-            assert z is not None
-            transformed = TransformedEmbedding(z, width, one, seed, "ca_mtl/transform")
-            parts = _Parts(self, sites, transformed, one, seed)
-            yield from parts.attention()
-            yield from parts.norms()
-            yield from parts.bottleneck()
-
-    def _alignment(
-        self, sites: Sites, z: TaskEmbedding | None, own: Slots, one: Slots, seed: int
-    ) -> Iterator[tuple[Site, Adapter]]:
-        from weft.adapters.alignment import FilmAlignment, MatrixAlignment, TaskAlignment
-        from weft.adapters.film import Film
-
-        for site in sites.select(["embeddings"]) if self.alignment != "none" else ():
-            if self.alignment == "task":
-                yield site, TaskAlignment(site, own)
-                continue
-            assert z is not None
-            film = Film(sites.width, sites.width, one, seed, "alignment", self.zero_init)
-            if self.alignment == "film":
-                yield site, FilmAlignment(site, z, film)
-            else:
-                yield site, MatrixAlignment(site, z, film, one)
-
-
-@dataclass
-class _Parts:
-    """The parts that are made from z'.
-
-    Attributes:
-        method: the settings.
-        sites: what the encoder offers.
-        condition: z'.
-        one: one slot for all tasks.
-        seed: of the start values.
-    """
-
-    method: CaMtl
-    sites: Sites
-    condition: TransformedEmbedding
-    one: Slots
-    seed: int
-
-    def attention(self) -> Iterator[tuple[Site, Adapter]]:
-        """M(z) on the scores."""
-        from weft.adapters.conditional_attention import ConditionalAttention, block_size
-
-        given, length = self.method, self.method.length
-        if given.attention == "none":
-            return
-        blocks = 1 if given.attention == "full" else given.blocks or max(1, self.sites.width // length)
-        block = block_size(length, blocks)
-        numbers = block * block if given.attention_film == "matrix" else block
-        random = given.attention_start == "random"
-        for site in self.sites.select(["scores"], given.attention_layers):
-            film = self._film(numbers, site.key)
-            yield (
-                site,
-                ConditionalAttention(
-                    site, self.condition, film, self.one, length, block, self.seed, random=random
-                ),
-            )
-
-    def norms(self) -> Iterator[tuple[Site, Adapter]]:
-        """Conditional layer norms at the blocks' own."""
-        from weft.adapters.conditional_norm import ConditionalNorm
-        from weft.encoder.sites import BLOCK_NORM
-
-        form = self.method.norm
-        if form == "none":
-            return
-        for site in self.sites.available(BLOCK_NORM, self.method.norm_layers):
-            yield site, ConditionalNorm(site, self.condition, self._film(site.out_width, site.key), form)
-
-    def bottleneck(self) -> Iterator[tuple[Site, Adapter]]:
-        """At the top block, or beside all blocks."""
-        from weft.adapters.conditional_bottleneck import BlockBottleneck, SkipPath
-        from weft.adapters.conditional_norm import OwnConditionalNorm
-
-        given, sites = self.method, self.sites
-        if given.bottleneck == "none":
-            return
-        if given.size == "large":
-            (site,) = sites.select(["top"])
-            yield site, SkipPath(site, [self._function(f"{n}/skip") for n in range(sites.num_layers)])
-            return
-        (site,) = sites.select(["block"], [sites.num_layers - 1])
-        film = self._film(sites.width, f"{site.key}/norm")
-        # its norm is part of it (figure 3.3a), whether or not the encoder's own are conditional
-        form = given.bottleneck if given.norm == "none" else given.norm
-        norm = OwnConditionalNorm(sites.width, self.condition, film, self.one, sites.norm_eps, form)
-        yield site, BlockBottleneck(site, self._function(site.key), norm)
-
-    def _film(self, numbers: int, place: str) -> Film:
-        from weft.adapters.film import Film
-
-        return Film(self.sites.width, numbers, self.one, self.seed, place, self.method.zero_init)
-
-    def _function(self, place: str) -> Bottleneck:
-        from weft.adapters.conditional_bottleneck import FilmBottleneck, ModulatedBottleneck
-
-        width = self.sites.width
-        kind = FilmBottleneck if self.method.bottleneck == "code" else ModulatedBottleneck
-        size = self.method.bottleneck_width or max(1, width // 3)
-        return kind(width, size, self.condition, self.one, self.seed, place)
+        parts = Parts(self, sites, tasks, seed)
+        yield from parts.alignment()
+        yield from parts.attention()
+        yield from parts.norms()
+        yield from parts.bottleneck()

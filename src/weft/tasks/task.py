@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 SPLITS = ("train", "validation", "test")
 IDENTITY = ("kind", "labels", "size", "range", "texts")
 """What two tasks of one name must have in common to be the same task."""
@@ -62,7 +62,9 @@ class Task:
         if self.size is not None and (isinstance(self.size, bool) or not isinstance(self.size, int)):
             raise WeftError(f"task {self.name!r}: size: expected a whole number; found {self.size!r}")
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise WeftError(f"task name {self.name!r} cannot be used; expected letters, digits, _ and -")
+            raise WeftError(
+                f"task name {self.name!r} cannot be used; expected letters, digits, _ and -, 100 at the most"
+            )
         kind = KINDS[str(self.kind)]()
         self._set("labels", tuple(str(label) for label in self.labels))
         if len(set(self.labels)) < len(self.labels):
