@@ -35,7 +35,7 @@ TrainEncoder = Annotated[str, BeforeValidator(_train_encoder)]
 Layers = Annotated[str | list[int], BeforeValidator(lambda v: [v] if type(v) is int else v)]
 """A setting that names blocks, as `weft.encoder.sites.parse_layers` reads it; one number is a list of one."""
 
-LAYERS = "all, top half, bottom half, 6-11, or a list"
+LAYERS = "all, top half, bottom 25%, 6-11, not 0-4, or a list"
 
 ROUND_BERT_BASE = (110_000_000, "MORRIS (Tables 1 and 2) takes BERT-base for 110 million parameters")
 
