@@ -40,7 +40,7 @@ def difficulty(
     rows: dict[str, int] = {}
     reasons: dict[str, str] = {}
     for task in tasks:
-        if task.kind != "classify":
+        if not task.labels:
             reasons[task.name] = f"kind {task.kind!r} has no classes, which a difficulty needs"
             continue
         try:

@@ -55,9 +55,9 @@ def cut(split: Split, share: float, seed: int) -> tuple[Split, Split]:
 
 
 def without_rows(split: Split) -> list[str]:
-    """The labels of a `classify` task that no row of the split has."""
-    labels: list[Any] = split.labels or []
-    have = set(labels) if split.task.kind == "classify" else set(range(len(split.task.labels)))
+    """The task's labels that no row of the split has; none of a task without labels."""
+    found: list[Any] = split.labels or []
+    have = set(found) if split.task.labels else set()
     return [name for number, name in enumerate(split.task.labels) if number not in have]
 
 
