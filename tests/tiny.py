@@ -76,8 +76,10 @@ TASKS = (
 
 
 @cache
-def _built(family: str, attention: str | None) -> nn.Module:
+def _built(family: str, attention: str | None, layers: int | None) -> nn.Module:
     model_type, settings = CONFIGS[family]
+    if layers is not None:
+        settings = settings | {"n_layers" if "n_layers" in settings else "num_hidden_layers": layers}
     kind = {} if attention is None else {"attn_implementation": attention}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
@@ -93,14 +95,14 @@ def _built(family: str, attention: str | None) -> nn.Module:
     return model
 
 
-def tiny(family: str, attention: str | None = None) -> nn.Module:
+def tiny(family: str, attention: str | None = None, layers: int | None = None) -> nn.Module:
     """A fresh bare encoder, the same weights each time."""
-    return copy.deepcopy(_built(family, attention))
+    return copy.deepcopy(_built(family, attention, layers))
 
 
-def build(family: str, method: object, tasks=TASKS, **settings) -> weft.Model:
+def build(family: str, method: object, tasks=TASKS, layers: int | None = None, **settings) -> weft.Model:
     """A model on a tiny encoder, in eval mode."""
-    return weft.Model(tiny(family), tasks, method, **settings).eval()
+    return weft.Model(tiny(family, layers=layers), tasks, method, **settings).eval()
 
 
 @torch.no_grad()

@@ -71,7 +71,7 @@ METHODS: dict[str, object] = {
     "top_layer": "top_layer",
     "lhuc": "lhuc",
     "task_norm": "task_norm",
-    "ca_mtl": {"use": "ca_mtl", "length": 24, "blocks": 3},
+    "ca_mtl": {"use": "ca_mtl", "length": 24, "blocks": 3, "norm_layers": "all"},
     "ca_mtl-large": {"use": "ca_mtl", "length": 24, "blocks": 2, "size": "large", "train_encoder": "all"},
     "ca_mtl-paper": {"use": "ca_mtl", "length": 24, "blocks": 3, "variant": "paper"},
     "ca_mtl-zero": {"use": "ca_mtl", "attention": "none", "bottleneck": "none", "zero_init": True},
