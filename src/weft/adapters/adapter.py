@@ -50,7 +50,7 @@ class Adapter(StackedModule):
         raise WeftError(f"{type(self).__name__} does not say what it does: it has no forward")
 
     def meet(self, module: nn.Module) -> None:
-        """Called once, when it is woven in, with the site's own module, of which it may read weights.
+        """At a norm: called once, when it is woven in, with the norm, whose weights it may read.
 
         It must not keep it as a submodule: what is the encoder's is not the adapter's.
         """
