@@ -202,6 +202,9 @@ def test_refused(make, encoder, tmp_path):
     for name in ("auto", "average", "random", "xavier"):
         with pytest.raises(WeftError, match="as a start this name means something else"):
             add(bundle, tmp_path / "out", replace(CAT, name=name))
+    odd = make(LORA, "odd", tasks=[TASKS[0], replace(TASKS[3], name="average")])
+    with pytest.raises(WeftError, match="a task of this name has no label map"):
+        add(odd, tmp_path / "out", label_map={"average": "same"})
     gated = weft.Model(encoder, TASKS[:2], {**LORA, "l0": True}, max_length=16).save(tmp_path / "gated")
     with pytest.raises(WeftError, match=r"still have gates.*weft compact .*gated --out SMALL"):
         add(gated, tmp_path / "out")
@@ -252,12 +255,13 @@ def test_an_encoder_behind_a_link_comes_along(encoder, tmp_path):
         weft.remove_task(bundle, "a", tmp_path / "less")
 
 
-def test_a_link_in_the_place_of_the_bundle(make, tmp_path):
+@pytest.mark.parametrize("only", ["task", "all"])
+def test_a_link_in_the_place_of_the_bundle(only, make, tmp_path):
     """What it points to is exchanged; the link stays."""
-    bundle = make(LORA)
+    bundle = make("pals")
     link = tmp_path / "link"
     link.symlink_to(bundle)
-    add(link, link)
+    add(link, link, only=only)
     assert link.is_symlink()
     assert [task.name for task in weft.load(bundle).tasks] == ["a", "b", "c", "cat"]
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from weft.config.task_file import Host
+    from weft.config.task_file import Host, TaskFile
 
 task = typer.Typer(
     help="Add a task to a trained model, train one again, take one out or over from another bundle.",
@@ -55,13 +55,9 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add a task to a trained model, and train it."""
-    from weft.bundle.one_task import check_out
-    from weft.config.task_file import load_task_file
-
     host = _host(bundle)
-    check_out(host.folder, out)
     flags = _flags(only=only, start=start, fraction=fraction)
-    given = load_task_file(file, [*(overrides or []), *flags], host)
+    given = _read(host, out, file, [*(overrides or []), *flags])
     from weft.cli.devices import device_of
     from weft.cli.grown import print_zero_shot, tell
     from weft.growing.add import add_task
@@ -101,13 +97,9 @@ def retrain(
     as_json: Json = False,
 ) -> None:
     """Train a task of a bundle again; refused where other tasks use its parameters."""
-    from weft.bundle.one_task import check_out
-    from weft.config.task_file import load_task_file
-
     host = _host(bundle, name)
-    check_out(host.folder, out)
     flags = _flags(only=only, fraction=fraction)
-    given = load_task_file(file, [*(overrides or []), *flags], host, again=name)
+    given = _read(host, out, file, [*(overrides or []), *flags], again=name)
     from weft.cli.devices import device_of
     from weft.cli.grown import tell
     from weft.growing.retrain import retrain_task
@@ -165,6 +157,15 @@ def _host(bundle: Path, name: str | None = None) -> Host:
         check_has(folder, said, name)
     tasks = read_tasks(folder, said, said["encoder"]["sha256"])
     return Host(folder, tasks, build_method(said["method"]), said["max_length"])
+
+
+def _read(host: Host, out: Path, file: Path, overrides: list[str], again: str | None = None) -> TaskFile:
+    """The task file, once there is a place for the result."""
+    from weft.bundle.one_task import check_out
+    from weft.config.task_file import load_task_file
+
+    check_out(host.folder, out)
+    return load_task_file(file, overrides, host, again=again)
 
 
 def _flags(**given: Any) -> list[str]:

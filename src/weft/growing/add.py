@@ -16,7 +16,7 @@ from weft.growing.grown import Grown
 from weft.growing.heads import mapped_head, set_head
 from weft.growing.rows import TaskRows, task_rows
 from weft.growing.start import Beginnings
-from weft.growing.train_one import check_run, check_trainable, default_lr, moved_beside, moves_of, train_one
+from weft.growing.train_one import check_run, check_trainable, moved_beside, moves_of, train_one
 from weft.growing.write import write_grown
 from weft.growing.zero_shot import ZeroShot, zero_shot
 from weft.methods import build_method
@@ -75,22 +75,10 @@ def add_task(
     if found is not None:
         tell(task.name, found)
     moves = moves_of(model, task.name, grow.only)
-    if training.lr is None:
-        training = training.model_copy(update={"lr": default_lr(model, task.name, moves)})
-    resolved = resolved or {"bundle": str(folder), "tasks": [task.settings()]}
+    told = resolved or {"bundle": str(folder), "tasks": [task.settings()]}
     # the start that was taken, so that what is recorded can be done again
-    told = {**grow.model_dump(mode="json"), "start": start}
-    resolved = {**resolved, "train": training.model_dump(mode="json"), "grow": told}
-    scores = train_one(
-        model,
-        task.name,
-        rows,
-        training,
-        moves,
-        run=run,
-        resolved=resolved,
-        progress=progress,
-    )
+    told = {**told, "grow": {**grow.model_dump(mode="json"), "start": start}}
+    scores = train_one(model, task.name, rows, training, moves, run=run, resolved=told, progress=progress)
     notes = list(rows.notes)
     if grow.label_map and found is None and start not in grow.label_map:
         notes.append(

@@ -88,6 +88,8 @@ def _label_map(
     task: Task, source: str, labels: str | Mapping[str, str], known: Mapping[str, Task]
 ) -> list[Mistake]:
     place = ("grow", "label_map", source)
+    if source in STARTS:
+        return [(place, "as a start this name means something else: a task of this name has no label map")]
     if source not in known:
         return [(place, f"the bundle has no task {source!r}; {did_you_mean(source, known)}")]
     theirs = known[source]

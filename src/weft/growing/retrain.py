@@ -14,7 +14,7 @@ from weft.grow_settings import GrowSettings
 from weft.growing.check import mistakes_again, unused_again
 from weft.growing.grown import Grown
 from weft.growing.rows import rows_as, task_rows
-from weft.growing.train_one import check_run, check_trainable, default_lr, moved_beside, moves_of, train_one
+from weft.growing.train_one import check_run, check_trainable, moved_beside, moves_of, train_one
 from weft.growing.write import write_grown
 from weft.ownership import owned
 from weft.routing import ENCODER, SHARED
@@ -76,20 +76,9 @@ def retrain_task(
     moves = moves_of(model, name, grow.only, alone)
     if fresh:
         model = load_changed(folder, fresh=moves, encoder=encoder, device=device)
-    if training.lr is None:
-        training = training.model_copy(update={"lr": default_lr(model, name, moves)})
-    resolved = resolved or {"bundle": str(folder), "tasks": [mine.settings()]}
-    resolved = {**resolved, "train": training.model_dump(mode="json"), "grow": grow.model_dump(mode="json")}
-    scores = train_one(
-        model,
-        name,
-        rows,
-        training,
-        moves,
-        run=run,
-        resolved=resolved,
-        progress=progress,
-    )
+    told = resolved or {"bundle": str(folder), "tasks": [mine.settings()]}
+    told = {**told, "grow": grow.model_dump(mode="json")}
+    scores = train_one(model, name, rows, training, moves, run=run, resolved=told, progress=progress)
     notes = [f"grow.{key} is for new tasks, and was not used" for key in unused_again(grow)]
     if task.metrics != mine.metrics:
         notes.append(f"the bundle judges {name!r} by {', '.join(mine.metrics)}; the task file's are not used")

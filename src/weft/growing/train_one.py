@@ -102,12 +102,14 @@ def train_one(
         model: the model, on its device.
         name: the task.
         rows: its rows.
-        training: how to train; `lr` is given.
+        training: how to train; without `lr`, at what suits what moves.
         moves: what may move.
         run: keep run.yaml, log.jsonl and metrics.json here; None keeps nothing.
-        resolved: what run.yaml is to say.
+        resolved: what run.yaml is to say besides `train`.
         progress: show what happens.
     """
+    if training.lr is None:
+        training = training.model_copy(update={"lr": default_lr(model, name, moves)})
     with ExitStack() as stack:
         folder = run or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-")))
         stack.enter_context(moving(model, moves))
@@ -116,7 +118,7 @@ def train_one(
             model,
             training,
             folder,
-            resolved=resolved,
+            resolved={**resolved, "train": training.model_dump(mode="json")},
             splits=splits,
             progress=progress,
             tasks=[name],

@@ -33,5 +33,5 @@ def write_grown(
         facts = model.tasks[model.task_id(name)].settings()
         return with_task(bundle, out, facts, task_tensors(model, name)).unchanged
     before = hashes(bundle)
-    model.save(out, with_encoder=bool(read_manifest(bundle)["encoder"]["included"]))
+    model.save(out.resolve(), with_encoder=bool(read_manifest(bundle)["encoder"]["included"]))
     return {file: sha256 for file, sha256 in hashes(out).items() if before.get(file) == sha256}

@@ -27,24 +27,14 @@ if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
     from weft.encoder.sites import Site, Sites
 
-FORMS: dict[str, dict[str, str]] = {
-    "code": {
-        "attention_start": "zeros",
-        "attention_film": "vector",
-        "alignment": "film",
-        "norm": "code",
-        "bottleneck": "code",
-    },
-    "paper": {
-        "attention_start": "random",
-        "attention_film": "matrix",
-        "alignment": "matrix",
-        "norm": "paper",
-        "bottleneck": "paper",
-    },
+PAPER = {
+    "attention_start": "random",
+    "attention_film": "matrix",
+    "alignment": "matrix",
+    "norm": "paper",
+    "bottleneck": "paper",
 }
-"""What the settings of the parts are in either variant, where they are not given."""
-
+"""What the parts' settings are by default in the paper's variant; the code's are the fields' own defaults."""
 
 LARGE_LAYERS = 24
 
@@ -113,9 +103,9 @@ class CaMtl(Method):
     @model_validator(mode="before")
     @classmethod
     def _forms(cls, given: Any) -> Any:
-        """The variant's forms, where a part's own is not given."""
-        if isinstance(given, Mapping):
-            return {**FORMS.get(str(given.get("variant", "code")), {}), **given}
+        """The paper's forms, where a part's own is not given."""
+        if isinstance(given, Mapping) and given.get("variant") == "paper":
+            return {**PAPER, **given}
         return given
 
     @model_validator(mode="after")
