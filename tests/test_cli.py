@@ -208,8 +208,8 @@ def test_wrong_calls(case, done, capsys):
         ("[1]", 'expected an object with "task"'),
         ('{"text": "x"}', 'expected an object with "task"'),
         ('{"task": "cta", "text": "x"}', "line 1: task 'cta'; did you mean 'cat'"),
-        ('{"task": "cat"}', "text is None; task 'cat' needs 'text'"),
-        ('{"task": "same", "a": "x"}', "task 'same' needs 'a' and 'b'"),
+        ('{"task": "cat"}', "task 'cat' takes one text; 'text' is missing"),
+        ('{"task": "same", "a": "x"}', "task 'same' takes a pair of texts; 'b' is missing"),
         ("", "holds no line to predict"),
     ],
 )

@@ -295,7 +295,10 @@ CALLS = {
         ["difficulty", "one_class.yaml", "--split", "test"],
         ["split 'test' of task 'mine'", "bare.jsonl", "has no labels", "--split train"],
     ),
-    "difficulty split": (["difficulty", "one_class.yaml", "--split", "dev"], ["split 'dev'", "train, test"]),
+    "difficulty split": (
+        ["difficulty", "one_class.yaml", "--split", "dev"],
+        ["split 'dev' does not exist", "test, train, validation"],
+    ),
     "difficulty numbers": (["difficulty", "numbers.yaml"], ["numbers.yaml: no task has a difficulty"]),
     "difficulty plot": (["difficulty", "nowhere.yaml", "--plot", "a"], [".svg or .png"]),
 }

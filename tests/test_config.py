@@ -35,6 +35,17 @@ def test_what_is_resolved_reads_back_as_the_same_run(folder, tmp_path):
     assert run.resolved["train"]["sampler"] == {"use": "uniform"}
 
 
+def test_overrides_of_a_list_go_to_its_suites(tmp_path):
+    (tmp_path / "run.yaml").write_text(
+        "encoder: minilm\ntasks:\n- {suite: swatch, only: [sentiment]}\n- {suite: swatch, only: [question]}\n"
+    )
+    run = load_run(tmp_path / "run.yaml", ["tasks.fraction=0.5"])
+    assert [task.fraction for task in run.tasks] == [0.5, 0.5]
+    (tmp_path / "own.yaml").write_text("encoder: minilm\ntasks:\n- {name: a, size: 2, train: a.csv}\n")
+    with pytest.raises(WeftError, match=r"is a list without a suite, so 'tasks.root' cannot be set in it"):
+        load_run(tmp_path / "own.yaml", ["tasks.root=data"])
+
+
 def test_overrides(folder):
     run = load_run(
         folder / "run.yaml", ["train.steps=7", "method=bitfit", "method.biases=dense", "train.clip=null"]

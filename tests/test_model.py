@@ -225,9 +225,11 @@ def test_pool_is_chosen_by_the_encoder():
     assert weft.Model("minilm", TASKS, "frozen").pool == "mean"
     assert build("bert", "frozen").pool == "pooler"
     assert build("modernbert", "frozen").pool == "cls"
-    with pytest.raises(WeftError, match="has no pooler; expected cls or mean"):
+    with pytest.raises(WeftError, match="has no pooler; expected cls, mean or task_pooler"):
         build("modernbert", "frozen", pool="pooler")
-    with pytest.raises(WeftError, match="pool: expected 'auto', 'pooler', 'cls' or 'mean'; found 'max'"):
+    with pytest.raises(
+        WeftError, match="pool: expected 'auto', 'pooler', 'cls', 'mean' or 'task_pooler'; found 'max'"
+    ):
         build("bert", "frozen", pool="max")
     # what no loss reaches does not train
     assert not any(p.requires_grad for p in build("bert", "full", pool="mean").encoder.pooler.parameters())

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from weft.bundle.copy_task import copy_task
     from weft.bundle.load import load
     from weft.bundle.one_task import remove_task
+    from weft.data.source import Source
     from weft.encoder.load import load_encoder
     from weft.errors import WeftError
     from weft.growing.add import add_task
@@ -26,6 +27,7 @@ __all__ = [
     "Model",
     "Output",
     "Run",
+    "Source",
     "Task",
     "Training",
     "WeftError",
@@ -45,6 +47,7 @@ __getattr__, __dir__ = lazy(
         "Model": "weft.model",
         "Output": "weft.output",
         "Run": "weft.training.run",
+        "Source": "weft.data.source",
         "Task": "weft.tasks.task",
         "Training": "weft.training.settings",
         "WeftError": "weft.errors",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from weft.settings import Settings
+
+if TYPE_CHECKING:
+    from weft.tasks.task import Task
 
 
 class HeadSettings(Settings):
@@ -14,9 +18,23 @@ class HeadSettings(Settings):
 
     what = "heads"
 
-    pool: Literal["auto", "pooler", "cls", "mean"] = Field(
+    pool: Literal["auto", "pooler", "cls", "mean", "task_pooler"] = Field(
         "auto",
-        description="what heads read: the encoder's pooler, its first token, or the mean of its tokens; "
-        "auto: mean for a sentence encoder that says so (minilm), else the pooler, else the first token",
+        description="what heads read: the encoder's pooler, its first token, the mean of its tokens, or a "
+        "pooler that each task has; auto: mean for a sentence encoder that says so (minilm), else the "
+        "pooler, else the first token",
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="on what heads read, in training")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="on what heads read and between their layers, in training"
+    )
+    layers: int = Field(1, ge=1, le=3, description="layers of a head, with ReLU and dropout between them")
+    hidden: PositiveInt | None = Field(None, description="the width between layers; default: the encoder's")
+
+    def applied(self, task: Task) -> Task:
+        """The task with what these settings say of its head, where it does not say it itself."""
+        changes: dict[str, Any] = {}
+        if self.layers > 1 and task.layers is None:
+            changes["layers"] = self.layers
+        if self.hidden is not None and task.hidden is None and (changes or (task.layers or 1) > 1):
+            changes["hidden"] = self.hidden
+        return replace(task, **changes) if changes else task

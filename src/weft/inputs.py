@@ -18,6 +18,7 @@ class Rows(NamedTuple):
     token_type_ids: Tensor | None
     task: Tensor | None
     example: Tensor | None
+    marks: Tensor | None = None
 
 
 def checked_task(given: Rows, tasks: int, longest: int | None) -> Tensor:
@@ -28,15 +29,16 @@ def checked_task(given: Rows, tasks: int, longest: int | None) -> Tensor:
         tasks: how many tasks the model has.
         longest: the longest row that encoder and method take, if there is a limit.
     """
-    input_ids, attention_mask, token_type_ids, task, example = given
-    for name, value in (("input_ids", input_ids), ("task", task), ("example", example)):
+    input_ids, attention_mask, token_type_ids, task, example, marks = given
+    for name, value in (("input_ids", input_ids), ("task", task), ("example", example), ("marks", marks)):
         if value is not None and not isinstance(value, Tensor):
             raise WeftError(f"{name}: expected a tensor; found {type(value).__name__}")
     if input_ids.dim() != 2:
         raise WeftError(f"input_ids: expected [rows, length]; found shape {list(input_ids.shape)}")
     if not input_ids.numel():
         raise WeftError(f"input_ids: expected at least one row and one token; found {list(input_ids.shape)}")
-    for name, value in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
+    like_ids = (("attention_mask", attention_mask), ("token_type_ids", token_type_ids), ("marks", marks))
+    for name, value in like_ids:
         if value is not None and value.shape != input_ids.shape:
             expected, found = list(input_ids.shape), list(value.shape)
             raise WeftError(f"{name}: expected the shape of input_ids, {expected}; found {found}")

@@ -21,14 +21,17 @@ from weft.encoder.trained import set_trained
 from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError, did_you_mean
 from weft.head_settings import HeadSettings
-from weft.heads import build_heads, head_input, pool_of
+from weft.heads import build_heads, pool_of
 from weft.inputs import Rows, checked_task, single_task
+from weft.layout import Layout
 from weft.ledger import Ledger, count
 from weft.losses import example_weights
 from weft.merge import merge
 from weft.methods import build_method
-from weft.output import Output, mean_by_example
+from weft.output import Output
+from weft.reads import Reads
 from weft.routing import Route, select, task_owner
+from weft.targets import collate_targets
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task, check_tasks
 
@@ -46,9 +49,12 @@ class Model(nn.Module):
         encoder: what `load_encoder` takes, what it gives, or a Hugging Face encoder, which is woven in place.
         tasks: the tasks; a task's id is its position.
         method: a method, its name, its settings (`{"use": "lora", "rank": 4}`), or a list of these.
-        pool: what heads read: `pooler`, `cls`, `mean`, or `auto`, which takes the mean for a sentence encoder
-            that says so (minilm), else the pooler, else the first token. What is not read does not train.
-        head_dropout: on what heads read, in training.
+        pool: what heads read: `pooler`, `cls`, `mean`, `task_pooler` (a pooler a task), or `auto`: the mean
+            for a sentence encoder that says so (minilm), else the pooler, else the first token. What is not
+            read does not train. A task may say otherwise of its own head.
+        head_dropout: on what heads read and between their layers, in training.
+        head_layers: the layers of a head, 1 to 3, with ReLU between them.
+        head_hidden: the width between them; None: the encoder's.
         max_length: tokens of a row in `predict`, by default 128 at the most; longer texts are cut.
         seed: of all start values.
         device: where to put it; `meta` counts without memory (`random:` encoders).
@@ -68,15 +74,18 @@ class Model(nn.Module):
         *,
         pool: str = "auto",
         head_dropout: float = 0.1,
+        head_layers: int = 1,
+        head_hidden: int | None = None,
         max_length: int | None = None,
         seed: int = 0,
         device: str | None = None,
     ) -> None:
         super().__init__()
-        self.tasks = check_tasks(tasks)
+        settings = HeadSettings(pool=pool, dropout=head_dropout, layers=head_layers, hidden=head_hidden)
+        self.tasks = tuple(settings.applied(task) for task in check_tasks(tasks))
         self.method = build_method(method)
         self.seed = seed
-        self.head_dropout = HeadSettings(pool=pool, dropout=head_dropout).dropout
+        self.head_dropout = settings.dropout
         encoder = as_encoder(encoder, seed=seed, device=device)
         self.source = encoder
         base = encoder.model
@@ -93,11 +102,11 @@ class Model(nn.Module):
         if encoder.sha256 is None and base.device.type != "meta":
             encoder.sha256 = weights_sha256(base)  # now: the method may train these weights
         self.pool = pool_of(pool, encoder)
-        if self.pool != "pooler":
+        read = {pool_of(task.pool or self.pool, encoder) for task in self.tasks}
+        if "pooler" not in read:
             # what no head reads must not train, nor be counted
-            sites.leave_out(
-                "pooler", f"the heads read {self.pool!r} (pool), so that nothing reads the pooler"
-            )
+            told = " and ".join(map(repr, sorted(read)))
+            sites.leave_out("pooler", f"the heads read {told} (pool), so that nothing reads the pooler")
         limits = [longest_row(base.config), *(part.longest_row for part in self.method.parts)]
         self._longest = min((limit for limit in limits if limit is not None), default=None)
         self.set_max_length(min(128, self._longest or 128) if max_length is None else max_length)
@@ -105,14 +114,15 @@ class Model(nn.Module):
         names = [task.name for task in self.tasks]
         with torch.device(device or base.device):
             self.pairs: list[tuple[Site, Adapter]] = list(self.method.weave(sites, names, seed))
-            self.heads = build_heads(self.tasks, sites.width, head_dropout, seed)
+            pooler = getattr(base, "pooler", None)
+            self.heads = build_heads(self.tasks, sites.width, head_dropout, seed, self.pool, pooler)
         self.adapters = _by_site(self.pairs)
         name_attentions(self.adapters)
         restarted = sorted({n for part in self.method.parts for n in part.restarted(sites.num_layers)})
         set_trained(base, [part.train_encoder for part in self.method.parts], restarted)
         for layer in restarted:
             restart_block(base, layer, seed)
-        if self.pool != "pooler" and getattr(base, "pooler", None) is not None:
+        if "pooler" not in read and getattr(base, "pooler", None) is not None:
             base.pooler.requires_grad_(False)  # a parameter that no loss reaches breaks data parallelism
         for site, adapter in self.pairs:
             if adapter.replaces:
@@ -130,7 +140,8 @@ class Model(nn.Module):
         self.num_layers = sites.num_layers
         self._heads = tuple(task.head for task in self.tasks)
         self._bare = False
-        self._kinds = {task.head: KINDS[task.kind]() for task in self.tasks}
+        self._kinds = {task.head: KINDS[task.kind]().of(task) for task in self.tasks}
+        self._answers_by = {shape: kind.answers_by for shape, kind in self._kinds.items()}
 
     def forward(
         self,
@@ -140,6 +151,7 @@ class Model(nn.Module):
         task: Tensor | None = None,
         *,
         example: Tensor | None = None,
+        marks: Tensor | None = None,
         layers: bool = False,
         attention: bool = False,
     ) -> Output:
@@ -152,11 +164,13 @@ class Model(nn.Module):
             task: the task id of each row, [R]; may be left out if there is one task. On the CPU it may be
                 though all else is on a device: rows of one task are then known as such, and gather nothing.
             example: the example of each row, [R], from 0 on without a gap; by default each row is its own.
-                An example of several rows gets the mean of their logits.
+                What several rows mean is the kind's to say: `classify` and `regress` take the mean of their
+                logits, or read the two texts of a pair; `choose` and `rank` have a row a choice.
+            marks: the marks that each token lies in, 1, 2 or both 3, else 0, [R, L]; for `marked` tasks.
             layers: whether to collect `Output.layers`.
             attention: whether to collect `Output.attention`.
         """
-        rows = Rows(input_ids, attention_mask, token_type_ids, task, example)
+        rows = Rows(input_ids, attention_mask, token_type_ids, task, example, marks)
         task = checked_task(rows, len(self.tasks), self._longest)
         mask = None if attention_mask is None else attention_mask.bool()
         wanted = layers or self.body.reads_layers
@@ -166,59 +180,41 @@ class Model(nn.Module):
         route = Route(task, mask, collected, {} if attention else None, single, self._bare)
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         hidden, pooled = self.body.encode(route, {k: v for k, v in given.items() if v is not None})
-        read = head_input(self.pool, hidden, pooled, mask)
-        by_shape = {shape: head(read, route) for shape, head in self.heads.items()}
+        layout = Layout(None, task.size(0), mask)
         if example is not None:
             example = example.to(input_ids.device)
-            count = int(example.max()) + 1
-            task = task.new_zeros(count).index_copy(0, example, task)
-            by_shape = {shape: mean_by_example(x, example, count) for shape, x in by_shape.items()}
+            layout = Layout(example, int(example.max()) + 1, mask)
+            task = task.new_zeros(layout.count).index_copy(0, example, task)
+        reads = Reads(hidden, pooled, layout, marks)
+        by_shape = {shape: head(reads, route) for shape, head in self.heads.items()}
+        for shape, by in self._answers_by.items():
+            if by == "example":
+                # a pair's head gives both rows one answer, each under a dropout of its own
+                paired = self.heads[shape].reads in ("pair", "cosine")
+                by_shape[shape] = (layout.first if paired else layout.mean)(by_shape[shape])
         every = tuple(x for x in route.layers or () if x is not None) if layers else None
-        return Output(hidden, pooled, every, by_shape, task, self._heads, route.attention)
-
-    def run(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        task: Tensor | None = None,
-        *,
-        example: Tensor | None = None,
-        layers: bool = False,
-        attention: bool = False,
-    ) -> Output:
-        """The forward pass, as calling the model; see `forward`."""
-        return self(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            task,
-            example=example,
-            layers=layers,
-            attention=attention,
+        return Output(
+            hidden, pooled, every, by_shape, task, self._heads, layout, self._answers_by, route.attention
         )
 
-    def collate_labels(self, values: Sequence[Any], task: Tensor) -> dict[str, Tensor]:
-        """The labels of a batch's examples as one tensor a kind.
+    def run(self, *inputs: Any, **more: Any) -> Output:
+        """The forward pass, as calling the model; it takes what `forward` takes."""
+        output: Output = self(*inputs, **more)
+        return output
+
+    def collate_labels(
+        self, values: Sequence[Any], task: Tensor, example: Tensor | None = None, length: int = 0
+    ) -> dict[str, Tensor]:
+        """The targets of a batch's examples as one tensor a kind.
 
         Args:
-            values: each example's label: an id for `classify`, a number or several for `regress`.
+            values: each example's target, as `Tokens.target` gives it: an id for `classify`, a number or
+                several for `regress`; for kinds that answer by row or token a list with one entry a row.
             task: the task id of each example, [E].
+            example: the example of each row, [R]; by default each row is its own.
+            length: of the rows, L.
         """
-        tasks = [self.tasks[t] for t in task.tolist()]
-        kinds = [one.kind for one in tasks]
-        for number, (value, one) in enumerate(zip(values, tasks, strict=True)):
-            try:
-                self._kinds[one.head].check(value, one.size or 0)
-            except ValueError as wrong:
-                raise WeftError(
-                    f"example {number}, task {one.name!r}: label {value!r}; expected {wrong}"
-                ) from None
-        values = [one.target(value) for value, one in zip(values, tasks, strict=True)]
-        return {
-            kind.name: kind.collate(values, [k == kind.name for k in kinds]).to(task.device)
-            for kind in {k.name: k for k in self._kinds.values()}.values()
-        }
+        return collate_targets(self.tasks, self._kinds, values, task, example, length)
 
     def example_losses(self, output: Output, labels: Mapping[str, Tensor]) -> Tensor:
         """The loss of each example by its task's kind, [E]: every shape for all, then each its own."""
@@ -227,7 +223,7 @@ class Model(nn.Module):
         shape = select(shape_of_task, output.task)  # [E]
         total = torch.zeros(output.task.shape, device=output.task.device)
         for number, (name, kind) in enumerate(self._kinds.items()):
-            loss = kind.loss(output.by_shape[name], labels[kind.name])
+            loss = kind.loss(output.by_shape[name], labels[kind.name], output.layout)
             total = total + torch.where(shape == number, loss, 0.0)
         return total
 

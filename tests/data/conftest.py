@@ -56,3 +56,9 @@ def write(path: Path, rows: Sequence[dict[str, object]], **how: object) -> Path:
     data = as_text(rows, suffix, **how).encode()
     path.write_bytes(gzip.compress(data) if suffix.endswith(".gz") else data)
     return path
+
+
+@pytest.fixture
+def one_tokenizer(monkeypatch):
+    """The tokenizer that is given is itself at work, not copies of it."""
+    monkeypatch.setattr("weft.data.encode.copied", lambda backend: backend)

@@ -8,8 +8,8 @@ import pytest
 
 from tests.data.test_tokens import PAIRS, SINGLE, Counting, assert_same_as_the_tokenizer, entries, split_of
 from weft.data import cache as caching
+from weft.data import encode as encoding
 from weft.data import tokenise
-from weft.data import tokens as tokenising
 
 
 def test_where_the_cache_is(tokenizer, tmp_path, monkeypatch):
@@ -23,8 +23,9 @@ def test_where_the_cache_is(tokenizer, tmp_path, monkeypatch):
     assert caching.cache_folder() == tmp_path / ".cache" / "weft"
 
 
+@pytest.mark.usefixtures("one_tokenizer")
 def test_a_stop_while_tokenising_leaves_nothing(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(tokenising, "CHUNK", 2)
+    monkeypatch.setattr(encoding, "CHUNK", 2)
     with pytest.raises(KeyboardInterrupt):
         tokenise(split_of(SINGLE), Counting(tokenizer, fail_at=3), 64, tmp_path)
     assert entries(tmp_path) == []
@@ -147,6 +148,7 @@ def empty_ids(folder):
         empty_ids,
     ],
 )
+@pytest.mark.usefixtures("one_tokenizer")
 def test_a_damaged_entry_is_built_again(tokenizer, tmp_path, damage):
     counting = Counting(tokenizer)
     split = split_of(PAIRS)

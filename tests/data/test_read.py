@@ -197,9 +197,9 @@ WRONG = {
     "not parquet": ("a.parquet", b"text,label\na,0\n", ["not whole parquet"]),
     "empty parquet": ("a.parquet", b"", ["the file is empty"]),
     "unknown ending": (
-        "a.json",
+        "a.xlsx",
         b"{}",
-        ["found the ending '.json'; expected a name that ends in .csv, .csv.gz, .jsonl"],
+        ["found the ending '.xlsx'; expected a name that ends in .conll, .conll.gz, .csv", "say the format"],
     ),
     "no ending": ("data", b"{}", ["found the ending ''; expected a name that ends in"]),
 }

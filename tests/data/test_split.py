@@ -71,7 +71,7 @@ def test_label_columns_that_are_not_there():
             {"text": "a", "label": -1},
             "found -1; expected one of no, yes, or an id from 0 to 1; −1 usually stands",
         ),
-        ({"text": "a", "label": 10**400}, "expected a smaller number"),
+        ({"text": "a", "label": 10**400}, "expected one of no, yes, or an id from 0 to 1"),
         ({"text": "a", "label": True}, "found True; expected one of"),
         ({"text": "a", "label": [0]}, "found [0]; expected one of"),
         ({"text": "a", "label": None}, "column 'label': found None; the label is missing"),

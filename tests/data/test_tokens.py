@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.data import encode as encoding
 from weft.data import load_split, tokenise
-from weft.data import tokens as tokenising
 from weft.errors import WeftError
 from weft.tasks import Task
 
@@ -64,7 +64,7 @@ def assert_same_as_the_tokenizer(found, texts, tokenizer, max_length):
 @pytest.mark.parametrize("texts", [SINGLE, PAIRS], ids=["single", "pairs"])
 @pytest.mark.parametrize("chunk", [2, 4096])
 def test_the_tokenizer_itself_says_the_same(tokenizer, tmp_path, monkeypatch, texts, max_length, chunk):
-    monkeypatch.setattr(tokenising, "CHUNK", chunk)
+    monkeypatch.setattr(encoding, "CHUNK", chunk)
     found = tokenise(split_of(texts), tokenizer, max_length, tmp_path)
     assert_same_as_the_tokenizer(found, texts, tokenizer, max_length)
     assert found.has_types == (texts is PAIRS)
@@ -94,6 +94,7 @@ def test_it_is_mapped_and_cannot_be_written(tokenizer, tmp_path):
     assert found.labels == [0] * len(PAIRS)
 
 
+@pytest.mark.usefixtures("one_tokenizer")
 def test_it_is_tokenised_once(tokenizer, tmp_path):
     counting = Counting(tokenizer)
     first = tokenise(split_of(SINGLE), counting, 128, tmp_path)
@@ -105,12 +106,14 @@ def test_it_is_tokenised_once(tokenizer, tmp_path):
     assert len(entries(tmp_path)) == 1
 
 
+@pytest.mark.usefixtures("one_tokenizer")
 def test_only_long_rows_are_tokenised_again(tokenizer, tmp_path):
     counting = Counting(tokenizer)
     tokenise(split_of(SINGLE), counting, 32, tmp_path)
     assert counting.rows == len(SINGLE) + 2
 
 
+@pytest.mark.usefixtures("one_tokenizer")
 def test_whatever_matters_makes_another_entry(tokenizer, tmp_path):
     def other():
         from tokenizers import normalizers
@@ -155,13 +158,14 @@ def test_what_the_tokenizer_was_last_used_for_does_not_matter(tokenizer, tmp_pat
 
 
 def test_progress(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(tokenising, "CHUNK", 2)
+    monkeypatch.setattr(encoding, "CHUNK", 2)
     calls = []
     for _ in range(2):
         tokenise(split_of(SINGLE), tokenizer, 16, tmp_path, progress=lambda *call: calls.append(call))
     assert calls == [(2, 5), (4, 5), (5, 5)]
 
 
+@pytest.mark.usefixtures("one_tokenizer")
 def test_a_tokenizer_whose_model_wants_no_types(tokenizer, tmp_path):
     plain = Counting(tokenizer)
     plain.model_input_names = ["input_ids", "attention_mask"]

@@ -52,8 +52,8 @@ def test_the_best_is_taken_and_its_head_begins_there(make, tmp_path):
     with torch.no_grad():
         for name, row, sign in (("a", 0, 9.0), ("b", 1, 9.0)):
             head = head_of(model, name)
-            head.weight.zero_()
-            head.bias.zero_()[row] = sign
+            head["weight"].zero_()
+            head["bias"].zero_()[row] = sign
     model.save(bundle)
     maps = {"a": "same", "b": {"no": "x", "yes": "y"}}
     rows = {**CAT.files, "validation": [row for row in CAT.files["validation"] if row["label"] == "no"]}
@@ -67,7 +67,7 @@ def test_the_best_is_taken_and_its_head_begins_there(make, tmp_path):
     assert grown.zero_shot.rows == len(rows["validation"])
     assert grown.start == grown.zero_shot.best == "a"  # the first of equal ones
     assert grown.head == "a's, by label map"
-    now = head_of(weft.load(tmp_path / "out"), "cat").bias
+    now = head_of(weft.load(tmp_path / "out"), "cat")["bias"]
     assert float(now[0] - now[1]) > 8  # two steps away from 9
 
 

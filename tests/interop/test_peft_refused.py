@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import weft
+from tests.every_kind import MARKS
 from tests.interop.peft_twin import SEVERAL, TASK, WEIGHTS, bare_classifier, change_json, saved
 from tests.tiny import build, scramble, tiny
 from weft.interop import export_peft, load_peft
@@ -240,3 +241,23 @@ def test_another_encoder_than_the_exported_one_is_refused(tmp_path):
     other.embeddings.word_embeddings.weight.data[7] += 1
     with pytest.raises(weft.WeftError, match="is not the one that"):
         load_peft(folder, other)
+
+
+HEADS = {
+    "layers": {"layers": 2},
+    "pool": {"pool": "cls"},
+    "task_pooler": {"pool": "task_pooler"},
+    "apart": {"texts": ("a", "b"), "apart": True},
+    "cosine": {"kind": "similarity", "texts": ("a", "b")},
+    "marked": {"kind": "marked", "texts": ("a", "b"), "marks": MARKS},
+}
+
+
+@pytest.mark.parametrize("form", HEADS)
+def test_a_head_that_peft_has_no_place_for(form, tmp_path):
+    given = HEADS[form]
+    size = {} if form == "cosine" else {"size": 2}
+    model = build("bert", "lora", [weft.Task("x", **size, **given)], pool="pooler")
+    with pytest.raises(weft.WeftError, match="task 'x' cannot be exported to PEFT: its head"):
+        export_peft(model, "x", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

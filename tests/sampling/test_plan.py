@@ -70,14 +70,16 @@ def test_random_access_equals_sequential(given_arguments, data):
 def test_every_example_comes_once_an_epoch(given_arguments):
     plan = make(**given_arguments)
     steps = all_steps(plan)
-    for task, n in enumerate(plan.sizes):
+    spans = plan.sampler.spans(plan.sizes)
+    for task, (n, span) in enumerate(zip(plan.sizes, spans, strict=True)):
         examples = real_examples(steps, task)
-        whole = len(examples) - len(examples) % n
-        for epoch in examples[:whole].reshape(-1, n):
-            assert (np.sort(epoch) == np.arange(n)).all()
-        rest = examples[whole:]
-        assert len(set(rest)) == len(rest)
-        assert ((rest >= 0) & (rest < n)).all()
+        least, most = span // n, -(-span // n)  # once; of a stretched task, as often as the span is longer
+        assert (least, most) == (1, 1) or plan.sampler.name == "stretched"
+        for first in range(0, len(examples), span):
+            times = np.bincount(examples[first : first + span], minlength=n)
+            assert len(times) == n
+            assert times.max() <= most
+            assert times.min() >= least or first + span > len(examples)
 
 
 @over_plans
@@ -107,15 +109,16 @@ def test_a_step_has_fixed_shapes_and_weights_by_the_rule(given_arguments):
 def test_one_task_a_batch_or_full_mixed_batches(given_arguments):
     plan = make(**given_arguments)
     drawn = [0] * len(plan.sizes)
+    spans = plan.sampler.spans(plan.sizes)
     for step in all_steps(plan):
         if plan.mixed:
             assert step.real == plan.batch_size
             continue
         (task,) = set(step.task)
         # the last batch of an epoch is short, and only that; filler repeats the batch's own examples
-        place = drawn[task] % -(-plan.sizes[task] // plan.batch_size)
-        assert step.real == min(plan.batch_size, plan.sizes[task] - place * plan.batch_size)
-        assert len(set(step.index[: step.real])) == step.real
+        place = drawn[task] % -(-spans[task] // plan.batch_size)
+        assert step.real == min(plan.batch_size, spans[task] - place * plan.batch_size)
+        assert len(set(step.index[: step.real])) == step.real or spans[task] > plan.sizes[task]
         assert set(step.index) == set(step.index[: step.real])
         drawn[task] += 1
 

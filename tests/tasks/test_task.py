@@ -5,8 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.errors import WeftError
+from weft.layout import Layout
 from weft.tasks import Task, check_tasks
 from weft.tasks.kinds import KINDS
+from weft.tasks.kinds.kind import Places
+
+ALONE = Places((), 0)
+LAYOUT = Layout(None, 0)
 
 
 def test_sizes():
@@ -60,7 +65,7 @@ def test_tasks_that_cannot_be(call, message):
 def test_classify_is_cross_entropy_and_finite_for_strangers(labels, size):
     kind = KINDS["classify"]()
     logits = torch.randn(len(labels), size)
-    found = kind.loss(logits, kind.collate(labels, [True] * len(labels)))
+    found = kind.loss(logits, kind.collate(labels, [True] * len(labels), ALONE), LAYOUT)
     assert found.isfinite().all()
     for e, label in enumerate(labels):
         if label < size:
@@ -71,7 +76,7 @@ def test_classify_is_cross_entropy_and_finite_for_strangers(labels, size):
 def test_regress_is_squared_error(values):
     kind = KINDS["regress"]()
     logits = torch.randn(len(values), 1)
-    found = kind.loss(logits, kind.collate(values, [True] * len(values)))
+    found = kind.loss(logits, kind.collate(values, [True] * len(values), ALONE), LAYOUT)
     torch.testing.assert_close(found, (logits[:, 0] - torch.tensor(values)).square())
 
 

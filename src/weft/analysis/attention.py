@@ -12,9 +12,11 @@ from torch import Tensor
 from weft.data.split import wrong_text
 from weft.errors import WeftError
 from weft.methods import METHODS
+from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from weft.model import Model
+    from weft.tasks.task import Task
 
 
 class Layer(NamedTuple):
@@ -59,7 +61,7 @@ def attention_of(model: Model, task: str, texts: str | Sequence[str]) -> Attenti
     """
     index = model.task_id(task)
     given = (texts,) if isinstance(texts, str) else tuple(texts)
-    wanted = len(model.tasks[index].texts)
+    wanted = texts_of_a_row(model.tasks[index])
     if len(given) != wanted or any(wrong_text(text) for text in given):
         kind = "one text" if wanted == 1 else "a pair of texts"
         raise WeftError(f"task {task!r} takes {kind}, and no text may be empty; found {texts!r}")
@@ -80,6 +82,13 @@ def attention_of(model: Model, task: str, texts: str | Sequence[str]) -> Attenti
     whole = len(tokenizer(*given, verbose=False)["input_ids"])
     layers = tuple(Layer(name, p[0].float().cpu()) for name, p in output.attention.items())
     return AttentionMap(task, given, tokens, layers, whole - len(tokens))
+
+
+def texts_of_a_row(task: Task) -> int:
+    """How many texts one row of the task has: one where they are encoded apart, two with a choice."""
+    if task.apart or KINDS[task.kind].windows == "words":
+        return 1
+    return 2 if task.choices else len(task.texts)
 
 
 def looked_at(seen: AttentionMap, source: int | None = None) -> list[tuple[str, Tensor]]:

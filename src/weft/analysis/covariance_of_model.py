@@ -63,7 +63,7 @@ def covariances_of(
         layers = batch.output.layers
         assert layers is not None
         pooled, owner = pooled_rows(layers[0].float().cpu(), batch.mask, pool)
-        task = np.array([listed[row][0] for row in batch.rows])[owner]
+        task = np.array([listed[example][0] for example in batch.of_rows])[owner]
         for which in np.unique(task).tolist():
             found.setdefault(which, Covariance(pooled.shape[1])).add(pooled[task == which])
     return {name: found[model.task_id(name)] for name in names}

@@ -12,7 +12,7 @@ from math import fsum, nan, sqrt
 from typing import NamedTuple
 
 from weft.errors import WeftError, did_you_mean
-from weft.evaluation.metrics import LOWER_IS_BETTER
+from weft.evaluation.metrics import is_error
 
 Metrics = Mapping[str, Mapping[str, float]]
 """Each task's metrics; the first of them is its main one."""
@@ -71,7 +71,7 @@ class Comparison:
     @property
     def is_error(self) -> bool:
         """Whether less of the metric is better."""
-        return self.metric in LOWER_IS_BETTER
+        return is_error(self.metric)
 
     @property
     def difference(self) -> float | None:
@@ -101,7 +101,7 @@ def spread_of(tasks: Metrics, ddof: int = 1, without: Sequence[str] = ()) -> Spr
     for name in without:
         if name not in known:
             raise WeftError(f"{name!r} is no metric of this run; {did_you_mean(name, known)}")
-    values = tuple(v for v in every if v.metric not in LOWER_IS_BETTER and v.name not in without)
+    values = tuple(v for v in every if not is_error(v.metric) and v.name not in without)
     left_out = tuple(v for v in every if v not in values)
     count = len(values)
     mean = fsum(v.value for v in values) / count if count else nan
@@ -128,7 +128,7 @@ def compare(tasks: Metrics, references: Mapping[str, Metrics]) -> list[Compariso
                     f"{', '.join(metrics) or 'none'}; evaluate both with the same metrics (metrics: in the "
                     "run file)"
                 )
-        best = min if metric in LOWER_IS_BETTER else max
+        best = min if is_error(metric) else max
         source = best(there, key=lambda name: there[name][metric]) if there else None
         reference = None if source is None else float(there[source][metric])
         found.append(Comparison(task, metric, float(this), reference, source))

@@ -6,17 +6,19 @@ import errno
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from weft.cli.assemble import assemble
+from weft.cli.check import check
 from weft.cli.compact import compact
-from weft.cli.data_of_model import find_tasks, tasks_with_data
+from weft.cli.data_of_model import find_tasks, labelled_rows, tasks_with_data
 from weft.cli.devices import device_of
 from weft.cli.export import export
 from weft.cli.import_peft import import_peft
 from weft.cli.show import show
+from weft.cli.submit import submit
 from weft.cli.task import task
 from weft.errors import RunFailed, WeftError
 
@@ -34,9 +36,11 @@ app = typer.Typer(
 app.add_typer(show, name="show")
 app.add_typer(task, name="task")
 app.command()(assemble)
+app.command()(check)
 app.command()(compact)
 app.command()(export)
 app.command(name="import")(import_peft)
+app.command()(submit)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN.yaml", help="a run file, or a preset by name")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="key=value", help="such as train.steps=500")]
@@ -57,31 +61,29 @@ def train(
 ) -> None:
     """Train a model as a run file says, and save the best one as a bundle."""
     from weft.config import load_run
-    from weft.data.split import load_split
+    from weft.data.also import rows_of_task
+    from weft.data.split import Split
 
     run_file = load_run(source, overrides or [])
+    for note in run_file.notes:
+        print(f"note: {note}", file=sys.stderr)
+    for warning in run_file.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     # the data before torch: a wrong row is told in a second
-    splits = {(t.name, s): load_split(t, s) for t in run_file.tasks for s in ("train", "validation")}
+    splits: dict[tuple[str, str], Split] = {}
+    for one in run_file.tasks:
+        rows = rows_of_task(one)
+        splits |= rows.splits
+        for note in rows.notes:
+            print(f"note: {note}", file=sys.stderr)
 
+    from weft.cli.model_of import model_of
     from weft.cli.tables import print_scores
-    from weft.encoder.load import load_encoder
-    from weft.model import Model
     from weft.training import run as runs
     from weft.training.checkpoint import last_checkpoint
 
     training = run_file.training
-    encoder = load_encoder(run_file.encoder, seed=training.seed)
-    for note in encoder.notes:
-        print(f"note: {note}", file=sys.stderr)
-    model = Model(
-        encoder,
-        run_file.tasks,
-        run_file.method,
-        pool=run_file.heads.pool,
-        head_dropout=run_file.heads.dropout,
-        max_length=training.max_length,
-        seed=training.seed,
-    )
+    model = model_of(run_file)
     # a run that was killed before its first checkpoint begins anew
     if run_file.start is not None and not (resume and last_checkpoint(out / "checkpoints")):
         from weft.bundle.start import start_from
@@ -112,6 +114,10 @@ def evaluate(
         typer.Option(metavar="RUN.yaml", help="where a bundle's data is; may be given repeatedly"),
     ] = None,
     split: Annotated[str, typer.Option(help="validation or test")] = "validation",
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="look at so many examples a task, always the same; default: all")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="of the choice of these")] = 1,
     baselines: Annotated[
         bool, typer.Option("--baselines", help="beside it a majority guess and a bag of words")
     ] = False,
@@ -120,31 +126,38 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Evaluate a saved model on whole splits."""
-    from weft.data.split import load_split
+    from weft.data.also import rows_of_task
 
     known = find_tasks(folder, tasks)
 
     from weft.bundle.load import load
     from weft.cli.tables import print_scores
+    from weft.data.progress import tokenising
+    from weft.data.subset import rows_of
     from weft.data.tokens import tokenise
     from weft.evaluation import baselines as peers
     from weft.evaluation.evaluate import evaluate as run_evaluation
+    from weft.evaluation.evaluate import fixed_examples
 
     model = load(folder, encoder=encoder, device=device_of(device))
     given = tasks_with_data(model, folder, known)
-    splits = {task.name: load_split(task, split) for task in given}
-    for name, rows in splits.items():
-        if rows.labels is None:
-            raise WeftError(f"split {split!r} of task {name!r} has no labels: it cannot be evaluated")
+    splits = labelled_rows(given, split, folder)
+    given = [one for one in given if one.name in splits]
     tokenizer = model.source.tokenizer
-    data = {name: tokenise(rows, tokenizer, model.max_length) for name, rows in splits.items()}
-    scores = run_evaluation(model, data)
+    with tokenising(True) as told:
+        data = {
+            name: tokenise(own, tokenizer, model.max_length, progress=told.of((name, split), own))
+            for name, own in splits.items()
+        }
+    watched = {name: fixed_examples(own, rows, seed, name) for name, own in data.items()}
+    scores = run_evaluation(model, data, watched)
     beside: dict[str, dict[str, dict[str, float]]] = {}
     if baselines:
         for task in (model.tasks[model.task_id(task.name)] for task in given):
-            both = load_split(known.tasks[task.name], "train"), splits[task.name]
+            train_rows = rows_of_task(known.tasks[task.name], ["train"]).splits[task.name, "train"]
+            test_rows = rows_of(splits[task.name], watched[task.name])
             for label, peer in (("majority", peers.majority), ("bag of words", peers.bag_of_words)):
-                beside.setdefault(label, {})[task.name] = peer(task, *both)
+                beside.setdefault(label, {})[task.name] = peer(task, train_rows, test_rows) or {}
     if as_json:
         print(json.dumps({"split": split, **scores, **({"baselines": beside} if beside else {})}))
     else:
@@ -168,6 +181,7 @@ def predict(
     lines = read_requests(file)
     from weft.bundle.load import load
     from weft.cli.requests import as_requests
+    from weft.files import write_text
 
     model = load(bundle, encoder=encoder, device=device_of(device))
     answers = model.predict(as_requests(lines, model.tasks, file))
@@ -175,30 +189,7 @@ def predict(
     if out is None:
         sys.stdout.write(text)
     else:
-        out.write_text(text, encoding="utf-8")
-
-
-@app.command()
-def check(source: RunArgument, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Look at a run's file and all its data before anything is trained."""
-    from weft.config import load_run
-    from weft.data.check import check as check_data
-
-    run_file = load_run(source, overrides or [])
-    tokenizer = _tokenizer(run_file.encoder)
-    report = check_data(run_file.tasks, tokenizer, run_file.training.max_length)
-    if as_json:
-        print(json.dumps(report.as_dict()))
-    else:
-        print("\n".join(report.lines()))
-    if not report.ok:
-        raise typer.Exit(2)
-
-
-def _tokenizer(encoder: str) -> Any:
-    from weft.encoder.load import load_tokenizer
-
-    return load_tokenizer(encoder)
+        write_text(out, text)
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
+    from weft.data.split import Split
     from weft.model import Model
     from weft.tasks.task import Task
 
@@ -64,4 +65,38 @@ def tasks_with_data(model: Model, folder: Path, known: Known) -> list[Task]:
         raise WeftError(f"{told}; say where it is with: --tasks RUN.yaml")
     if without:
         print(f"note: {told}: left out; --tasks FILE, given once more, says where it is", file=sys.stderr)
+    return found
+
+
+def labelled_rows(tasks: Sequence[Task], split: str, folder: Path) -> dict[str, Split]:
+    """The labelled rows of a split by name, of further sets too; tasks without are named in a note.
+
+    Args:
+        tasks: the tasks, with their files.
+        split: `validation` or `test`.
+        folder: the run or bundle, for messages.
+    """
+    from weft.data.also import rows_of_task
+    from weft.data.splits import files_needed
+
+    found: dict[str, Split] = {}
+    without: dict[str, str] = {}
+    for task in tasks:
+        needed = files_needed(task, [split])
+        if task.files and any(name not in task.files for name in needed):
+            without[task.name] = "no file"
+            continue
+        for (name, _), rows in rows_of_task(task, [split]).splits.items():
+            if rows.labels is None:
+                without[name] = f"no labels in {rows.source}"
+            else:
+                found[name] = rows
+    told = "; ".join(f"{name}: {why}" for name, why in without.items())
+    if not found:
+        raise WeftError(
+            f"{folder}: no task has labels to be judged by in the split {split!r} ({told}); evaluate "
+            "validation, or train with halves: true to have a half of it left as test"
+        )
+    if without:
+        print(f"note: split {split!r}: left out {told}", file=sys.stderr)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.data.split import wrong_text
+from weft.data.columns import read_columns
 from weft.errors import WeftError, did_you_mean
 
 if TYPE_CHECKING:
@@ -42,23 +42,32 @@ def read_requests(file: Path) -> Lines:
     return lines
 
 
-def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[str, tuple[str, ...]]]:
-    """(task, texts) of each line: from the task's own columns, else from `text`, or `text_a` and `text_b`."""
+def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[str, Any]]:
+    """(task, what it reads) of each line, checked.
+
+    From the task's own columns where all are there; else from `text`, or `text_a` and `text_b`, with
+    `choices` where the task has some.
+    """
+    from weft.predict import read_request
+
     known = {task.name: task for task in tasks}
-    found = []
+    found: list[tuple[str, Any]] = []
     for number, entry in lines:
         name = entry["task"]
+        where = f"{file}, line {number}"
         if name not in known:
-            raise WeftError(f"{file}, line {number}: task {name!r}; {did_you_mean(name, known)}")
-        own = known[name].texts
-        plain = ("text",) if len(own) == 1 else ("text_a", "text_b")
-        columns = own if all(c in entry for c in own) else plain
-        texts: tuple[Any, ...] = tuple(entry.get(column) for column in columns)
-        for column, text in zip(columns, texts, strict=True):
-            if wrong := wrong_text(text):
-                wanted = " and ".join(repr(c) for c in own)
-                raise WeftError(
-                    f"{file}, line {number}: {column} is {text!r}; task {name!r} needs {wanted}: {wrong}"
-                )
-        found.append((name, texts))
+            raise WeftError(f"{where}: task {name!r}; {did_you_mean(name, known)}")
+        given = _given(known[name], entry)
+        read_request(known[name], given, where)
+        found.append((name, given))
     return found
+
+
+def _given(task: Task, entry: dict[str, Any]) -> Any:
+    own = read_columns(task)
+    plain = ["text"] if len(task.texts) == 1 else ["text_a", "text_b"]
+    plain += ["choices"] if task.choices else []
+    if all(column in entry for column in own) or task.marks or any(column not in entry for column in plain):
+        return entry
+    values = [entry[column] for column in plain]
+    return values[0] if len(values) == 1 else tuple(values)

@@ -9,6 +9,7 @@ import typer
 
 from weft.cli.compact import sparsity
 from weft.cli.show_attention import attention
+from weft.cli.show_averages import averages
 from weft.cli.show_covariance import covariance
 from weft.cli.show_difficulty import difficulty
 from weft.cli.show_similarity import similarity
@@ -29,13 +30,13 @@ def plan(source: RunArgument, overrides: Overrides = None, as_json: Json = False
 
     from weft.cli.tables import print_table
     from weft.config import load_run
-    from weft.data.split import load_split
+    from weft.data.splits import load_rows
     from weft.encoder.load import load_tokenizer
     from weft.methods.ranked import l0_of
 
     run = load_run(source, overrides or [])
     training = run.training
-    splits = [load_split(task, "train") for task in run.tasks]
+    splits = [load_rows(task, "train") for task in run.tasks]
     from weft.data.tokens import tokenise
     from weft.training.planning import plan_of
 
@@ -50,9 +51,10 @@ def plan(source: RunArgument, overrides: Overrides = None, as_json: Json = False
     summary = [asdict(row) for row in made.summary()]
     waste = None if lengths is None else made.padding_waste()
     unit = "examples" if training.mixed else "steps"
+    epoch = made.epoch()
     if as_json:
-        told = {"tasks": summary, "drawn": unit, "padding": waste, "fingerprint": made.fingerprint()}
-        print(json.dumps(told))
+        told = {"tasks": summary, "drawn": unit, "padding": waste, "epoch": asdict(epoch)}
+        print(json.dumps({**told, "fingerprint": made.fingerprint()}))
         return
     rows = [
         [r["name"], r["size"], f"{100 * r['share']:.1f}%", r["drawn"], r["examples"], f"{r['epochs']:.2f}"]
@@ -63,6 +65,7 @@ def plan(source: RunArgument, overrides: Overrides = None, as_json: Json = False
         kind += f"; the first {before} steps find the ranks (l0)"
     title = f"{made.steps} steps of {training.batch_size}, {made.sampler.name}, {kind}"
     print_table(title, ["task", "rows", "share", unit, "examples seen", "epochs"], rows)
+    print(f"an epoch of {epoch.task}: {'' if epoch.exact else 'about '}{epoch.steps:.0f} steps")
     if waste is not None:
         print(f"padding: {100 * waste:.1f}% of the token places")
 
@@ -86,7 +89,8 @@ def params(
     from weft.model import Model
 
     meta = "meta" if run.encoder.startswith("random:") else None
-    ledger = Model(run.encoder, run.tasks, run.method, pool=run.heads.pool, device=meta).ledger(asked)
+    heads = {"pool": run.heads.pool, "head_layers": run.heads.layers, "head_hidden": run.heads.hidden}
+    ledger = Model(run.encoder, run.tasks, run.method, **heads, device=meta).ledger(asked)  # type: ignore[arg-type]
     if as_json:
         print(json.dumps(ledger))
         return
@@ -126,5 +130,5 @@ def methods(as_json: Json = False) -> None:
             print(f"    {key} = {field['default']!r}  {field['about'] or ''}")
 
 
-for command in (attention, covariance, difficulty, similarity, sparsity, spread, storage):
+for command in (attention, averages, covariance, difficulty, similarity, sparsity, spread, storage):
     show.command()(command)

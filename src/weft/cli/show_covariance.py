@@ -58,13 +58,13 @@ def covariance(
     from weft.analysis.covariance import covariance_similarity
     from weft.analysis.covariance_of_model import covariances_of
     from weft.bundle.load import load
-    from weft.data.split import load_split
+    from weft.data.splits import load_rows
     from weft.data.tokens import tokenise
 
     by_folder: list[dict[str, Covariance]] = []
     for folder, there in zip(folders, known, strict=True):
         model = load(folder, encoder=encoder, device=device_of(device))
-        splits = {task.name: load_split(task, split) for task in tasks_with_data(model, folder, there)}
+        splits = {task.name: load_rows(task, split) for task in tasks_with_data(model, folder, there)}
         data = {name: tokenise(s, model.source.tokenizer, model.max_length) for name, s in splits.items()}
         by_folder.append(covariances_of(model, data, rows, pool))
     together = _together(folders, by_folder)

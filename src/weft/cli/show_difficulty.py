@@ -34,13 +34,14 @@ def difficulty(
     """
     check_plot(plot)
     from weft.config import load_run
+    from weft.tasks.kinds import KINDS
 
     tasks = load_run(source, overrides or []).tasks
     found: dict[str, Difficulty] = {}
     rows: dict[str, int] = {}
     reasons: dict[str, str] = {}
     for task in tasks:
-        if not task.labels:
+        if not KINDS[task.kind].has_classes:
             reasons[task.name] = f"kind {task.kind!r} has no classes, which a difficulty needs"
             continue
         try:
@@ -78,9 +79,9 @@ class Undefined(WeftError):
 def _measured(task: Task, split: str) -> tuple[int, Difficulty]:
     """The number of rows, and the difficulty."""
     from weft.analysis.difficulty import difficulty as difficulty_of
-    from weft.data.split import load_split
+    from weft.data.splits import load_rows
 
-    loaded = load_split(task, split)
+    loaded = load_rows(task, split)
     if loaded.labels is None:
         raise WeftError(
             f"split {split!r} of task {task.name!r} ({loaded.source}) has no labels, which a difficulty "

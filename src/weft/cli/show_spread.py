@@ -78,9 +78,9 @@ def _only(folders: list[Path]) -> Path:
 
 
 def _spread_notes(found: Spread) -> Iterator[str]:
-    from weft.evaluation.metrics import LOWER_IS_BETTER
+    from weft.evaluation.metrics import is_error
 
-    errors = [v.name for v in found.left_out if v.metric in LOWER_IS_BETTER]
+    errors = [v.name for v in found.left_out if is_error(v.metric)]
     if errors:
         yield f"left out of task σ, as errors are no shares of 1: {', '.join(errors)}"
     if found.sigma != found.sigma:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.evaluation.evaluate import main_score
-from weft.evaluation.metrics import LOWER_IS_BETTER
+from weft.evaluation.metrics import is_error
 
 if TYPE_CHECKING:
     from weft.evaluation.evaluate import Scores
@@ -38,18 +38,28 @@ def print_scores(
     rows: list[list[object]] = []
     for name, metrics in scores["tasks"].items():
         for number, (metric, value) in enumerate(metrics.items()):
-            peers = [shown(metric, peer[name][metric]) for peer in beside.values()]
+            peers = [shown(metric, peer[name].get(metric)) for peer in beside.values()]
             first = name if number == 0 else ""
-            rows_here = str(scores["rows"][name]) if number == 0 else ""
+            rows_here = _looked_at(scores, name) if number == 0 else ""
             rows.append([first, metric, rows_here, *peers, shown(metric, value)])
     averages = []
     for peer in beside.values():
-        firsts = [main_score(metrics) for metrics in peer.values()]
-        averages.append(f"{100 * sum(firsts) / len(firsts):.1f}")
+        firsts = [main_score(metrics) for metrics in peer.values() if metrics]
+        # an average over other tasks would be compared with this model's
+        whole = len(firsts) == len(scores["tasks"])
+        averages.append(f"{100 * sum(firsts) / len(firsts):.1f}" if whole else "–")
     rows.append(["average", "of first metrics", "", *averages, f"{100 * scores['average']:.1f}"])
     print_table(title, ["task", "metric", "rows", *beside, "this model"], rows)
 
 
-def shown(metric: str, value: float) -> str:
-    """A metric in percent; an error as it is."""
-    return f"{value:.3f}" if metric in LOWER_IS_BETTER else f"{100 * value:.1f}"
+def _looked_at(scores: Scores, name: str) -> str:
+    """How many examples were looked at, and of how many where it was not all."""
+    rows, of = scores["rows"][name], scores["of"][name]
+    return str(rows) if rows == of else f"{rows} of {of}"
+
+
+def shown(metric: str, value: float | None) -> str:
+    """A metric in percent; an error as it is; none as a dash."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if is_error(metric) else f"{100 * value:.1f}"

@@ -14,12 +14,14 @@ from weft.errors import WeftError
 
 @dataclass
 class Reading:
-    """A file while it is read: its mistakes so far, and on which line each key stands."""
+    """A file while it is read: its mistakes so far, what else to say, and on which line each key stands."""
 
     source: str
     folder: Path
     lines: dict[tuple[str, ...], int] = field(default_factory=dict)
     mistakes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def wrong(self, place: Sequence[str], text: str) -> None:
         """Note a mistake at a place, such as ["train", "steps"]."""
@@ -88,6 +90,18 @@ def merged(base: Any, top: Any) -> Any:
     return top
 
 
+def _set_in_suites(tasks: list[Any], key: str, value: str, said: str, reading: Reading) -> None:
+    """Set a key of every suite of a list: tasks.root=DATA."""
+    suites = [entry for entry in tasks if isinstance(entry, dict) and "suite" in entry]
+    if not suites:
+        reading.wrong(["tasks"], f"is a list without a suite, so {said!r} cannot be set in it")
+    try:
+        for entry in suites:
+            entry[key] = yaml.safe_load(value)
+    except yaml.YAMLError:
+        reading.wrong(said.split("."), f"the value {value!r} cannot be read as YAML")
+
+
 def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
     """Set one `key=value` with dots in the key."""
     key, equals, value = override.partition("=")
@@ -102,6 +116,9 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
         if target.get(part) is None or target[part] is True:
             target[part] = {}  # an empty section; `l0: true` and method.l0.steps=9 go together
         inner = target[part]
+        if path == ["tasks"] and isinstance(inner, list):
+            _set_in_suites(inner, last, value, key.strip(), reading)
+            return
         if not isinstance(inner, dict):
             reading.wrong(path[: number + 1], f"holds {inner!r}, so {key.strip()!r} cannot be set in it")
             return

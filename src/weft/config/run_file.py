@@ -33,6 +33,8 @@ class RunFile:
         heads: the `heads` section.
         training: the `train` section.
         start: a bundle whose weights the run begins from, if there is one.
+        notes: what a user should know of the tasks: what a suite lacks, what is left out.
+        warnings: tasks of which one must not be trained on and the other tested on.
         resolved: the run file with presets, overrides and defaults filled in and paths absolute.
     """
 
@@ -43,6 +45,8 @@ class RunFile:
     training: Training
     start: str | None
     resolved: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def load_run(source: str | Path, overrides: Sequence[str] = ()) -> RunFile:
@@ -121,7 +125,17 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
         "train": training.model_dump(mode="json"),
         **({"start": start} if start else {}),
     }
-    return RunFile(encoder, method, heads, tasks, training, start, resolved)
+    return RunFile(
+        encoder,
+        method,
+        heads,
+        tasks,
+        training,
+        start,
+        resolved,
+        tuple(reading.notes),
+        tuple(reading.warnings),
+    )
 
 
 def _encoder(value: object, reading: Reading) -> str:

@@ -8,6 +8,7 @@ from weft.data.collate import collate
 from weft.data.problem import DataError, Problem
 from weft.data.read import read_rows
 from weft.data.report import Facts, Finding, Report
+from weft.data.source import Source
 from weft.data.split import Split, collect_split, load_split
 from weft.data.table import Table
 from weft.data.tokens import Tokens, tokenise
@@ -18,6 +19,7 @@ __all__ = [
     "Finding",
     "Problem",
     "Report",
+    "Source",
     "Split",
     "Table",
     "Tokens",

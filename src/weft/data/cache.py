@@ -1,12 +1,17 @@
 """The token cache: entries of plain arrays, found by a key and mapped into memory.
 
-An entry is a folder `tokens/KEY` that holds, for n rows:
+An entry is a folder `tokens/KEY` that holds, for R rows of n examples:
 
 - ids.npy: int32, the token ids of all rows one after another
-- offsets.npy: int64 [n + 1], where each row begins; the last is the number of all tokens
-- types.npy: int8 as ids.npy, the token types; only where one of them is not 0
-- full_lengths.npy: int32 [n], the rows' lengths before truncation
+- offsets.npy: int64 [R + 1], where each row begins; the last is the number of all tokens
+- full_lengths.npy: int32 [n], the length of each example's longest row before it was cut or windowed
+- first_rows.npy: int64 [n + 1], the first row of each example; only where rows and examples are not one
+- types.npy, marks.npy: int8 as ids.npy, the token types and the marks a token lies in (1, 2, both 3)
+- starts.npy, ends.npy, words.npy: int32 as ids.npy, a token's characters in the context, and the number of
+  the word it begins; −1 where there is none
 - meta.json: sizes and settings
+
+What a kind does not need is not there.
 
 It is written beside its place under another name and moved there in one step, so it is whole or not there.
 """
@@ -26,12 +31,22 @@ from numpy.typing import NDArray
 
 from weft.errors import WeftError
 
-FORMAT = 1
+FORMAT = 2
 """It rises when the files of an entry, or what they hold for equal texts, change."""
 
 Arrays = dict[str, NDArray[np.integer]]
 
-_DTYPES = {"ids": np.int32, "offsets": np.int64, "types": np.int8, "full_lengths": np.int32}
+_DTYPES = {
+    "ids": np.int32,
+    "offsets": np.int64,
+    "full_lengths": np.int32,
+    "first_rows": np.int64,
+    "types": np.int8,
+    "marks": np.int8,
+    "starts": np.int32,
+    "ends": np.int32,
+    "words": np.int32,
+}
 _WRITING = ".writing-"
 _ABANDONED = 24 * 3600.0
 
@@ -47,16 +62,18 @@ def open_entry(cache: Path, key: str) -> Arrays | None:
     folder = cache / "tokens" / key
     try:
         meta = json.loads((folder / "meta.json").read_text("utf-8"))
-        names = [name for name in _DTYPES if name != "types" or meta["types"]]
+        names = meta["arrays"]
         # asarray: a plain view of the map, whose slices cost a tenth of a memmap's
         arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in names}
-        rows, tokens = meta["rows"], meta["tokens"]
-        sizes = {"ids": tokens, "offsets": rows + 1, "types": tokens, "full_lengths": rows}
+        rows, tokens, examples = meta["rows"], meta["tokens"], meta["examples"]
+        sizes = {"offsets": rows + 1, "full_lengths": examples, "first_rows": examples + 1}
         sound = (
             meta["format"] == FORMAT
-            and all(a.shape == (sizes[n],) and a.dtype == _DTYPES[n] for n, a in arrays.items())
+            and {"ids", "offsets", "full_lengths"} <= set(names)
+            and all(a.shape == (sizes.get(n, tokens),) and a.dtype == _DTYPES[n] for n, a in arrays.items())
             and arrays["offsets"][0] == 0
             and arrays["offsets"][-1] == tokens
+            and ("first_rows" in arrays or rows == examples)
         )
     except (OSError, ValueError, KeyError, TypeError, EOFError):
         return None
@@ -71,7 +88,7 @@ def write_entry(
     Args:
         cache: the cache's folder.
         key: the entry's name.
-        arrays: `ids`, `offsets`, `full_lengths` and perhaps `types`, as the module says.
+        arrays: `ids`, `offsets`, `full_lengths` and others, as the module says.
         about: more for meta.json.
     """
     try:
@@ -84,9 +101,10 @@ def write_entry(
                 np.save(writing / f"{name}.npy", array.astype(_DTYPES[name], copy=False))
             meta = {
                 "format": FORMAT,
-                "rows": len(arrays["full_lengths"]),
+                "examples": len(arrays["full_lengths"]),
+                "rows": len(arrays["offsets"]) - 1,
                 "tokens": len(arrays["ids"]),
-                "types": "types" in arrays,
+                "arrays": sorted(arrays),
                 **about,
             }
             (writing / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", "utf-8")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weft.data.also import further_sets
 from weft.data.duplicates import duplicates
 from weft.data.problem import Problem
+from weft.data.progress import Tokenising, tokenising
 from weft.data.report import Facts, Finding, Report
 from weft.data.split import SHOWN, Split, collect_split
-from weft.data.tokens import tokenise
+from weft.data.splits import arrange
+from weft.data.tokens import Tokens, tokenise
+from weft.errors import WeftError
+from weft.evaluation.names import ALSO
+from weft.tasks.kinds import KINDS
 from weft.tasks.task import SPLITS, Task
 
 if TYPE_CHECKING:
@@ -30,6 +36,7 @@ def check(
     max_length: int = 128,
     cache: str | Path | None = None,
     most: int = SHOWN,
+    progress: bool = False,
 ) -> Report:
     """Report everything that is wrong or odd with the data of the tasks.
 
@@ -42,29 +49,65 @@ def check(
         max_length: where rows are cut, in tokens.
         cache: the cache's folder (see `tokenise`).
         most: how many problems of a split are listed one by one; the others are counted.
+        progress: show the tokenising.
     """
     report = Report()
-    for task in tasks:
-        splits: dict[str, Split] = {}
-        for name in SPLITS:
-            if name not in task.files and (task.files or not task.hub or name == "test"):
-                report.findings.extend(_no_file(task, name))
-                continue
-            split, problems = collect_split(task, name)
-            report.findings.extend(_listed(task, name, problems, most))
-            if split is None:
-                continue
-            splits[name] = split
-            facts = _facts(split, bool(problems), tokenizer, max_length, cache)
-            report.facts.append(facts)
-            report.findings.extend(_oddities(split, facts, max_length))
-        report.findings.extend(duplicates(splits))
+    with tokenising(progress) as told:
+        for task in tasks:
+            for one in (task, *further_sets(task)):
+                _check_task(report, one, tokenizer, max_length, cache, most, told)
     return report
 
 
+def _check_task(
+    report: Report,
+    task: Task,
+    tokenizer: PreTrainedTokenizerBase | None,
+    max_length: int,
+    cache: str | Path | None,
+    most: int,
+    told: Tokenising,
+) -> None:
+    """Add what is found of one task."""
+    raw: dict[str, Split] = {}
+    broken: set[str] = set()
+    for name in SPLITS:
+        if name not in task.files and (task.files or not task.hub or name == "test"):
+            report.findings.extend(_no_file(task, name))
+            continue
+        split, problems = collect_split(task, name)
+        report.findings.extend(_listed(task, name, problems, most))
+        if problems:
+            broken.add(name)
+        if split is not None:
+            raw[name] = split
+    try:
+        rows = arrange(task, raw)
+    except WeftError as wrong:  # a split too small to be cut
+        report.findings.append(Finding("error", task.name, None, None, None, None, None, str(wrong)))
+        return
+    for note in rows.notes:
+        report.findings.append(Finding("note", task.name, None, None, None, None, None, note))
+    for name, split in rows.splits.items():
+        # the sound rows of a split with problems are never trained on as they are: not worth a cache entry
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = scratch if rows.parts[name].file in broken else cache
+            tokens = None
+            if tokenizer is not None:
+                shown = told.of((task.name, name), split)
+                tokens = tokenise(split, tokenizer, max_length, folder, shown)
+            facts = _facts(split, tokens, max_length)
+            report.facts.append(facts)
+            report.findings.extend(_oddities(split, facts, max_length))
+            if tokens is not None:
+                report.findings.extend(_of_kind(split, tokens))
+                report.tokens[task.name, name] = tokens
+    report.findings.extend(duplicates(rows.splits))
+
+
 def _no_file(task: Task, split: str) -> Iterator[Finding]:
-    # nothing needs a test split, and a hub's is looked at only when it is asked for
-    if split != "test":
+    # nothing needs a test split, and a hub's is looked at only when it is asked for; nor does a further set
+    if split != "test" and ALSO not in task.name and not (split == "validation" and task.cut is not None):
         use = "to train on" if split == "train" else "to choose the best model by"
         message = f"the task has no {split!r} split, which is needed {use}; give it a file: {split}: FILE"
         yield Finding("error", task.name, split, None, None, None, None, message)
@@ -78,36 +121,42 @@ def _listed(task: Task, split: str, problems: list[Problem], most: int) -> Itera
         yield Finding("error", task.name, split, rest[0].source, None, None, len(rest), message, rest[0].unit)
 
 
-def _facts(
-    split: Split,
-    has_problems: bool,
-    tokenizer: PreTrainedTokenizerBase | None,
-    max_length: int,
-    cache: str | Path | None,
-) -> Facts:
-    facts = Facts(split.task.name, split.split, split.source, len(split), _label_facts(split))
-    if tokenizer is None:
+def _facts(split: Split, tokens: Tokens | None, max_length: int) -> Facts:
+    kind = KINDS[split.task.kind]()
+    labels = None if split.labels is None else kind.label_facts(split.labels, split.task)
+    facts = Facts(split.task.name, split.split, split.source, len(split), labels, dropped=split.dropped)
+    if tokens is None:
         return facts
-    # the sound rows of a split with problems are never trained on as they are: not worth a place in the cache
-    with tempfile.TemporaryDirectory() as scratch:
-        full = tokenise(split, tokenizer, max_length, scratch if has_problems else cache).full_lengths
-        tokens = float(full.mean()), int(full.max()), float((full > max_length).mean())
-    return Facts(facts.task, facts.split, facts.file, facts.rows, facts.labels, *tokens)
+    full = tokens.full_lengths
+    rows = float(tokens.row_counts.mean()), int(tokens.row_counts.max())
+    # windows lose nothing
+    truncated = 0.0 if kind.windows else float((full > max_length).mean())
+    return replace(
+        facts,
+        mean_tokens=float(full.mean()),
+        max_tokens=int(full.max()),
+        truncated=truncated,
+        mean_rows=rows[0],
+        max_rows=rows[1],
+    )
 
 
-def _label_facts(split: Split) -> dict[str, float] | None:
-    if split.labels is None:
-        return None
-    numbers = [
-        number
-        for label in split.labels
-        for number in (label if isinstance(label, list | tuple) else [label])
-        if isinstance(number, int | float)
-    ]
-    if split.task.labels:
-        counts = Counter(numbers)
-        return {name: counts[i] for i, name in enumerate(split.task.labels)}
-    return {"min": min(numbers), "mean": sum(numbers) / len(numbers), "max": max(numbers)} if numbers else {}
+def _of_kind(split: Split, tokens: Tokens) -> Iterator[Finding]:
+    """What the task's kind finds odd."""
+    for message, column, value, first, severity in KINDS[split.task.kind]().oddities(tokens):
+        row = None if first is None else int(split.row[first])
+        where = "" if row is None else f" (first {split.unit} {row})"
+        yield Finding(
+            severity,  # type: ignore[arg-type]
+            split.task.name,
+            split.split,
+            split.source,
+            None,
+            column,
+            value,
+            message + where,
+            split.unit,
+        )
 
 
 def _oddities(split: Split, facts: Facts, max_length: int) -> Iterator[Finding]:
@@ -124,7 +173,7 @@ def _oddities(split: Split, facts: Facts, max_length: int) -> Iterator[Finding]:
     if split.labels is not None and len(split) > 1:
         constant = all(label == split.labels[0] for label in split.labels)
         if split.task.labels and facts.labels is not None:
-            absent = [name for name, count in facts.labels.items() if not count]
+            absent = [name for name in split.task.labels if not facts.labels.get(name)]
             if absent and split.split != "test":
                 message = f"no row has the label {' or '.join(map(repr, absent))}, which the task lists"
                 yield warning(message, column, ", ".join(absent))

@@ -1,4 +1,4 @@
-"""csv and tsv files, whose first line names the columns.
+"""csv and tsv files, whose first line names the columns (or the option `header` does).
 
 In csv a text with a comma, a quote or a line break stands in quotes, and quotes inside are doubled. In tsv a
 quote is a character like any other, since the public tsv files (GLUE's among them) write texts as they are;
@@ -18,45 +18,106 @@ import numpy as np
 from weft.data.lines import text_lines
 from weft.data.problem import DataError, Problem, show
 from weft.data.table import Table, no_rows, wanted_columns
+from weft.errors import WeftError
 
 _HINTS = {
-    ",": "in csv, a text with a comma, quote or line break stands in quotes, with the quotes inside doubled",
-    "\t": "in tsv, a text has no tab or line break, and quotes are plain characters; csv and jsonl hold all",
+    True: "in csv, a text with a comma, quote or line break stands in quotes, with the quotes inside doubled",
+    False: "in tsv, a text has no tab or line break, and quotes are plain characters; csv and jsonl hold all",
 }
 
 
-def read_csv(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
-    """Some columns of a csv file; every value is a string."""
-    return _read(path, columns, optional, ",", csv.QUOTE_MINIMAL)
+def read_csv(
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    header: Sequence[str] | None = None,
+    delimiter: str = ",",
+    quotes: bool = True,
+    ragged: str = "error",
+) -> Table:
+    """Some columns of a csv file; every value is a string.
+
+    Args:
+        path: the file.
+        columns: the columns that must be there.
+        optional: columns that are read where they are there.
+        header: the names of the columns, for a file whose first line has none.
+        delimiter: what stands between values.
+        quotes: whether a text may stand in quotes.
+        ragged: what a line with too few or too many values is: `error`, or `skip` to leave it out.
+    """
+    return _read(path, columns, optional, delimiter, quotes, header, ragged)
 
 
-def read_tsv(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
-    """Some columns of a tsv file; every value is a string."""
-    return _read(path, columns, optional, "\t", csv.QUOTE_NONE)
+def read_tsv(
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    header: Sequence[str] | None = None,
+    delimiter: str = "\t",
+    quotes: bool = False,
+    ragged: str = "error",
+) -> Table:
+    """Some columns of a tsv file; every value is a string. The options are those of `read_csv`."""
+    return _read(path, columns, optional, delimiter, quotes, header, ragged)
 
 
-def _read(path: Path, columns: Sequence[str], optional: Sequence[str], delimiter: str, quoting: Any) -> Table:
-    source, hint = str(path), _HINTS[delimiter]
+def _read(
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str],
+    delimiter: str,
+    quotes: bool,
+    names: Sequence[str] | None,
+    ragged: str,
+) -> Table:
+    _check_options(path, delimiter, names, ragged)
+    source, hint = str(path), _HINTS[quotes]
     lines: list[int] = []
+    quoting: Any = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
     with text_lines(path) as text, _long_fields():
         # strict: without it, broken quotes silently swallow the rows that follow
         records = _records(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True), source, hint)
-        line, header = next(records, (0, None))
+        if names is None:
+            line, header = next(records, (0, None))
+            first = f"; the first line must name the columns, separated by {delimiter!r}"
+        else:
+            line, header = None, list(names)
+            first = "; the option header names them"
         if header is None:
             raise no_rows(source)
-        first = f"; the first line must name the columns, separated by {delimiter!r}"
         chosen = wanted_columns(source, header, columns, optional, row=line, unit="line", hint=first)
         places = [header.index(column) for column in chosen]
         values: list[list[object]] = [[] for _ in places]
         for line, record in records:
             if len(record) != len(header):
-                raise _ragged(source, line, header, record, hint)
+                if ragged == "skip":
+                    continue
+                raise _ragged(source, line, header, record, hint, names is not None)
             lines.append(line)
             for column, place in zip(values, places, strict=True):
                 column.append(record[place])
     if not lines:
-        raise no_rows(source, f"the file names {len(header)} columns and has no rows")
+        what = (
+            "the file is empty"
+            if names is not None
+            else f"the file names {len(header)} columns and has no rows"
+        )
+        raise no_rows(source, what)
     return Table(source, dict(zip(chosen, values, strict=True)), np.array(lines, np.int64), "line")
+
+
+def _check_options(path: Path, delimiter: str, names: Sequence[str] | None, ragged: str) -> None:
+    if names is not None and (
+        isinstance(names, str) or not names or not all(isinstance(n, str) for n in names)
+    ):
+        raise WeftError(f"{path}: options: header: expected a list of names; found {names!r}")
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        raise WeftError(f"{path}: options: delimiter: expected one character; found {delimiter!r}")
+    if ragged not in ("error", "skip"):
+        raise WeftError(f"{path}: options: ragged: expected error or skip; found {ragged!r}")
 
 
 def _records(reader: Any, source: str, hint: str) -> Iterator[tuple[int, list[str]]]:
@@ -75,13 +136,16 @@ def _records(reader: Any, source: str, hint: str) -> Iterator[tuple[int, list[st
             yield line, record
 
 
-def _ragged(source: str, line: int, header: list[str], record: list[str], hint: str) -> DataError:
+def _ragged(
+    source: str, line: int, header: list[str], record: list[str], hint: str, given: bool
+) -> DataError:
     if len(record) < len(header):
         column, value, more = header[len(record)], None, "this column is missing"
     else:
         column, value = header[-1], record[len(header)]
         more = f"what follows this column is {show(value)}"
-    message = f"found {len(record)} values; expected {len(header)}, as the first line has; {more}; {hint}"
+    by = "the option header" if given else "the first line"
+    message = f"found {len(record)} values; expected {len(header)}, as {by} has; {more}; {hint}"
     return DataError(Problem(source, message, line, column, value, "line"))
 
 

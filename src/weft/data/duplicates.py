@@ -12,7 +12,8 @@ from weft.data.split import Split
 SHOWN = 3
 """How many pairs of rows a finding names."""
 
-First = dict[tuple[str, ...], int]
+Said = tuple[tuple[str, ...], tuple[tuple[int, int, int], ...]]
+First = dict[Said, int]
 
 
 def duplicates(splits: dict[str, Split]) -> Iterator[Finding]:
@@ -31,15 +32,20 @@ def duplicates(splits: dict[str, Split]) -> Iterator[Finding]:
 
 
 def _first_rows(split: Split) -> First:
-    """Each text or pair → its first row's index."""
+    """What an example says → its first row's index."""
     first: First = {}
-    for i, texts in enumerate(split.texts):
-        first.setdefault(texts, i)
+    for i, said in enumerate(_said(split)):
+        first.setdefault(said, i)
     return first
 
 
+def _said(split: Split) -> list[Said]:
+    """What each example says: its texts, and what is marked in them."""
+    return list(zip(split.texts, split.marks or [()] * len(split), strict=True))
+
+
 def _inside(split: Split, first: First) -> Iterator[Finding]:
-    again = [(first[texts], i) for i, texts in enumerate(split.texts) if first[texts] != i]
+    again = [(first[said], i) for i, said in enumerate(_said(split)) if first[said] != i]
     if not again:
         return
     pairs = [f"{split.unit}s {split.row[i]} and {split.row[j]}" for i, j in again[:SHOWN]]
@@ -55,7 +61,7 @@ def _inside(split: Split, first: First) -> Iterator[Finding]:
 
 
 def _across(one: Split, first: First, other: Split) -> Iterator[Finding]:
-    shared = [(first[texts], j) for j, texts in enumerate(other.texts) if texts in first]
+    shared = [(first[said], j) for j, said in enumerate(_said(other)) if said in first]
     if not shared:
         return
     names = [Path(split.source).name for split in (one, other)]

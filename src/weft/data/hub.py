@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,18 @@ def read_hub(name: str, split: str, columns: Sequence[str], optional: Sequence[s
     if not len(data):
         raise no_rows(source, "the split has no rows")
     return Table(source, {column: list(data[column]) for column in chosen}, np.arange(1, len(data) + 1))
+
+
+def read_hub_source(path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, split: str) -> Table:
+    """Some columns of a split, where the path of a source is the data set's id.
+
+    Args:
+        path: the id.
+        columns: the columns that must be there.
+        optional: columns that are read where they are there.
+        split: as the data set names it, such as `validation_matched`.
+    """
+    return read_hub(path.as_posix(), split, columns, optional)
 
 
 def _load(datasets: Any, name: str, split: str) -> Any:

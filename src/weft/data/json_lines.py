@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,19 +20,24 @@ def read_jsonl(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
     values: dict[str, list[object]] = {column: [] for column in asked}
     lines: list[int] = []
     known: dict[str, None] = {}
-    with text_lines(path) as text:
-        for number, line in enumerate(text, 1):
-            if not line.strip():
-                continue
-            found = _parsed(source, number, line)
-            lines.append(number)
-            known.update(dict.fromkeys(found))
-            for column in asked:
-                values[column].append(found.get(column))
+    for number, found in parsed_lines(path):
+        lines.append(number)
+        known.update(dict.fromkeys(found))
+        for column in asked:
+            values[column].append(found.get(column))
     if not lines:
         raise no_rows(source)
     chosen = wanted_columns(source, list(known), columns, optional, hint="; no line has this key")
     return Table(source, {column: values[column] for column in chosen}, np.array(lines, np.int64), "line")
+
+
+def parsed_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """The objects of the lines that are not blank, each with its line."""
+    source = str(path)
+    with text_lines(path) as text:
+        for number, line in enumerate(text, 1):
+            if line.strip():
+                yield number, _parsed(source, number, line)
 
 
 def _parsed(source: str, number: int, line: str) -> dict[str, object]:

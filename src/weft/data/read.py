@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from weft.data.delimited import read_csv, read_tsv
-from weft.data.json_lines import read_jsonl
-from weft.data.parquet import read_parquet
+from weft.data.formats import ENDINGS, READERS, check_options, format_of
 from weft.data.problem import DataError, Problem, show
+from weft.data.shaping import SHAPING, compute, exchanged, filter_columns, filtered
+from weft.data.source import HUB, Source
 from weft.data.table import Table, no_rows, wanted_columns
 
 Rows = Sequence[Mapping[str, object]]
-Reader = Callable[[Path, Sequence[str], Sequence[str]], Table]
-
-FORMATS: dict[str, Reader] = {
-    ".csv": read_csv,
-    ".csv.gz": read_csv,
-    ".jsonl": read_jsonl,
-    ".jsonl.gz": read_jsonl,
-    ".parquet": read_parquet,
-    ".tsv": read_tsv,
-    ".tsv.gz": read_tsv,
-}
-"""How a name ends → who reads it. A new format is one file and one line here."""
 
 
 def read_rows(
-    path: str | Path | Rows, columns: Sequence[str], optional: Sequence[str] = (), name: str | None = None
+    path: str | Path | Source | Rows,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    name: str | None = None,
 ) -> Table:
     """Read some columns of a file or of rows in memory.
 
@@ -38,7 +30,7 @@ def read_rows(
     that is not there is None. Blank lines of text files are skipped.
 
     Args:
-        path: a file whose name ends as one of `FORMATS`, or a sequence of dicts.
+        path: a file whose name ends as one of `ENDINGS`, a `Source`, or a sequence of dicts.
         columns: the columns that must be there.
         optional: columns that are read where they are there.
         name: what messages call rows in memory.
@@ -46,19 +38,96 @@ def read_rows(
     Raises:
         DataError: a `WeftError` with the file, the row, the column, the value found and what was expected.
     """
+    if isinstance(path, Source):
+        return _from_source(path, columns, optional)
     if not isinstance(path, str | Path):
         return _from_memory(path, columns, optional, name or "rows in memory")
-    path = Path(path).expanduser()
-    for suffix, reader in FORMATS.items():
-        if path.name.lower().endswith(suffix):
-            try:
-                _must_exist(path)
-                return reader(path, columns, optional)
-            except OSError as failed:
-                message = f"the file cannot be read: {failed.strerror or failed}"
-                raise DataError(Problem(str(path), message)) from failed
-    message = f"found the ending {path.suffix!r}; expected a name that ends in {', '.join(FORMATS)}"
-    raise DataError(Problem(str(path), message, value=path.suffix))
+    return _from_file(Path(path).expanduser(), None, {}, columns, optional)
+
+
+def _from_file(
+    path: Path, form: str | None, options: Mapping[str, Any], columns: Sequence[str], optional: Sequence[str]
+) -> Table:
+    form = form or format_of(path.name)
+    if form is None:
+        message = (
+            f"found the ending {path.suffix!r}; expected a name that ends in {', '.join(ENDINGS)}; "
+            "of another name say the format"
+        )
+        raise DataError(Problem(str(path), message, value=path.suffix))
+    try:
+        if form != HUB:
+            _must_exist(path)
+        return READERS[form](path, columns, optional, **options)
+    except OSError as failed:
+        message = f"the file cannot be read: {failed.strerror or failed}"
+        raise DataError(Problem(str(path), message)) from failed
+
+
+def _from_source(source: Source, columns: Sequence[str], optional: Sequence[str]) -> Table:
+    """Read by the file's names, shape the rows, and give the columns the task's names."""
+    form = source.form
+    options = {} if form is None else check_options(form, source.options, SHAPING)
+    computed: Mapping[str, Any] = source.options.get("computed", {})
+    needed, wanted = (_by_file(source, names) for names in (columns, optional))
+    table = _inputs(source, form, options, [*needed.values()], [*wanted.values()])
+    table = filtered(table, source.options, source.path.parent)
+    found: dict[str, list[object]] = {}
+    for column, name in (*needed.items(), *wanted.items()):
+        if name in computed:
+            (inputs,) = computed[name].values()
+            if not all(given in table.columns for given in inputs):
+                continue  # an optional one whose inputs are not there; see _inputs
+            found[column] = compute(table, name, computed[name])
+        elif (values := _values(table, name)) is not None:
+            found[column] = values
+        elif column in needed:
+            # the reader's own words for a column that is not there
+            _from_file(source.path, form, options, [name], ())
+            raise DataError(Problem(table.source, "there is no such column", None, name))
+    for column, mapping in source.options.get("values", {}).items():
+        if column in found:
+            found[column] = exchanged(found[column], mapping)
+    names = {column: source.columns[column] for column in found if column in source.columns}
+    return Table(table.source, found, table.row, table.unit, names)
+
+
+def _by_file(source: Source, names: Sequence[str]) -> dict[str, str]:
+    return {name: source.columns.get(name, name) for name in names}
+
+
+def _inputs(
+    source: Source, form: str | None, options: Mapping[str, Any], needed: list[str], wanted: list[str]
+) -> Table:
+    """The file's columns that the task's are made of."""
+    computed: Mapping[str, Any] = source.options.get("computed", {})
+
+    def inputs(names: list[str]) -> list[str]:
+        lists = (next(iter(computed[name].values())) if name in computed else [name] for name in names)
+        return [column for columns in lists for column in columns]
+
+    must, may = [*inputs(needed), *filter_columns(source.options)], inputs(wanted)
+    nested = [name for name in (*must, *may) if "." in name]
+    plain = [name for name in must if name not in nested]
+    others = [form for name in nested for form in (name, name.replace(".", "_"), name.partition(".")[0])]
+    return _from_file(source.path, form, options, plain, [*(n for n in may if n not in nested), *others])
+
+
+def _values(table: Table, name: str) -> list[object] | None:
+    """A column's values; of `a.b` those of the column itself, of `a_b`, or under the key b of column a."""
+    for form in (name, name.replace(".", "_")):
+        if form in table.columns:
+            return table.columns[form]
+    first, _, key = name.partition(".")
+    if not key or first not in table.columns:
+        return None
+    found: list[object] = []
+    for row, value in zip(table.row, table.columns[first], strict=True):
+        if value is not None and not isinstance(value, Mapping):
+            message = f"found {show(value)}; expected an object with the key {key!r}"
+            raise DataError(Problem(table.source, message, int(row), first, value, table.unit))
+        found.append(None if value is None else value.get(key))
+    return found
 
 
 def _must_exist(path: Path) -> None:

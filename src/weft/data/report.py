@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from weft.data.tokens import Tokens
 
 Severity = Literal["error", "warning", "note"]
 
@@ -58,7 +61,10 @@ class Facts:
             labels.
         mean_tokens: tokens a row before truncation, special tokens included; None without a tokenizer.
         max_tokens: of the longest row, before truncation.
-        truncated: the share of rows that are longer than max_length.
+        truncated: the share of examples that lose text because they are longer than max_length.
+        mean_rows: rows an example: windows, choices, texts apart; None without a tokenizer.
+        max_rows: the most of them.
+        dropped: rows left out, because their label says that there is none (`drop`).
     """
 
     task: str
@@ -69,9 +75,14 @@ class Facts:
     mean_tokens: float | None = None
     max_tokens: int | None = None
     truncated: float | None = None
+    mean_rows: float | None = None
+    max_rows: int | None = None
+    dropped: int = 0
 
     def __str__(self) -> str:
         text = f"{self.task}/{self.split}: {self.rows} row{'s' * (self.rows != 1)}"
+        if self.dropped:
+            text += f" and {self.dropped} dropped"
         if self.labels is None:
             text += "; no labels"
         else:
@@ -79,15 +90,24 @@ class Facts:
         if self.mean_tokens is not None:
             text += f"; tokens {self.mean_tokens:.1f} mean, {self.max_tokens} max"
             text += f", {self.truncated:.1%} of the rows truncated"
+        if self.max_rows is not None and self.max_rows > 1:
+            text += f"; {self.mean_rows:.1f} rows an example, {self.max_rows} at the most"
         return text
 
 
 @dataclass(frozen=True)
 class Report:
-    """All findings and facts, task by task."""
+    """All findings and facts, task by task.
+
+    Attributes:
+        findings: what is worth knowing.
+        facts: what each split holds.
+        tokens: the splits that are sound enough to be tokenised, by (task, split).
+    """
 
     findings: list[Finding] = field(default_factory=list)
     facts: list[Facts] = field(default_factory=list)
+    tokens: dict[tuple[str, str], Tokens] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,22 @@ class Table:
         columns: the values of each column, n of them; an optional column that is not there is left out.
         row: the line (text files) or row that each comes from, from 1, [n]; None stands for a value that is
             not there.
-        unit: what `row` counts, "line" or "row".
+        unit: what `row` counts, "line", "row" or "question".
+        names: the file's names of those columns that it calls otherwise.
     """
 
     source: str
     columns: dict[str, list[object]]
     row: NDArray[np.int64]
     unit: str = "row"
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.row)
+
+    def called(self, column: str) -> str:
+        """The column as the file calls it, for messages."""
+        return self.names.get(column, column)
 
 
 def wanted_columns(

@@ -1,4 +1,4 @@
-"""Running a model over many rows of any tasks: sorted by length, mixed, a batch at a time."""
+"""Running a model over many examples of any tasks: sorted by length, mixed, a batch at a time."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ ROWS = 64
 
 
 class Batch(NamedTuple):
-    """One batch of many rows.
+    """One batch of many examples.
 
     Attributes:
-        rows: which of the rows they are, R numbers.
+        examples: which of the examples they are, E numbers.
+        of_rows: the example of each row, by the same numbers, R of them.
         mask: 1 where a row has a token, [R, L], on the CPU.
         output: what the model gave for them.
     """
 
-    rows: list[int]
+    examples: list[int]
+    of_rows: list[int]
     mask: Tensor
     output: Output
 
@@ -37,47 +39,66 @@ class Batch(NamedTuple):
 @torch.no_grad()
 def outputs(
     model: Model,
-    rows: Sequence[tuple[int, Tokens, int]],
+    examples: Sequence[tuple[int, Tokens, int]],
     batch_size: int = ROWS,
     layers: bool = False,
 ) -> Iterator[Batch]:
-    """Run the model over the rows, a batch at a time.
+    """Run the model over the examples, a batch at a time.
 
-    Rows are batched by length, so that little is padded, whatever their tasks. The same rows give the same
-    batches, and so the same numbers to the last bit.
+    They are batched by length, so that little is padded, whatever their tasks. The same examples give the
+    same batches, and so the same numbers to the last bit.
 
     Args:
         model: run in eval mode; its mode is put back.
-        rows: (task id, its tokenised texts, which of them).
-        batch_size: rows a batch.
+        examples: (task id, its tokenised examples, which of them).
+        batch_size: rows a batch, unless one example has more.
         layers: whether to collect `Output.layers`.
     """
     device = next(model.parameters()).device
-    lengths = np.array([tokens.lengths[i] for _, tokens, i in rows])
-    order = np.argsort(lengths, kind="stable").tolist()
     training = model.training
     model.eval()
     try:
-        for first in range(0, len(order), batch_size):
-            chosen = order[first : first + batch_size]
-            inputs = collate([rows[r][1:] for r in chosen], model.pad_id)
-            task = torch.tensor([rows[r][0] for r in chosen])
+        for chosen in _batches(examples, batch_size):
+            inputs = collate([examples[e][1:] for e in chosen], model.pad_id)
+            local = inputs.get("example", torch.arange(len(chosen)))
+            task = torch.tensor([examples[e][0] for e in chosen])[local]
             output = model(**{k: v.to(device) for k, v in inputs.items()}, task=task, layers=layers)
-            yield Batch(chosen, inputs["attention_mask"], output)
+            of_rows = [chosen[e] for e in local.tolist()]
+            yield Batch(chosen, of_rows, inputs["attention_mask"], output)
     finally:
         model.train(training)
 
 
-def answers(model: Model, rows: Sequence[tuple[int, Tokens, int]], batch_size: int = ROWS) -> list[Tensor]:
-    """The logits of each row, in the rows' order, on the CPU in float32.
+def _batches(examples: Sequence[tuple[int, Tokens, int]], batch_size: int) -> Iterator[list[int]]:
+    """The examples in the order of their lengths, so many that they have `batch_size` rows at the most."""
+    lengths = np.array([tokens.lengths[i] for _, tokens, i in examples])
+    chosen: list[int] = []
+    rows = 0
+    for number in np.argsort(lengths, kind="stable").tolist():
+        _, tokens, i = examples[number]
+        own = len(tokens.rows_of(i))
+        if chosen and rows + own > batch_size:
+            yield chosen
+            chosen, rows = [], 0
+        chosen.append(number)
+        rows += own
+    if chosen:
+        yield chosen
+
+
+def answers(
+    model: Model, examples: Sequence[tuple[int, Tokens, int]], batch_size: int = ROWS
+) -> list[Tensor]:
+    """The logits of each example, in the examples' order, on the CPU in float32.
 
     Args:
         model: as in `outputs`.
-        rows: as in `outputs`.
+        examples: as in `outputs`.
         batch_size: as in `outputs`.
     """
-    found: list[Tensor | None] = [None] * len(rows)
-    for batch in outputs(model, rows, batch_size):
-        for row, logits in zip(batch.rows, batch.output.logits, strict=True):
-            found[row] = logits.float().cpu()
+    found: list[Tensor | None] = [None] * len(examples)
+    for batch in outputs(model, examples, batch_size):
+        # one example at a time would wait for the device thousands of times
+        for example, logits in zip(batch.examples, batch.output.on_host().logits, strict=True):
+            found[example] = logits
     return [logits for logits in found if logits is not None]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.evaluation.metrics import score
+from weft.data.example import ExampleRows
+from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -15,32 +16,35 @@ if TYPE_CHECKING:
 
 
 def majority(task: Task, train: Split, test: Split) -> dict[str, float]:
-    """The most frequent training label, or the mean, for every row."""
-    gold = np.asarray(test.labels, float)
-    labels = np.asarray(train.labels)
-    guess = np.bincount(labels).argmax() if task.kind == "classify" else labels.mean(0)
-    return score(task.metrics, gold, np.broadcast_to(np.asarray(guess, float), gold.shape))
+    """What is right most often in training, or the mean, for every example; see `Kind.guess`."""
+    guess = KINDS[task.kind]().guess(train.labels or [], task, _examples(test))
+    return _score(task, test, guess)
 
 
-def bag_of_words(task: Task, train: Split, test: Split) -> dict[str, float]:
+def bag_of_words(task: Task, train: Split, test: Split) -> dict[str, float] | None:
     """A linear model on the words and pairs of neighbouring words, without their order.
 
     TF-IDF of one and two words; for a pair of texts u and v the features are [u, v, |u − v|, u∘v].
     Logistic regression, or ridge regression for numbers, both with scikit-learn's defaults. Where there is
-    nothing to learn, a single label or no word, it is the majority guess.
+    nothing to learn, a single label or no word, it is the majority guess. None for kinds whose answer is
+    neither one label nor numbers.
     """
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression, Ridge
     from threadpoolctl import threadpool_limits
 
+    kind = KINDS[task.kind]
+    if not (kind.has_classes or kind.has_range):
+        return None
+    given: Any = train.labels
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-    labels = np.asarray(train.labels)
+    labels = np.asarray(given)
     try:
         vectorizer.fit([text for texts in train.texts for text in texts])
     except ValueError:  # texts without a word
         return majority(task, train, test)
-    if task.kind == "classify" and len(np.unique(labels)) < 2:
+    if task.labels and len(np.unique(labels)) < 2:
         return majority(task, train, test)
 
     def features(rows: Sequence[tuple[str, ...]]) -> Any:
@@ -50,7 +54,17 @@ def bag_of_words(task: Task, train: Split, test: Split) -> dict[str, float]:
             columns = [u, v, abs(u - v), u.multiply(v)]
         return hstack(columns).tocsr()
 
-    model: Any = LogisticRegression(max_iter=1000) if task.kind == "classify" else Ridge()
+    model: Any = LogisticRegression(max_iter=1000) if task.labels else Ridge()
     with threadpool_limits(1):  # many threads on such small products wait for each other for minutes
         model.fit(features(train.texts), labels)
-    return score(task.metrics, np.asarray(test.labels, float), model.predict(features(test.texts)))
+    return _score(task, test, model.predict(features(test.texts)))
+
+
+def _score(task: Task, test: Split, found: Any) -> dict[str, float]:
+    kind = KINDS[task.kind]()
+    gold = kind.gold(test.labels or [], task, _examples(test))
+    return kind.score(task.metrics, gold, found, test.groups)
+
+
+def _examples(split: Split) -> list[ExampleRows]:
+    return [ExampleRows.of_texts(texts) for texts in split.texts]

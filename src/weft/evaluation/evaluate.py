@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.evaluation.answers import answers
-from weft.evaluation.metrics import LOWER_IS_BETTER, score
+from weft.evaluation.metrics import is_error
+from weft.evaluation.names import ALSO, task_of
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -22,54 +23,112 @@ class Scores(TypedDict):
     """What an evaluation found.
 
     Attributes:
-        tasks: each task's metrics; its first metric is its score.
-        rows: how many rows of each task were looked at.
+        tasks: each task's metrics; its first metric is its score. Those of a further set bear its name:
+            `accuracy_mm`.
+        rows: how many examples of each task were looked at; of a further set under `TASK:SET`.
+        of: how many there are.
         average: the mean of the tasks' scores, an error (mse) counting as 1 − error.
     """
 
     tasks: dict[str, dict[str, float]]
     rows: dict[str, int]
+    of: dict[str, int]
     average: float
 
 
 def evaluate(
     model: Model, data: Mapping[str, Tokens], rows: Mapping[str, Sequence[int]] | None = None
 ) -> Scores:
-    """Evaluate on labelled rows.
+    """Evaluate on labelled examples.
 
     Args:
         model: the model.
-        data: the tokenised split of each task, with labels.
-        rows: which rows of each task; by default all.
+        data: the tokenised split of each task, with labels; of a further set under `TASK:SET`, after it.
+        rows: which examples of each; by default all.
     """
     chosen = {
         name: list(range(len(tokens))) if rows is None else list(rows[name]) for name, tokens in data.items()
     }
-    listed = [(model.task_id(name), data[name], i) for name, which in chosen.items() for i in which]
-    logits = answers(model, listed)
+    listed = [(model.task_id(task_of(name)), data[name], i) for name, which in chosen.items() for i in which]
+    logits = [x.numpy() for x in answers(model, listed)]
     metrics: dict[str, dict[str, float]] = {}
     position = 0
     for name, which in chosen.items():
-        own = np.stack([x.numpy() for x in logits[position : position + len(which)]])
+        own = logits[position : position + len(which)]
         position += len(which)
-        labels: Any = data[name].labels
-        metrics[name] = judged(model.tasks[model.task_id(name)], own, [labels[i] for i in which])
+        task, _, further = name.partition(ALSO)
+        found = judged(model.tasks[model.task_id(task)], own, data[name], which)
+        suffix = f"_{further}" if further else ""
+        metrics.setdefault(task, {}).update({f"{metric}{suffix}": value for metric, value in found.items()})
     return Scores(
         tasks=metrics,
         rows={name: len(which) for name, which in chosen.items()},
+        of={name: len(tokens) for name, tokens in data.items()},
         average=float(np.mean([main_score(m) for m in metrics.values()])),
     )
 
 
-def judged(task: Task, logits: NDArray[np.float32], gold: Sequence[Any]) -> dict[str, float]:
-    """A task's metrics, of logits [n, C] and the right answers of the same rows."""
-    return score(task.metrics, gold, KINDS[task.kind]().decode(task.in_range(logits)))
+def judged(
+    task: Task, logits: Sequence[NDArray[np.float32]], tokens: Tokens, which: Sequence[int]
+) -> dict[str, float]:
+    """A task's metrics.
+
+    Args:
+        task: the task.
+        logits: of each example.
+        tokens: the task's examples.
+        which: the examples that the logits are of.
+    """
+    kind = KINDS[task.kind]()
+    examples = [tokens.example(i) for i in which]
+    labels: Any = tokens.labels
+    groups = tokens.split.groups
+    return kind.score(
+        task.metrics,
+        kind.gold([labels[i] for i in which], task, examples),
+        kind.decode(logits, task, examples),
+        None if groups is None else [groups[i] for i in which],
+    )
+
+
+def decoded(model: Model, name: str, tokens: Tokens) -> list[Any]:
+    """The model's answers to all examples of a task, as its metrics have them: ids, numbers, texts."""
+    task = model.tasks[model.task_id(name)]
+    logits = answers(model, [(model.task_id(name), tokens, i) for i in range(len(tokens))])
+    examples = [tokens.example(i) for i in range(len(tokens))]
+    return list(KINDS[task.kind]().decode([x.numpy() for x in logits], task, examples))
 
 
 def main_score(metrics: Mapping[str, float]) -> float:
     """A task's score, the larger the better: its first metric."""
     name, value = next(iter(metrics.items()))
-    return 1 - value if name in LOWER_IS_BETTER else value
+    return 1 - value if is_error(name) else value
+
+
+def fixed_examples(tokens: Tokens, limit: int | None, seed: int, name: str) -> list[int]:
+    """The examples of a split that are looked at where not all are; `limit` of them, in whole groups.
+
+    A question of which only some answers are looked at could not be judged.
+
+    Args:
+        tokens: the split.
+        limit: about how many to take; None: all.
+        seed: of the choice.
+        name: the task's name.
+    """
+    groups = tokens.split.groups
+    if groups is None or limit is None or len(tokens) <= limit:
+        return fixed_rows(len(tokens), limit, seed, name)
+    members: dict[Any, list[int]] = {}
+    for i, group in enumerate(groups):
+        members.setdefault(group, []).append(i)
+    every = list(members.values())
+    chosen: list[int] = []
+    # as many groups of the mean size as hold the limit, at least one
+    count = max(1, round(limit * len(every) / len(tokens)))
+    for number in fixed_rows(len(every), count, seed, name):
+        chosen += every[number]
+    return sorted(chosen)
 
 
 def fixed_rows(size: int, limit: int | None, seed: int, name: str) -> list[int]:

@@ -9,6 +9,8 @@ from weft.grow_settings import SAME, STARTS, GrowSettings
 from weft.methods import Method
 from weft.tasks.task import IDENTITY, Task
 
+OF_HEADS = ("pool", "layers", "hidden")
+"""What a task may say of its own head."""
 Mistake = tuple[tuple[str, ...], str]
 """The place, such as (grow, start), and what is wrong there."""
 
@@ -68,6 +70,15 @@ def mistakes_again(task: Task, grow: GrowSettings, mine: Task) -> list[Mistake]:
         for key in IDENTITY
         if getattr(mine, key) != getattr(task, key)
     ]
+    # what the task does not say stays as it is
+    found += [
+        (
+            (*place, key),
+            f"the bundle's head has {getattr(mine, key)!r}, here it is {getattr(task, key)!r}; leave it out",
+        )
+        for key in (*OF_HEADS, "rank_loss")
+        if getattr(task, key) is not None and getattr(mine, key) != getattr(task, key)
+    ]
     if grow.only == "all":
         found.append(
             (
@@ -77,6 +88,11 @@ def mistakes_again(task: Task, grow: GrowSettings, mine: Task) -> list[Mistake]:
             )
         )
     return found
+
+
+def fits_head(task: Task, theirs: Task) -> bool:
+    """Whether the heads of two tasks are of one form but for the number of labels."""
+    return all(getattr(task, key) == getattr(theirs, key) for key in ("kind", "apart", *OF_HEADS))
 
 
 def unused_again(grow: GrowSettings) -> list[str]:
@@ -100,6 +116,9 @@ def _label_map(
             (place, f"same: the head of {source!r} is {theirs.head}, that of {task.name!r} is {task.head}")
         ]
     assert isinstance(labels, Mapping)
+    if task.labels and theirs.labels and not fits_head(task, theirs):
+        told = f"the head of {source!r} is {theirs.head}, that of {task.name!r} is {task.head}"
+        return [(place, f"{told}; expected heads that differ in nothing but their labels")]
     if not (task.labels and theirs.labels):
         without = source if task.labels else task.name
         return [(place, f"task {without!r} has no labels to map; expected 'same', where the heads fit")]

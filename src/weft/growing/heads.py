@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from weft.grow_settings import SAME
-from weft.routing import task_owner
+from weft.routing import StackedModule, task_owner
 from weft.seeding import derived, generator
 
 if TYPE_CHECKING:
     from weft.model import Model
 
-
-class HeadValues(NamedTuple):
-    """A head: logits = weight·x + bias, weight [C, d] and bias [C]."""
-
-    weight: Tensor
-    bias: Tensor
+HeadValues = dict[str, Tensor]
+"""A head's parameters by name: `weight` [C, d'] and `bias` [C], and those of the layers below."""
 
 
 def head_of(model: Model, name: str) -> HeadValues:
-    """A task's head, as views: writing to them writes to the model."""
+    """A task's head, as views: writing to them writes to the model. A cosine has none."""
     task = model.task_id(name)
     head = model.heads[model.tasks[task].head]
-    found = []
-    for part in ("weight", "bias"):
-        slots = head.stacks[part].slots  # type: ignore[union-attr, index]
-        found.append(head.get_parameter(part).data[slots.of_task[task]])
-    return HeadValues(*found)
+    assert isinstance(head, StackedModule)
+    return {
+        part: head.get_parameter(part).data[stack.slots.of_task[task]] for part, stack in head.stacks.items()
+    }
 
 
 def mapped_head(model: Model, source: str, new: str, labels: str | Mapping[str, str]) -> HeadValues:
-    """The head that a new task begins with: rows of the source's, picked by label.
+    """The head that a new task begins with: the source's, its rows picked by label.
 
     Args:
         model: the model.
@@ -43,25 +38,31 @@ def mapped_head(model: Model, source: str, new: str, labels: str | Mapping[str, 
         new: the new task.
         labels: new label → label of the source; or `same`, all rows in their order.
     """
-    theirs = head_of(model, source)
+    theirs = {part: value.clone() for part, value in head_of(model, source).items()}
     if labels == SAME:
-        return HeadValues(theirs.weight.clone(), theirs.bias.clone())
+        return theirs
     assert isinstance(labels, Mapping)
     known = model.tasks[model.task_id(source)].labels
     rows = [known.index(labels[label]) for label in model.tasks[model.task_id(new)].labels]
-    return HeadValues(theirs.weight[rows], theirs.bias[rows])
+    return {**theirs, **{part: theirs[part][rows] for part in ("weight", "bias")}}
 
 
 def random_head(model: Model, name: str, number: int) -> HeadValues:
-    """The draw of this number of a head, as heads start: weight N(0, 0.02²), bias zero."""
-    own = head_of(model, name)
-    draws = generator(derived(model.seed, f"zero-shot {number}"), task_owner(name), "head", "weight")
-    weight = torch.empty(own.weight.shape).normal_(0.0, 0.02, generator=draws)
-    return HeadValues(weight.to(own.weight.device), torch.zeros_like(own.bias))
+    """The draw of this number of a head, as heads start: weights N(0, 0.02²), biases zero."""
+    found = {}
+    for part, own in head_of(model, name).items():
+        if part.startswith("pooler"):
+            found[part] = own.clone()  # it starts at the encoder's, which is no draw
+            continue
+        found[part] = torch.zeros_like(own)
+        if own.dim() > 1:
+            draws = generator(derived(model.seed, f"zero-shot {number}"), task_owner(name), "head", part)
+            found[part] = torch.empty(own.shape).normal_(0.0, 0.02, generator=draws).to(own.device)
+    return found
 
 
 @torch.no_grad()
 def set_head(model: Model, name: str, values: HeadValues) -> None:
     """Begin a task's head there."""
-    for own, value in zip(head_of(model, name), values, strict=True):
-        own.copy_(value)
+    for part, own in head_of(model, name).items():
+        own.copy_(values[part])

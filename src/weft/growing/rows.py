@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from weft.data.split import Split, load_split
-from weft.data.subset import cut, share_of, without_rows
+from weft.data.also import further_rows
+from weft.data.split import Split
+from weft.data.splits import SplitRules, prepare
+from weft.data.subset import share_of, without_rows
+from weft.errors import WeftError
 from weft.grow_settings import GrowSettings
 from weft.tasks.task import Task
 
@@ -20,6 +23,7 @@ class TaskRows:
         given: how many training rows there are without `fraction`.
         cut: whether the validation rows were cut off the training rows.
         notes: what could matter.
+        further: further sets that it is judged on, by their names `TASK:SET`.
     """
 
     train: Split
@@ -27,6 +31,7 @@ class TaskRows:
     given: int
     cut: bool
     notes: tuple[str, ...]
+    further: dict[str, Split] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, int | bool]:
         """How many there are."""
@@ -48,28 +53,43 @@ def task_rows(task: Task, grow: GrowSettings, seed: int) -> TaskRows:
         grow: `fraction` and `validation`.
         seed: of both choices.
     """
-    whole = load_split(task, "train")
+    if task.fraction != 1 and grow.fraction != 1:
+        raise WeftError(
+            f"task {task.name!r}: fraction {task.fraction:g} and grow.fraction {grow.fraction:g}; give one"
+        )
     # a hub's data set has its splits; files may be there for some alone
     is_cut = bool(task.files) and "validation" not in task.files
-    if is_cut:
-        given, validation = cut(whole, grow.validation, seed)
-    else:
-        given, validation = whole, load_split(task, "validation")
+    own = task.cut is not None
+    rules = SplitRules(
+        task.fraction, task.cut or grow.validation, task.halves, task.split_seed if own else seed
+    )
+    prepared = prepare(task, rules=rules)
+    given, validation = prepared["train"], prepared["validation"]
+    whole = prepared.parts["train"].given
     train = share_of(given, grow.fraction, seed)
-    notes = []
-    if is_cut:
+    # of the cut it is told below, by the names that it has here
+    notes = [note for note in prepared.notes if own or "validation file:" not in note]
+    if is_cut and not own:
         notes.append(
-            f"task {task.name!r} has no validation file: {len(validation)} of {len(whole)} training rows are "
-            f"cut off to validate on (grow.validation {grow.validation:g}, train.seed {seed})"
+            f"task {task.name!r} has no validation file: {len(validation)} of {whole} training rows are "
+            f"cut off to validate on (grow.validation {rules.cut:g}, train.seed {rules.seed})"
         )
     if missing := without_rows(train):
         notes.append(
             f"no training row of task {task.name!r} has the label {', '.join(map(repr, missing))}: "
             f"{len(train)} of {len(given)} rows are used"
         )
-    return TaskRows(train, validation, len(given), is_cut, tuple(notes))
+    further = {name: rows for (name, _), rows in further_rows(task, ["validation"]).items()}
+    return TaskRows(train, validation, len(given), is_cut, tuple(notes), further)
 
 
 def rows_as(rows: TaskRows, task: Task) -> TaskRows:
-    """The same rows as those of a bundle's own task, which says what they are judged by."""
-    return replace(rows, train=replace(rows.train, task=task), validation=replace(rows.validation, task=task))
+    """The same rows as those of a bundle's own task, which says what they are judged by.
+
+    How they are weighted and windowed is said by the task file.
+    """
+    given = rows.train.task
+    task = replace(task, class_weights=given.class_weights, stride=given.stride)
+    further = {name: replace(own, task=task) for name, own in rows.further.items()}
+    train, validation = (replace(own, task=task) for own in (rows.train, rows.validation))
+    return replace(rows, train=train, validation=validation, further=further)

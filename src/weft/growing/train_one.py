@@ -114,6 +114,7 @@ def train_one(
         folder = run or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-")))
         stack.enter_context(moving(model, moves))
         splits = {(name, "train"): rows.train, (name, "validation"): rows.validation}
+        splits |= {(further, "validation"): own for further, own in rows.further.items()}
         done = train(
             model,
             training,

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.subset import rows_of
-from weft.evaluation.answers import outputs
+from weft.evaluation.answers import answers, outputs
 from weft.evaluation.baselines import majority
-from weft.evaluation.evaluate import fixed_rows, judged, main_score
-from weft.growing.heads import HeadValues, mapped_head, random_head
-from weft.heads import head_input
+from weft.evaluation.evaluate import fixed_examples, judged, main_score
+from weft.growing.heads import HeadValues, mapped_head, random_head, set_head
+from weft.heads import Head
+from weft.reads import Reads
 
 if TYPE_CHECKING:
     from weft.data.split import Split
@@ -83,22 +85,23 @@ def zero_shot(
     """
     model, name = beginnings.model, beginnings.name
     task = model.tasks[beginnings.new]
-    chosen = fixed_rows(len(tokens), grow.zero_shot_rows, seed, name)
+    chosen = fixed_examples(tokens, grow.zero_shot_rows, seed, name)
     sample = rows_of(validation, chosen)
-    gold: list[Any] = sample.labels or []
     metric = task.metrics[0]
     found: list[Candidate] = []
     values: list[float] = []
     for start in beginnings.candidates():
         beginnings.take(start)
-        read = _read_by_heads(model, beginnings.new, tokens, chosen)  # [n, d]
+        read = _read_by_heads(model, beginnings.new, tokens, chosen)
         if start in grow.label_map:
             heads = [mapped_head(model, start, name, grow.label_map[start])]
             whose = f"{start}'s, by label map"
         else:
             heads = [random_head(model, name, number) for number in range(HEADS)]
             whose = f"random, mean of {HEADS} seeds"
-        metrics = [judged(task, _logits(read, head).numpy(), gold) for head in heads]
+        metrics = [
+            judged(task, _tried(model, name, head, read, tokens, chosen), tokens, chosen) for head in heads
+        ]
         found.append(Candidate(start, float(np.mean([one[metric] for one in metrics])), whose))
         values.append(float(np.mean([main_score(one) for one in metrics])))
     finite = [value if math.isfinite(value) else -math.inf for value in values]
@@ -106,19 +109,29 @@ def zero_shot(
     return ZeroShot(metric, len(chosen), tuple(found), best, majority(task, train, sample)[metric])
 
 
-def _read_by_heads(model: Model, task: int, tokens: Tokens, chosen: Sequence[int]) -> Tensor:
-    """What the heads read of the rows, [n, d]: the encoder runs once, however many heads are tried."""
+def _read_by_heads(model: Model, task: int, tokens: Tokens, chosen: Sequence[int]) -> Tensor | None:
+    """What the heads read of the examples, [n, d]: the encoder runs once, however many heads are tried.
+
+    None where a head is more than one product with a vector a row: it is then tried in the model.
+    """
+    head = model.heads[model.tasks[task].head]
+    assert isinstance(head, Head)
+    if head.reads != "pooled" or set(head.stacks) != {"weight", "bias"} or tokens.row_counts.max() > 1:
+        return None
     found: list[Tensor | None] = [None] * len(chosen)
     for batch in outputs(model, [(task, tokens, i) for i in chosen]):
         given = batch.output
-        mask = batch.mask.bool().to(given.hidden.device)
-        read = head_input(model.pool, given.hidden, given.pooled, mask)
-        for row, value in zip(batch.rows, read, strict=True):
-            found[row] = value.float()
+        read = Reads(given.hidden, given.pooled, given.layout).pooled(head.pool)
+        for example, value in zip(batch.examples, read, strict=True):
+            found[example] = value.float()
     return torch.stack([value for value in found if value is not None])
 
 
-@torch.no_grad()
-def _logits(read: Tensor, head: HeadValues) -> Tensor:
-    """[n, d] → [n, C], on the CPU."""
-    return torch.nn.functional.linear(read, head.weight, head.bias).cpu()
+def _tried(
+    model: Model, name: str, head: HeadValues, read: Tensor | None, tokens: Tokens, chosen: Sequence[int]
+) -> list[NDArray[np.float32]]:
+    """The logits of the examples under this head."""
+    if read is not None:
+        return list(torch.nn.functional.linear(read, head["weight"], head["bias"]).cpu().numpy())
+    set_head(model, name, head)
+    return [x.numpy() for x in answers(model, [(model.task_id(name), tokens, i) for i in chosen])]

@@ -57,6 +57,7 @@ def export_peft(model: Model, task: str, folder: str | Path, head: str = "auto")
         raise WeftError(f"head {head!r} is unknown; {did_you_mean(head, HEADS)}")
     one = model.tasks[model.task_id(task)]
     check_place(folder)
+    check_head(model, one)
     updates = updates_of(model, task)
     check_finite(f"task {task!r} cannot be exported to PEFT: its head", *_head(model, one).values())
     own = head == "auto" and has_own_head(model, one, updates)
@@ -69,6 +70,19 @@ def export_peft(model: Model, task: str, folder: str | Path, head: str = "auto")
         write_json(work / WEFT_FILE, _settings(model, one, CLASSIFIER if own else HEAD_FILE))
         write_text(work / README_FILE, card(model, one, config))
     return folder
+
+
+def check_head(model: Model, task: Task) -> None:
+    """Refuse a head that is more than one linear map of what a row or a token has."""
+    head: Any = model.heads[task.head]
+    plain = head.reads in ("pooled", "tokens") and set(head.stacks) == {"weight", "bias"}
+    if plain and task.pool in (None, model.pool):
+        return
+    raise WeftError(
+        f"task {task.name!r} cannot be exported to PEFT: its head ({task.head}, pool {head.pool}) is not one "
+        f"linear map of what the others read ({model.pool}); expected layers: 1, no texts apart, no marks "
+        "and no pool of its own"
+    )
 
 
 def check_place(folder: Path) -> None:

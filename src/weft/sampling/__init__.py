@@ -13,9 +13,10 @@ from weft.registry import Registry
 from weft.sampling.sampler import Sampler
 
 if TYPE_CHECKING:
-    from weft.sampling.plan import Plan, Step, TaskSummary
+    from weft.sampling.plan import Epoch, Plan, Step, TaskSummary
     from weft.sampling.proportional import Proportional
     from weft.sampling.round_robin import RoundRobin
+    from weft.sampling.stretched import Stretched
     from weft.sampling.uniform import Uniform
 
 SAMPLERS: Registry[type[Sampler]] = Registry(
@@ -23,17 +24,20 @@ SAMPLERS: Registry[type[Sampler]] = Registry(
     {
         "proportional": "weft.sampling.proportional:Proportional",
         "round_robin": "weft.sampling.round_robin:RoundRobin",
+        "stretched": "weft.sampling.stretched:Stretched",
         "uniform": "weft.sampling.uniform:Uniform",
     },
 )
 
 __all__ = [
     "SAMPLERS",
+    "Epoch",
     "Plan",
     "Proportional",
     "RoundRobin",
     "Sampler",
     "Step",
+    "Stretched",
     "TaskSummary",
     "Uniform",
     "build_sampler",
@@ -60,7 +64,7 @@ def build_sampler(spec: object) -> Sampler:
 
 def __getattr__(name: str) -> object:
     """The plan and the sampler classes by name (`weft.sampling.Uniform`), imported when first used."""
-    if name in ("Plan", "Step", "TaskSummary"):
+    if name in ("Epoch", "Plan", "Step", "TaskSummary"):
         from weft.sampling import plan
 
         return getattr(plan, name)

@@ -16,8 +16,8 @@ assert BLOCK % WINDOW == 0  # a window's draws lie in one block
 class MixedSteps:
     """Step k makes B draws, and each takes its task's next example.
 
-    A task of n examples takes, at position d, the example at place d mod n of epoch d div n: an epoch may
-    begin in the middle of a step, and no batch is short.
+    A task with n examples an epoch takes, at position d, the example at place d mod n of epoch d div n: an
+    epoch may begin in the middle of a step, and no batch is short.
 
     Args:
         turns: the draws, B a step.
@@ -57,7 +57,7 @@ class MixedSteps:
 
     def _make(self, window: int) -> tuple[Ints, Ints]:
         task, position = self._turns.between(window * WINDOW, (window + 1) * WINDOW)
-        epoch, place = np.divmod(position, self._orders.sizes[task])
+        epoch, place = np.divmod(position, self._orders.spans[task])
         index = self._orders.examples(task, epoch, place)
         if self._lengths is not None:
             key = bits(self._key, np.asarray(window, np.uint64))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import WeftError
 from weft.sampling import build_sampler
+from weft.sampling.choice import Cycle
 from weft.sampling.draws import Ints, draw_key
 from weft.sampling.lengths import Lengths
 from weft.sampling.mixed import MixedSteps
@@ -68,12 +69,29 @@ class TaskSummary:
     epochs: float
 
 
+@dataclass(frozen=True)
+class Epoch:
+    """An epoch of the largest task.
+
+    Attributes:
+        task: its name.
+        steps: the steps in which it is given each of its examples once; where tasks are drawn by chance, on
+            average.
+        exact: whether tasks take turns, so that it is always so many.
+    """
+
+    task: str
+    steps: float
+    exact: bool
+
+
 class Plan:
     """Which examples every step trains on.
 
     Any step is found from its number alone, so a resumed run needs no state, ranks agree without talking, and
     methods can be compared on the same order. In the order they are given to a task, its examples come as
-    epochs: each example once in every epoch, in another order each time.
+    epochs: each example once in every epoch, in another order each time (`stretched`: as often in every epoch
+    as the largest task is larger).
 
     Args:
         sizes: the number of training examples of each task, [T].
@@ -120,7 +138,7 @@ class Plan:
         # within one, it would change steps that have been trained on.
         self._segments = self.sampler.segments(self.sizes, steps)
         turns = Turns(self._segments, len(self.sizes), batch_size if mixed else 1, seed)
-        orders = Orders(self.sizes, seed)
+        orders = Orders(self.sizes, seed, self.sampler.spans(self.sizes))
         grouped = self.lengths if group_by_length else None
         kind = MixedSteps if mixed else SingleSteps
         self._steps: MixedSteps | SingleSteps = kind(turns, orders, batch_size, grouped, seed)
@@ -151,6 +169,17 @@ class Plan:
             )
             for i, name in enumerate(self.names)
         ]
+
+    def epoch(self) -> Epoch:
+        """How many steps an epoch of the largest task takes: of `stretched`, an epoch of all.
+
+        With n examples and the share s of the draws it is n/(s·B) steps of mixed batches, else ⌈n/B⌉/s. Where
+        the shares change with time, they are those of the plan's end.
+        """
+        task = int(self.sizes.argmax())
+        size, choice = int(self.sizes[task]), self._segments[-1].choice
+        draws = size / self.batch_size if self.mixed else -(-size // self.batch_size)
+        return Epoch(self.names[task], float(draws / choice.share[task]), isinstance(choice, Cycle))
 
     def padding_waste(self, sample_steps: int = 256) -> float:
         """The share of token places that hold no token, 1 − Σ length / Σ B·(longest of the step).

@@ -32,3 +32,11 @@ class Sampler(Named, ABC):
             sizes: the number of training examples of each task, all at least 1, [T].
             steps: how many steps the run has.
         """
+
+    def spans(self, sizes: Ints) -> Ints:
+        """How many examples an epoch of each task has, at least its size, [T]; by default just that.
+
+        Args:
+            sizes: the number of training examples of each task, [T].
+        """
+        return sizes

@@ -14,8 +14,8 @@ from weft.sampling.turns import Turns
 class SingleSteps:
     """Step k draws a task and takes its next batch.
 
-    A task of n examples has m = ⌈n / B⌉ batches an epoch, of which the last may be short. At position d it
-    takes batch d mod m of epoch d div m.
+    A task with n examples an epoch has m = ⌈n / B⌉ batches in it, of which the last may be short. At position
+    d it takes batch d mod m of epoch d div m.
 
     Args:
         turns: the draws, one a step.
@@ -32,7 +32,7 @@ class SingleSteps:
         self._batches = [
             _Batches(task, orders, batch_size, lengths, seed) for task in range(len(orders.sizes))
         ]
-        self._sizes, self._batch_size = orders.sizes, batch_size
+        self._spans, self._batch_size = orders.spans, batch_size
 
     def examples(self, step: int) -> tuple[Ints, Ints]:
         """The task ids and indices of a step's examples, each [r] with r ≤ B."""
@@ -43,8 +43,8 @@ class SingleSteps:
     def totals(self, steps: int) -> tuple[Ints, Ints]:
         """How many steps and how many examples each task has in the steps before `steps`, both [T]."""
         drawn = self._turns.before(steps)
-        epochs, batches = np.divmod(drawn, -(-self._sizes // self._batch_size))
-        return drawn, epochs * self._sizes + batches * self._batch_size  # the short batch ends an epoch
+        epochs, batches = np.divmod(drawn, -(-self._spans // self._batch_size))
+        return drawn, epochs * self._spans + batches * self._batch_size  # the short batch ends an epoch
 
 
 class _Batches:
@@ -61,8 +61,8 @@ class _Batches:
         self._batch_size = batch_size
         self._lengths = lengths
         self._key = draw_key(seed, "window", task)
-        self._size = int(orders.sizes[task])
-        self._an_epoch = -(-self._size // batch_size)
+        self._span = int(orders.spans[task])
+        self._an_epoch = -(-self._span // batch_size)
         self._at = (-1, -1)  # the epoch and the window that are at hand
         self._window: list[Ints] = []
 
@@ -77,7 +77,7 @@ class _Batches:
 
     def _make(self, epoch: int, window: int) -> list[Ints]:
         first = window * WINDOW * self._batch_size
-        places = np.arange(first, min(first + WINDOW * self._batch_size, self._size))
+        places = np.arange(first, min(first + WINDOW * self._batch_size, self._span))
         index = self._orders.examples(self._task, epoch, places)
         if self._lengths is None:
             return np.split(index, range(self._batch_size, len(index), self._batch_size))

@@ -11,15 +11,37 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.kinds import KINDS
+from weft.tasks.mark import Mark, as_mark
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from weft.data.source import Source
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 SPLITS = ("train", "validation", "test")
-IDENTITY = ("kind", "labels", "size", "range", "texts")
+IDENTITY = ("kind", "labels", "size", "range", "texts", "choices", "marks", "apart", "compare")
 """What two tasks of one name must have in common to be the same task."""
+OPTIONS: dict[str, Any] = {
+    "choices": (),
+    "marks": (),
+    "group": (),
+    "id": (),
+    "drop": (),
+    "apart": False,
+    "compare": None,
+    "rank_loss": None,
+    "stride": None,
+    "class_weights": (),
+    "pool": None,
+    "layers": None,
+    "hidden": None,
+}
+"""What most tasks do without, and what it is then."""
+OF_KINDS = ("choices", "marks", "apart", "compare", "rank_loss", "stride", "class_weights")
+"""Options that some kinds alone have."""
+POOLS = ("pooler", "cls", "mean", "task_pooler")
 
 
 @dataclass(frozen=True)
@@ -28,18 +50,38 @@ class Task:
 
     Args:
         name: letters, digits, `_` and `-`: it names the task's file too.
-        kind: a registered kind, such as `classify` or `regress`.
-        labels: the label names in the order of their ids (`classify`); a file may hold names or ids.
+        kind: a registered kind, such as `classify` or `span`.
+        labels: the label names in the order of their ids; a file may hold names or ids.
         size: the number of outputs; by default the number of labels, and 1 for `regress`.
-        range: of the labels of `regress`, such as (0, 5): they are learnt as 0 to 1, and answers lie inside.
-            Without it they are learnt as they are, which is slow if they are far from 0.
-        texts: the column of the text, or the two columns of a pair.
-        label: the column of the label; several for `regress` of that size.
+        range: of the labels of `regress` and `similarity`, such as (0, 5): they are learnt as 0 to 1, and
+            answers lie inside. Without it they are learnt as they are, which is slow far from 0.
+        texts: the column of the text, or the two columns of a pair; a template puts several columns into
+            one text: `"{question} {answer}"`.
+        label: the column of the label; several for `regress` and `multilabel` of that size.
         metrics: the metrics that judge it; the first is its score. By default those of its kind.
-        files: the file of each split, `train`, `validation`, `test` (csv, tsv, jsonl, parquet), or the rows
-            themselves as dicts.
+        files: the file of each split, `train`, `validation`, `test` (csv, tsv, jsonl, parquet, conll, …), or
+            the rows themselves as dicts.
         hub: a data set's hub id, `name` or `name/config`, where there are no files.
-        suite: the built-in suite that its rows are made by, where there are no files.
+        suite: the built-in suite that it is of.
+        choices: `choose`, `rank`: the columns of the choices, or the one that holds a list of them.
+        marks: `marked`: the two places that are compared; see `Mark`.
+        group: columns whose values say which examples are judged together (`question_em`).
+        id: columns that name an example, for submissions.
+        drop: labels, as written, whose rows are left out: "-1" where it stands for no gold label.
+        apart: whether the two texts are encoded apart, and the head reads both.
+        compare: `similarity`: `cosine`, or `head`, a head on [u; v].
+        rank_loss: `rank`: `softmax` or `pairwise`.
+        stride: `span`, `tag`: the tokens that neighbouring windows of a long text share.
+        class_weights: `classify`, `marked`: a weight for each label, or `balanced`: n / (C·n_c) of the
+            training rows.
+        pool: what its head reads (`pooler`, `cls`, `mean`, `task_pooler`), where not as the others.
+        layers: of its head, 1 to 3, where not as the others.
+        hidden: the width between them, where not as the others.
+        also: further sets that are judged beside a split: {"mm": {"validation": FILE}} gives `accuracy_mm`.
+        fraction: the share of the training rows that is used.
+        cut: the share of the training rows that is cut off to validate on, where there is no validation file.
+        halves: whether the validation rows are halved: one half to choose by, the other as the test split.
+        split_seed: of these choices.
     """
 
     name: str
@@ -50,13 +92,34 @@ class Task:
     texts: tuple[str, ...] = ("text",)
     label: str | tuple[str, ...] = "label"
     metrics: tuple[str, ...] = ()
-    files: Mapping[str, Path | Sequence[Mapping[str, object]]] = field(default_factory=dict, compare=False)
+    files: Mapping[str, Path | Source | Sequence[Mapping[str, object]]] = field(
+        default_factory=dict, compare=False
+    )
     hub: str | None = None
     suite: str | None = field(default=None, compare=False)
+    choices: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    group: tuple[str, ...] = ()
+    id: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    apart: bool = False
+    compare: str | None = None
+    rank_loss: str | None = None
+    stride: int | None = None
+    class_weights: str | tuple[float, ...] = ()
+    pool: str | None = None
+    layers: int | None = None
+    hidden: int | None = None
+    also: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False)
+    fraction: float = field(default=1.0, compare=False)
+    cut: float | None = field(default=None, compare=False)
+    halves: bool = field(default=False, compare=False)
+    split_seed: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:
         value: Any
-        for key, value in (("labels", self.labels), ("texts", self.texts), ("metrics", self.metrics)):
+        for key in ("labels", "texts", "metrics", "choices", "marks", "group", "id", "drop"):
+            value = getattr(self, key)
             if isinstance(value, str) or not isinstance(value, Sequence):
                 raise WeftError(f"task {self.name!r}: {key}: expected a list; found {value!r}")
         if self.size is not None and (isinstance(self.size, bool) or not isinstance(self.size, int)):
@@ -66,7 +129,8 @@ class Task:
                 f"task name {self.name!r} cannot be used; expected letters, digits, _ and -, 100 at the most"
             )
         kind = KINDS[str(self.kind)]()
-        self._set("labels", tuple(str(label) for label in self.labels))
+        for key in ("labels", "texts", "choices", "group", "id", "drop"):
+            self._set(key, tuple(str(item) for item in getattr(self, key)))
         if len(set(self.labels)) < len(self.labels):
             twice = next(x for x in self.labels if self.labels.count(x) > 1)
             raise WeftError(f"task {self.name!r}: label {twice!r} is given twice")
@@ -77,9 +141,16 @@ class Task:
         self._set("size", kind.size(self.name, self.labels, columns if columns != 1 else self.size))
         self._set("labels", kind.label_names(self.labels, self.size or 0))
         self._check_range()
-        self._set("texts", tuple(self.texts))
-        if not 1 <= len(self.texts) <= 2:
-            raise WeftError(f"task {self.name!r}: expected one text column or two; found {list(self.texts)}")
+        low, high = kind.texts
+        if not low <= len(self.texts) <= high:
+            expected = (
+                "one text column or two" if (low, high) == (1, 2) else f"{high} text column{'s' * (high > 1)}"
+            )
+            raise WeftError(f"task {self.name!r}: expected {expected}; found {list(self.texts)}")
+        self._check_options()
+        self._check_head()
+        self._check_splits()
+        kind.complete(self)
         self._set("metrics", tuple(self.metrics) or kind.metrics)
         for metric in self.metrics:
             known = kind.metrics_for(self.size or 0)
@@ -87,6 +158,10 @@ class Task:
                 raise WeftError(
                     f"task {self.name!r}: metric {metric!r} does not fit {self.head}; "
                     f"{did_you_mean(metric, known)}"
+                )
+            if metric == "question_em" and not self.group:
+                raise WeftError(
+                    f"task {self.name!r}: metric {metric!r} needs 'group', the columns that name a question"
                 )
         given: Mapping[str, Any] = self.files
         self._set("files", {s: Path(f) if isinstance(f, str) else f for s, f in given.items()})
@@ -98,7 +173,9 @@ class Task:
         if self.range is None:
             return
         if not KINDS[self.kind].has_range:
-            raise WeftError(f"task {self.name!r}: a range belongs to regress; its kind is {self.kind!r}")
+            raise WeftError(
+                f"task {self.name!r}: a range belongs to regress and similarity; its kind is {self.kind!r}"
+            )
         given: Any = self.range
         numbers = [x for x in given if type(x) in (int, float)] if isinstance(given, list | tuple) else []
         low, high = map(float, numbers) if len(numbers) == 2 == len(given) else (1.0, 0.0)
@@ -107,6 +184,51 @@ class Task:
                 f"task {self.name!r}: range: expected two numbers such as [0, 5]; found {self.range!r}"
             )
         self._set("range", (low, high))
+
+    def _check_options(self) -> None:
+        """Refuse what belongs to other kinds, and options of a wrong form."""
+        for key in OF_KINDS:
+            if getattr(self, key) != OPTIONS[key] and key not in KINDS[self.kind].options:
+                having = ", ".join(name for name in KINDS if key in KINDS[name].options)
+                raise WeftError(f"task {self.name!r}: {key} belongs to {having}; its kind is {self.kind!r}")
+        self._set("marks", tuple(as_mark(self.name, mark, len(self.texts)) for mark in self.marks))
+        if not isinstance(self.apart, bool):
+            raise WeftError(f"task {self.name!r}: apart: expected true or false; found {self.apart!r}")
+        if self.apart and len(self.texts) != 2:
+            raise WeftError(f"task {self.name!r}: apart needs two texts; found {list(self.texts)}")
+        if self.stride is not None and (type(self.stride) is not int or self.stride < 0):
+            raise WeftError(
+                f"task {self.name!r}: stride: expected a number of tokens, 0 or more; found {self.stride!r}"
+            )
+        weights: Any = self.class_weights
+        if weights not in ((), "balanced"):
+            fits = isinstance(weights, list | tuple) and len(weights) == self.size
+            if not fits or not all(type(x) in (int, float) and 0 < x < math.inf for x in weights):
+                raise WeftError(
+                    f"task {self.name!r}: class_weights: expected 'balanced', or {self.size} numbers above 0,"
+                    f" one for each of {', '.join(self.labels)}; found {weights!r}"
+                )
+            self._set("class_weights", tuple(float(x) for x in weights))
+
+    def _check_head(self) -> None:
+        if self.pool is not None and self.pool not in POOLS:
+            raise WeftError(f"task {self.name!r}: pool {self.pool!r}; {did_you_mean(self.pool, POOLS)}")
+        if self.layers is not None and (type(self.layers) is not int or not 1 <= self.layers <= 3):
+            raise WeftError(f"task {self.name!r}: layers: expected 1, 2 or 3; found {self.layers!r}")
+        if self.hidden is not None and (type(self.hidden) is not int or self.hidden < 1):
+            raise WeftError(f"task {self.name!r}: hidden: expected a width above 0; found {self.hidden!r}")
+
+    def _check_splits(self) -> None:
+        for key in ("fraction", "cut"):
+            value = getattr(self, key)
+            if value is None and key == "cut":
+                continue
+            high = 1 if key == "fraction" else 0.999
+            if type(value) not in (int, float) or not 0 < value <= high:
+                most = "at most 1" if key == "fraction" else "below 1"
+                raise WeftError(
+                    f"task {self.name!r}: {key}: expected a share above 0, {most}; found {value!r}"
+                )
 
     def target(self, label: Any) -> Any:
         """What the model learns for a label: (label − low)/(high − low) where there is a range."""
@@ -129,6 +251,9 @@ class Task:
 
     def settings(self) -> dict[str, Any]:
         """What the task is, without its data: JSON-able, and enough to build it again."""
+        options = {key: getattr(self, key) for key, plain in OPTIONS.items() if getattr(self, key) != plain}
+        if self.marks:
+            options["marks"] = [mark.settings() for mark in self.marks]
         return {
             "name": self.name,
             "kind": self.kind,
@@ -138,16 +263,23 @@ class Task:
             "texts": list(self.texts),
             "label": self.label if isinstance(self.label, str) else list(self.label),
             "metrics": list(self.metrics),
+            **{key: list(value) if isinstance(value, tuple) else value for key, value in options.items()},
         }
 
     @property
     def head(self) -> str:
         """The name of its head's shape, such as `classify-2`: tasks with equal shapes are stacked."""
-        return f"{self.kind}-{self.size}"
+        parts = [self.kind, str(self.size)]
+        parts += ["apart"] if self.apart else []
+        parts += [self.compare] if self.compare is not None else []
+        parts += ["pairwise"] if self.rank_loss == "pairwise" else []
+        parts += [f"{self.layers}x{self.hidden or 'd'}"] if (self.layers or 1) > 1 else []
+        parts += [self.pool] if self.pool is not None else []
+        return "-".join(parts)
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """The columns of the label: one, or one for each output of `regress`."""
+        """The columns of the label: one, or one for each output."""
         return (self.label,) if isinstance(self.label, str) else self.label
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.data.collate import collate
+from weft.data.cache import FORMAT
 from weft.errors import RunFailed, WeftError
-from weft.evaluation.evaluate import Scores, evaluate, fixed_rows, main_score
+from weft.evaluation.evaluate import Scores, evaluate, fixed_examples, main_score
 from weft.methods.ranked import l0_of
 from weft.sampling.draws import draw_key
 from weft.sampling.plan import Step
 from weft.sparsity import in_words, sparsity
 from weft.training import l0
+from weft.training.batch import class_weights, make_batch
 from weft.training.checkpoint import load_checkpoint, load_weights, read_state, save_checkpoint, save_weights
 from weft.training.log import Log
 from weft.training.owners import OwnerOptimizers
 from weft.training.planning import plan_of
+from weft.training.precision import precision
 from weft.training.progress import Progress
 from weft.training.schedule import lr_factor
 from weft.training.settings import Training
@@ -71,7 +72,7 @@ class Loop:
         model: the model, on its device.
         training: how to train; `lr` is given.
         train: the tokenised training rows of each task that trains, in their order.
-        validation: the same of the validation rows.
+        validation: the tokenised validation rows of each, by name; those of a further set as `TASK:SET`.
         folder: the run's folder, for checkpoints.
         tasks: the names of the tasks that train; by default all, in the order of their ids.
     """
@@ -81,7 +82,7 @@ class Loop:
         model: Model,
         training: Training,
         train: list[Tokens],
-        validation: list[Tokens],
+        validation: Mapping[str, Tokens],
         folder: Path,
         tasks: Sequence[str] | None = None,
     ) -> None:
@@ -89,7 +90,7 @@ class Loop:
         self.names = [task.name for task in model.tasks] if tasks is None else list(tasks)
         # the plan counts the tasks that train; the model counts all of its tasks
         self.ids = np.array([model.task_id(name) for name in self.names], np.int64)
-        self.validation = dict(zip(self.names, validation, strict=True))
+        self.validation = dict(validation)
         self.checkpoints = folder / "checkpoints"
         lengths = [tokens.lengths for tokens in train]
         self.gates = l0.gates_of(model)
@@ -103,14 +104,20 @@ class Loop:
         self.total = self.before + training.steps
         sizes = [len(tokens) for tokens in train]
         self.plan = plan_of(training, self.names, sizes, lengths, self.before)
-        keys = [tokens.key for tokens in (*train, *validation)]
+        keys = [tokens.key for tokens in (*train, *validation.values())]
         # what a resumed run must find unchanged: the order, every text and label, the encoder's weights
-        self.data = {"plan": self.plan.fingerprint(), "rows": keys, "encoder": model.source.sha256}
+        self.data = {
+            "tokens": FORMAT,
+            "plan": self.plan.fingerprint(),
+            "rows": keys,
+            "encoder": model.source.sha256,
+        }
+        self.class_weights = [class_weights(tokens) for tokens in train]
         self.optimizers = self._new_optimizers()
         self.state = State(losses=[0.0] * len(train), examples=[0.0] * len(train))
         self.device = next(model.parameters()).device
         rows, seed = training.evaluate_rows, training.seed
-        self.watched = {n: fixed_rows(len(t), rows, seed, n) for n, t in self.validation.items()}
+        self.watched = {n: fixed_examples(t, rows, seed, n) for n, t in self.validation.items()}
 
     def resume(self, checkpoint: Path) -> dict[str, Any]:
         """Go on from a checkpoint; returns what it says of the run it is from."""
@@ -141,7 +148,7 @@ class Loop:
                 self._checkpoint(log)
         if self.state.best_step is not None and self.state.best_step != self.total:
             load_weights(self._best_file(self.state.best_step), self.model)
-        return self._evaluated(None)
+        return self._evaluated(None if settings.last_evaluation == "whole" else self.watched)
 
     def _step(self, step: Step) -> None:
         """One step: the gradients of all its parts, then every present owner moves."""
@@ -195,24 +202,23 @@ class Loop:
         """The gradients of some of a step's examples, added to those before."""
         tasks = step.task[part].tolist()
         items = [(self.train[t], i) for t, i in zip(tasks, step.index[part].tolist(), strict=True)]
-        # on the host, where the model can see that all are one
-        task = torch.from_numpy(self.ids[step.task[part]])
-        weight = torch.from_numpy(step.weight[part]).to(self.device)
-        values: list[Any] = [tokens.labels[i] for tokens, i in items]
-        labels = {k: v.to(self.device) for k, v in self.model.collate_labels(values, task).items()}
-        inputs = {k: v.to(self.device) for k, v in collate(items, self.model.pad_id).items()}
-        with self._precision():
-            output = self.model(**inputs, task=task)
-        losses = self.model.example_losses(output, labels)
+        batch = make_batch(self.model, items, self.ids[step.task[part]], self.device)
+        weight = torch.from_numpy(step.weight[part] * self._label_weights(tasks, items)).to(self.device)
+        with precision(self.training, self.device):
+            output = self.model(**batch.inputs)
+        losses = self.model.example_losses(output, batch.labels)
         (losses * weight).sum().backward()
         self._add_losses(step.number, losses.detach(), tasks, weight)
 
-    def _precision(self) -> AbstractContextManager[object]:
-        wanted = self.training.precision
-        cuda = self.device.type == "cuda"
-        if wanted == "bf16" or (wanted == "auto" and cuda and torch.cuda.is_bf16_supported()):
-            return torch.autocast(self.device.type, torch.bfloat16)
-        return nullcontext()
+    def _label_weights(self, tasks: list[int], items: Sequence[tuple[Tokens, int]]) -> Any:
+        """What each example's label weighs, [E]; 1 where its task weighs all alike."""
+        found = np.ones(len(items), np.float32)
+        for number, (t, (tokens, i)) in enumerate(zip(tasks, items, strict=True)):
+            weights = self.class_weights[t]
+            if weights is not None:
+                labels: Any = tokens.labels
+                found[number] = weights[labels[i]]
+        return found
 
     def _add_losses(self, step: int, losses: Tensor, tasks: list[int], weight: Tensor) -> None:
         for loss, t, w in zip(losses.tolist(), tasks, weight.tolist(), strict=True):

@@ -12,11 +12,14 @@ import torch
 import yaml
 
 from weft.bundle.save import save
-from weft.data.split import load_split
+from weft.data.also import rows_of_task
+from weft.data.progress import tokenising
+from weft.data.said import as_run_file
 from weft.data.tokens import tokenise
 from weft.errors import WeftError, did_you_mean
 from weft.evaluation.evaluate import Scores
 from weft.files import sweep, write_json, write_text
+from weft.head_settings import HeadSettings
 from weft.methods import build_method
 from weft.training.checkpoint import last_checkpoint
 from weft.training.log import Log
@@ -67,7 +70,7 @@ def train(
         resume: go on from the last checkpoint in `out`.
         with_encoder: put the encoder into the bundle, not only its name and sha256.
         resolved: what run.yaml is to say, where a run file was read.
-        splits: (task, split) → rows that are read already.
+        splits: (task, split) → rows that are read already, of all tasks that train; see `rows_of_task`.
         progress: show what happens.
         tasks: the names of the tasks that train; by default all.
         with_bundle: whether to write the bundle; else the model alone has the weights.
@@ -82,18 +85,20 @@ def train(
         raise WeftError(f"best: {training.best!r}; {did_you_mean(training.best, names)}")
     folder = Path(out)
     _check_folder(folder, resolved, resume)
+    check_trains(model)
     model.set_max_length(training.max_length)
     tokenizer = model.source.tokenizer
     tokens = {}
-    for split in ("train", "validation"):
-        for task in trained:
-            rows = (splits or {}).get((task.name, split)) or load_split(task, split)
-            tokens[task.name, split] = tokenise(rows, tokenizer, training.max_length)
+    if splits is None:
+        splits = {key: rows for task in trained for key, rows in rows_of_task(task).splits.items()}
+    with tokenising(progress) as told:
+        for key, rows in splits.items():
+            tokens[key] = tokenise(rows, tokenizer, training.max_length, progress=told.of(key, rows))
     loop = Loop(
         model,
         training,
         [tokens[task.name, "train"] for task in trained],
-        [tokens[task.name, "validation"] for task in trained],
+        {name: own for (name, split), own in tokens.items() if split == "validation"},
         folder,
         [task.name for task in trained],
     )
@@ -123,6 +128,17 @@ def train(
     return Run(folder, metrics)
 
 
+def check_trains(model: Model) -> None:
+    """Refuse a model of which nothing trains: a frozen encoder, and heads without parameters (cosine)."""
+    if not any(p.requires_grad for p in model.parameters()):
+        names = ", ".join(task.name for task in model.tasks)
+        raise WeftError(
+            f"nothing trains: method {model.method.name!r} leaves the encoder as it is, and what is to be "
+            f"trained of {names} has no parameters (similarity by cosine has none); take another method, or "
+            "compare: head"
+        )
+
+
 def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
     """Make sure that a new run's folder is free, and that the one to resume is of the same run."""
     file = folder / "run.yaml"
@@ -148,7 +164,9 @@ def _completed(before: dict[str, Any]) -> dict[str, Any]:
     """What run.yaml says, with the defaults of settings that there were not when it was written."""
     try:
         method = json.loads(json.dumps(build_method(before["method"]).settings()))
-        return {**before, "method": method, "train": Training(**before["train"]).model_dump(mode="json")}
+        heads = HeadSettings(**before["heads"]).model_dump(mode="json")
+        training = Training(**before["train"]).model_dump(mode="json")
+        return {**before, "method": method, "heads": heads, "train": training}
     except (WeftError, KeyError, TypeError):
         return before
 
@@ -164,13 +182,30 @@ def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
     if checkpoint is None:
         return None
     said = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+    if said["data"].get("tokens", 1) != loop.data["tokens"]:
+        raise WeftError(
+            f"{checkpoint} was made by an earlier weft, which tokenised texts otherwise (format "
+            f"{said['data'].get('tokens', 1)}, now {loop.data['tokens']}).\n"
+            "  end the run with that weft, or begin anew with another --out"
+        )
     for part, what in (("encoder", "weights of the encoder"), ("rows", "data"), ("plan", "data or settings")):
         if said["data"][part] != loop.data[part]:
+            of = _changed(loop, said["data"][part]) if part == "rows" else ""
             raise WeftError(
-                f"{checkpoint} was made with other {what}, changed since.\n"
+                f"{checkpoint} was made with other {what}{of}, changed since.\n"
                 f"  begin anew with another --out, or put back what was there"
             )
     return loop.resume(checkpoint)
+
+
+def _changed(loop: Loop, before: list[str]) -> str:
+    """Of which tasks the rows are others."""
+    names = [*(f"{name}/train" for name in loop.names), *(f"{name}/validation" for name in loop.validation)]
+    if len(before) != len(names):
+        return ""
+    now: Any = loop.data["rows"]
+    odd = [name for name, a, b in zip(names, before, now, strict=True) if a != b]
+    return f" of {', '.join(odd)}"
 
 
 def _warn(said: dict[str, Any], shown: Progress) -> None:
@@ -183,8 +218,7 @@ def _warn(said: dict[str, Any], shown: Progress) -> None:
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     lines = []
     for section in ("encoder", "method", "heads", "tasks", "start"):
-        if before.get(section) != now.get(section):
-            lines.append(f"  {section}: {before.get(section)!r} then, {now.get(section)!r} now")
+        lines += _told(section, before.get(section), now.get(section))
     old, new = before.get("train", {}), now["train"]
     for key in sorted(old.keys() | new.keys()):
         if key not in FREE and old.get(key) != new.get(key):
@@ -192,18 +226,28 @@ def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _told(place: str, then: Any, now: Any) -> list[str]:
+    """What differs of two settings, as deep as both have the same keys."""
+    if then == now:
+        return []
+    if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        found = []
+        for number, (a, b) in enumerate(zip(then, now, strict=True)):
+            name = (b.get("name") or b.get("suite")) if isinstance(b, dict) else None
+            found += _told(f"{place}.{name or number}", a, b)
+        return found
+    if isinstance(then, dict) and isinstance(now, dict):
+        keys = [*then, *(key for key in now if key not in then)]
+        return [line for key in keys for line in _told(f"{place}.{key}", then.get(key), now.get(key))]
+    return [f"  {place}: {then!r} then, {now!r} now"]
+
+
 def _resolved(model: Model, training: Training) -> dict[str, Any]:
-    tasks: list[dict[str, Any]] = []
-    for task in model.tasks:
-        if task.suite is not None:
-            tasks.append({"suite": task.suite, "only": [task.name]})
-        else:
-            files = {s: str(f.resolve()) for s, f in task.files.items() if isinstance(f, Path)}
-            tasks.append({**task.settings(), **files, **({"hub": task.hub} if task.hub else {})})
+    tasks = [as_run_file(task) for task in model.tasks]
     return {
         "encoder": model.source.name,
         "method": model.method.settings(),
-        "heads": {"pool": model.pool, "dropout": model.head_dropout},
+        "heads": {"pool": model.pool, "dropout": model.head_dropout, "layers": 1, "hidden": None},
         "tasks": tasks,
         "train": training.model_dump(mode="json"),
     }

@@ -32,7 +32,7 @@ class Training(Settings):
     )
     sampler: Annotated[Any, AfterValidator(_sampler)] = Field(
         "proportional",
-        description="how steps choose tasks: uniform, proportional, round_robin",
+        description="how steps choose tasks: uniform, proportional, round_robin, stretched",
         validate_default=True,  # written as a given one is: run.yaml must mean the same when it is read again
     )
     mixed: bool = Field(False, description="whether each example of a step draws its own task")
@@ -58,6 +58,10 @@ class Training(Settings):
     evaluate_every: NonNegativeInt = Field(0, description="steps between two evaluations; 0: only at the end")
     evaluate_rows: PositiveInt | None = Field(
         500, description="validation rows a task looked at then, always the same; null: all"
+    )
+    last_evaluation: Literal["whole", "subset"] = Field(
+        "whole",
+        description="what the last evaluation looks at: all validation rows, or evaluate_rows of them",
     )
     best: str = Field("average", description="what decides on the best model: average, or a task's name")
     checkpoint_every: NonNegativeInt = Field(0, description="steps between two checkpoints; 0: none")

@@ -3,27 +3,106 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from weft.errors import WeftError
+from weft.tasks.values import wrong_text
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from weft.data.example import ExampleRows
+    from weft.data.tokens import Tokens
+    from weft.layout import Layout
+    from weft.tasks.task import Task
+
+
+class Given(NamedTuple):
+    """The values of one example's columns, as a file has them.
+
+    Attributes:
+        texts: one for each of the task's texts.
+        choices: one for each of its `choices` columns.
+        marks: the two values of each of its marks.
+    """
+
+    texts: tuple[object, ...]
+    choices: tuple[object, ...] = ()
+    marks: tuple[tuple[object, object], ...] = ()
+
+
+class Wrong(NamedTuple):
+    """A value that cannot be used: its column, itself, and what is wrong with it."""
+
+    column: str
+    value: object
+    message: str
+
+
+class Inputs(NamedTuple):
+    """What the encoder reads of one example.
+
+    Attributes:
+        texts: its texts; what they are is the kind's to say.
+        marks: (text, first character, the one after the last) of each mark.
+    """
+
+    texts: tuple[str, ...]
+    marks: tuple[tuple[int, int, int], ...] = ()
+
+
+class Oddity(NamedTuple):
+    """Something odd about a split: what it is, and the example it is first seen in, if it is of examples."""
+
+    message: str
+    column: str | None = None
+    value: object = None
+    first: int | None = None
+    severity: str = "warning"
+
+
+class Places(NamedTuple):
+    """Where a batch's examples are: the example of each row, R of them, and the rows' length."""
+
+    example: Sequence[int]
+    length: int
+
 
 class Kind(ABC):
-    """One kind of task: the size of its head, its labels as a tensor, its loss.
+    """One kind of task: its features, head, loss, decoding and metrics.
 
     Attributes:
         name: the name it is registered under.
         has_range: whether its labels are numbers, which may have a range.
+        has_classes: whether every example has one label of a few.
         metrics: those that do unless a task says otherwise; the first is the score.
+        options: the settings of a task that this kind takes and most others do not.
+        texts: the least and the most text columns.
+        reads: what its head reads: `pooled` [R, d], `tokens` [R, L, d], or `marked` [R, 3d].
+        answers_by: what a logit belongs to: `example` [C], `row` (a list of its rows'), or `token` [L, C].
+        windows: None, or whether long texts become several rows: `context` (the second text) or `words`.
+        empty_label: whether an empty cell of a text file is a label: that none holds.
+        channels: what is kept of each token beside its id: `starts` and `ends`, its characters in the
+            context; `words`, the number of the word it begins; `marks`, the marks it lies in.
     """
 
     name: ClassVar[str]
     has_range: ClassVar[bool] = False
+    has_classes: ClassVar[bool] = False
     metrics: ClassVar[tuple[str, ...]]
+    options: ClassVar[tuple[str, ...]] = ()
+    texts: ClassVar[tuple[int, int]] = (1, 2)
+    reads: ClassVar[str] = "pooled"
+    answers_by: ClassVar[str] = "example"
+    windows: ClassVar[str | None] = None
+    empty_label: ClassVar[bool] = False
+    channels: ClassVar[tuple[str, ...]] = ()
+
+    # what a task is
 
     @abstractmethod
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
@@ -37,6 +116,29 @@ class Kind(ABC):
         """The names of the labels, where the kind has any."""
         return labels
 
+    def complete(self, task: Task) -> None:
+        """Fill in the options that the task leaves open; refuse what does not fit together."""
+        return
+
+    def of(self, task: Task) -> Kind:
+        """The kind as this task has it, where an option decides on the loss."""
+        return self
+
+    def reads_of(self, task: Task) -> str:
+        """What the task's head reads: `reads`, or `pair` [R, 2d] where its texts are encoded apart."""
+        return "pair" if task.apart else self.reads
+
+    # from a file's values to an example
+
+    def inputs(self, task: Task, given: Given) -> tuple[Inputs, list[Wrong]]:
+        """What the encoder reads of an example, and what is wrong with its columns."""
+        wrong = [
+            Wrong(column, text, message)
+            for column, text in zip(task.texts, given.texts, strict=True)
+            if (message := wrong_text(text))
+        ]
+        return Inputs(given.texts), wrong  # type: ignore[arg-type]
+
     @abstractmethod
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> object:
         """A label from the values of its columns in a file.
@@ -49,25 +151,102 @@ class Kind(ABC):
             ValueError: with what was expected, as words that may follow "found …; expected".
         """
 
+    def fits(self, label: Any, task: Task, inputs: Inputs) -> None:
+        """Refuse a label that this example cannot have, by a ValueError with what was expected."""
+        self.check(label, task.size or 0)
+
+    # from an example to rows and targets
+
+    def rows(self, task: Task, texts: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """The texts of each of the example's rows, one or two a row."""
+        return [(text,) for text in texts] if task.apart else [texts]
+
+    def target(self, label: Any, task: Task, example: ExampleRows) -> Any:
+        """What is learnt of a label, once the example's rows are known."""
+        return label
+
     @abstractmethod
     def check(self, value: Any, size: int) -> None:
-        """Refuse a label that a task of this size cannot have, by a ValueError with what was expected."""
+        """Refuse a target that a task of this size cannot have, by a ValueError with what was expected."""
 
     @abstractmethod
-    def collate(self, values: Sequence[Any], of_this_kind: Sequence[bool]) -> Tensor:
-        """The labels [E, …] of a batch; an example of another kind gets any valid stand-in."""
+    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
+        """The targets of a batch: by example [E, …], or by row [R, …] where answers are by row or token.
+
+        An example of another kind gets any valid stand-in.
+        """
 
     @abstractmethod
-    def decode(self, logits: NDArray[np.float32]) -> NDArray[Any]:
-        """The answers that metrics compare with labels, from the logits [N, C] of one task."""
+    def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
+        """The loss of each example, [E].
 
-    @abstractmethod
-    def answer(self, logits: NDArray[np.float32], labels: Sequence[str]) -> dict[str, Any]:
-        """One example's answer for a user, from its logits [C]: JSON-able."""
-
-    @abstractmethod
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss of each example, [E], from logits [E, C] and the labels of `collate`.
+        Args:
+            logits: [E, C], [R, C] or [R, L, C], as `answers_by` says.
+            labels: of `collate`.
+            layout: which example each row is of.
 
         It must be finite for an example of another kind or size too: such a one has weight 0.
         """
+
+    # from logits to answers
+
+    @abstractmethod
+    def decode(
+        self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
+    ) -> Any:
+        """The answers of one task's examples, as its metrics want them, from each one's logits."""
+
+    def gold(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> Any:
+        """The labels of the same examples, as the metrics want them."""
+        return labels
+
+    @abstractmethod
+    def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> Any:
+        """What `decode` would give of a model that knows the training labels and reads nothing."""
+
+    def label_facts(self, labels: Sequence[Any], task: Task) -> dict[str, float]:
+        """What a split's labels are, counted: of each label, or the least, the mean and the largest."""
+        return {}
+
+    def oddities(self, tokens: Tokens) -> Iterator[Oddity]:
+        """What training would accept of a split and a user should know."""
+        yield from ()
+
+    @abstractmethod
+    def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
+        """One example's answer for a user: JSON-able."""
+
+    def score(
+        self, names: Sequence[str], gold: Any, found: Any, groups: Sequence[Any] | None
+    ) -> dict[str, float]:
+        """The metrics of these names, over all answers."""
+        from weft.evaluation.metrics import score
+
+        return score(names, gold, found, groups)
+
+
+def by_row(values: Sequence[Any], mine: Sequence[bool], places: Places, stand_in: Any) -> list[Any]:
+    """The targets of each row, R of them, from a list a row that every example of this kind has."""
+    rows = Counter(places.example)
+    for number, (value, own) in enumerate(zip(values, mine, strict=True)):
+        if own and len(value) != rows[number]:
+            raise WeftError(
+                f"example {number}: {len(value)} targets for {rows[number]} rows; expected one for each row"
+            )
+    taken = [0] * len(values)
+    found = []
+    for example in places.example:
+        if mine[example]:
+            found.append(values[example][taken[example]])
+            taken[example] += 1
+        else:
+            found.append(stand_in)
+    return found
+
+
+def shares(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """softmax(logits) in float64, [n]."""
+    import numpy as np
+
+    shifted = np.exp((logits - logits.max()).astype(np.float64))
+    return shifted / shifted.sum()

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.errors import WeftError
-from weft.tasks.kinds.kind import Kind
+from weft.tasks.kinds.kind import Kind, Places
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
+
+    from weft.data.example import ExampleRows
+    from weft.layout import Layout
+    from weft.tasks.kinds.kind import Inputs
+    from weft.tasks.task import Task
 
 
 class Regress(Kind):
@@ -21,13 +26,14 @@ class Regress(Kind):
     name = "regress"
     has_range = True
     metrics = ("pearson", "spearman")
+    options: ClassVar[tuple[str, ...]] = ("apart",)
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
         """K, 1 unless said otherwise."""
         if labels:
-            raise WeftError(f"task {task!r}: regress has no labels; found {list(labels)}")
+            raise WeftError(f"task {task!r}: {self.name} has no labels; found {list(labels)}")
         if size is not None and size < 1:
-            raise WeftError(f"task {task!r}: regress needs one output or more; found size {size}")
+            raise WeftError(f"task {task!r}: {self.name} needs one output or more; found size {size}")
         return size or 1
 
     def metrics_for(self, size: int) -> tuple[str, ...]:
@@ -46,33 +52,60 @@ class Regress(Kind):
             raise ValueError("a finite number")
         return numbers[0] if len(numbers) == 1 else numbers
 
+    def fits(self, label: Any, task: Task, inputs: Inputs) -> None:
+        """As many numbers as there are outputs, inside the task's range."""
+        super().fits(label, task, inputs)
+        if task.range is None:
+            return
+        low, high = task.range
+        numbers = label if isinstance(label, list) else [label]
+        if not all(low <= number <= high for number in numbers):
+            raise ValueError(f"a number from {low:g} to {high:g}, the task's range")
+
     def check(self, value: Any, size: int) -> None:
         """A label is a number, or a list of as many as there are outputs."""
         numbers = value if isinstance(value, list | tuple) else [value]
         if len(numbers) != size or not all(isinstance(x, int | float) and math.isfinite(x) for x in numbers):
             raise ValueError("a finite number" if size == 1 else f"a list of {size} finite numbers")
 
-    def collate(self, values: Sequence[Any], of_this_kind: Sequence[bool]) -> Tensor:
+    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
         """Targets, [E, most outputs] of float32, zero where a task has fewer."""
         import torch
 
         rows = [
-            [float(x) for x in (v if isinstance(v, list | tuple) else [v])] if mine else []
-            for v, mine in zip(values, of_this_kind, strict=True)
+            [float(x) for x in (v if isinstance(v, list | tuple) else [v])] if own else []
+            for v, own in zip(values, mine, strict=True)
         ]
         width = max(map(len, rows), default=0) or 1
         return torch.tensor([row + [0.0] * (width - len(row)) for row in rows])
 
-    def decode(self, logits: NDArray[np.float32]) -> NDArray[Any]:
+    def decode(
+        self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
+    ) -> NDArray[Any]:
         """The numbers, [N], or [N, k] of several outputs."""
-        return logits[:, 0] if logits.shape[1] == 1 else logits
+        import numpy as np
 
-    def answer(self, logits: NDArray[np.float32], labels: Sequence[str]) -> dict[str, Any]:
+        found = task.in_range(np.stack(list(logits)))
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
+        """The mean, [N] or [N, k]."""
+        import numpy as np
+
+        mean = np.asarray(labels, float).mean(0)
+        return np.broadcast_to(mean, (len(examples), *mean.shape))
+
+    def label_facts(self, labels: Sequence[Any], task: Task) -> dict[str, float]:
+        """The least, the mean and the largest."""
+        numbers = [x for label in labels for x in (label if isinstance(label, list) else [label])]
+        return {"min": min(numbers), "mean": sum(numbers) / len(numbers), "max": max(numbers)}
+
+    def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The number, or the list of several."""
-        numbers = [float(x) for x in logits]
+        numbers = [float(x) for x in task.in_range(logits)]
         return {"value": numbers[0] if len(numbers) == 1 else numbers}
 
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+    def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """The mean over the outputs of (output − target)², [E]."""
         from torch.nn import functional as F
 

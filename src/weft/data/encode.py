@@ -1,0 +1,250 @@
+"""From texts to arrays of tokens: one row or several an example, long ones cut or windowed.
+
+The tokenizer's own threads and the making of arrays run side by side, so that all cores have work.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.windows import Row, context_rows, word_rows
+from weft.errors import WeftError
+from weft.tasks.kinds import KINDS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from weft.data.split import Split
+
+Progress = Callable[[int, int], None]
+Marks = tuple[tuple[int, int, int], ...]
+
+CHUNK = 2048
+"""Examples that are tokenised at once: enough for all threads, few enough to hold as Python lists."""
+CHANNELS = {"marks": np.int8, "starts": np.int32, "ends": np.int32, "words": np.int32}
+
+
+@dataclass
+class _Chunk:
+    """The rows of some examples: flat arrays, and how many there are of each."""
+
+    ids: NDArray[np.int32]
+    types: NDArray[np.int8]
+    lengths: NDArray[np.int64]
+    full_lengths: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    channels: dict[str, NDArray[Any]]
+
+
+def encode(
+    split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int, progress: Progress | None = None
+) -> dict[str, NDArray[np.integer]]:
+    """The arrays of a cache entry. Only a few chunks are ever held as Python lists.
+
+    Args:
+        split: the examples, n of them.
+        tokenizer: a fast one.
+        max_length: where rows are cut, or windows end.
+        progress: called with (examples done, n).
+    """
+    encoder = _Encoder(split, tokenizer, max_length)
+    chunks: list[_Chunk] = []
+    done = 0
+    for chunk in _in_order(encoder.chunk, range(0, len(split), CHUNK)):
+        chunks.append(chunk)
+        done += len(chunk.counts)
+        if progress is not None:
+            progress(done, len(split))
+    arrays: dict[str, NDArray[np.integer]] = {
+        "ids": np.concatenate([c.ids for c in chunks]),
+        "offsets": _ends([c.lengths for c in chunks]),
+        "full_lengths": np.concatenate([c.full_lengths for c in chunks]),
+    }
+    counts = [c.counts for c in chunks]
+    if any((c != 1).any() for c in counts):
+        arrays["first_rows"] = _ends(counts)
+    if gives_types(tokenizer) and any(c.types.any() for c in chunks):
+        arrays["types"] = np.concatenate([c.types for c in chunks])
+    for name in encoder.kind.channels:
+        arrays[name] = np.concatenate([c.channels[name] for c in chunks])
+    return arrays
+
+
+class _Encoder:
+    """Encodes chunks of a split, each thread with a tokenizer of its own: cutting is a state of it."""
+
+    def __init__(self, split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
+        self.split, self.max_length = split, max_length
+        self.task, self.kind = split.task, KINDS[split.task.kind]()
+        self.side = tokenizer.truncation_side
+        self.stride = stride_of(self.task.stride, self.kind.windows, max_length, self.task.name)
+        backend = backend_of(tokenizer)
+        with bare(backend):
+            state = backend.to_str()
+            self.backends = deque(copied(backend) for _ in range(2))
+        # a byte-level tokenizer tells the beginning of a word by the space before it
+        self.before_word = " " if '"ByteLevel"' in state else ""
+
+    def chunk(self, first: int) -> _Chunk:
+        """The rows of the examples from `first` on."""
+        backend = self.backends.popleft()
+        try:
+            texts = self.split.texts[first : first + CHUNK]
+            if self.kind.windows == "context":
+                found = context_rows(texts, backend, self.max_length, self.stride)
+            elif self.kind.windows == "words":
+                spaced = [tuple(self.before_word + word for word in words) for words in texts]
+                found = word_rows(spaced, backend, self.max_length, self.stride)
+            else:
+                marks = self.split.marks
+                found = self._plain(texts, backend, None if marks is None else marks[first : first + CHUNK])
+        finally:
+            self.backends.append(backend)
+        return _arrays(*found, self.kind.channels)
+
+    def _plain(
+        self, texts: list[tuple[str, ...]], backend: Any, marks: list[Marks] | None
+    ) -> tuple[list[Row], list[int], list[int]]:
+        """Rows of one text or two, cut where they are too long; of a pair the longer text first."""
+        by_example = [self.kind.rows(self.task, own) for own in texts]
+        counts = [len(rows) for rows in by_example]
+        batch = [row[0] if len(row) == 1 else row for rows in by_example for row in rows]
+        # characters are wanted for marks alone, and cost a third of the time
+        run = backend.encode_batch_fast if marks is None else backend.encode_batch
+        backend.no_truncation()
+        encodings = run(batch)
+        full = [len(encoding) for encoding in encodings]
+        # the few that are too long go again, so that the tokenizer itself decides what is cut
+        long = [i for i, length in enumerate(full) if length > self.max_length]
+        if long:
+            backend.enable_truncation(self.max_length, strategy="longest_first", direction=self.side)
+            for i, encoding in zip(long, run([batch[i] for i in long]), strict=True):
+                encodings[i] = encoding
+            backend.no_truncation()
+        if marks is None:
+            rows = [Row(e.ids, e.type_ids) for e in encodings]
+        else:
+            rows = [
+                Row(e.ids, e.type_ids, {"marks": _marked(e, own)})
+                for e, own in zip(encodings, marks, strict=True)
+            ]
+        return rows, counts, _longest(full, counts)
+
+
+def _marked(encoding: Any, marks: Marks) -> NDArray[np.int8]:
+    """1 where a token lies in the first mark, 2 in the second, 3 in both, else 0."""
+    found = np.zeros(len(encoding.ids), np.int8)
+    offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
+    sequence = np.array([-1 if s is None else s for s in encoding.sequence_ids])
+    for number, (text, start, end) in enumerate(marks):
+        inside = (sequence == text) & (offsets[:, 1] > start) & (offsets[:, 0] < end)
+        found[inside] |= 1 << number
+    return found
+
+
+def _longest(full: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """The longest row of each example."""
+    if len(full) == len(counts):
+        return list(full)
+    rows = iter(full)
+    return [max(next(rows) for _ in range(count)) for count in counts]
+
+
+def _arrays(rows: list[Row], counts: list[int], full: list[int], channels: Sequence[str]) -> _Chunk:
+    every = [row.ids for row in rows]
+    size = sum(map(len, every))
+    return _Chunk(
+        np.fromiter(chain.from_iterable(every), np.int32, size),
+        np.fromiter(chain.from_iterable(row.types for row in rows), np.int8, size),
+        np.fromiter(map(len, every), np.int64, len(every)),
+        np.array(full, np.int32),
+        np.array(counts, np.int64),
+        {
+            name: np.concatenate([row.channels[name] for row in rows]).astype(CHANNELS[name])
+            for name in channels
+        },
+    )
+
+
+def _ends(lengths: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+
+
+def _in_order(work: Callable[[int], _Chunk], firsts: Sequence[int]) -> Iterator[_Chunk]:
+    """The chunks in order, two of them at work at any time."""
+    if len(firsts) == 1:
+        yield work(firsts[0])
+        return
+    with ThreadPoolExecutor(2) as pool:
+        ahead: deque[Future[_Chunk]] = deque()
+        for first in firsts:
+            ahead.append(pool.submit(work, first))
+            if len(ahead) > 2:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def stride_of(given: int | None, windows: str | None, max_length: int, task: str) -> int:
+    """The tokens that two windows share: as given, else a third of max_length."""
+    if windows is None:
+        return 0
+    room = max_length // 2 - 3  # what a window of a context has at the least
+    stride = max(0, min(max_length // 3, room - 1)) if given is None else given
+    if room < 2:
+        raise WeftError(
+            f"task {task!r}: max_length {max_length} leaves windows no room; expected a train.max_length of "
+            "12 or more"
+        )
+    if stride >= room:
+        raise WeftError(
+            f"task {task!r}: stride {stride} leaves windows of max_length {max_length} no step; expected "
+            f"less than {max(room, 1)}, or a larger train.max_length"
+        )
+    return stride
+
+
+def backend_of(tokenizer: PreTrainedTokenizerBase) -> Any:
+    """The Rust tokenizer inside a fast one."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise WeftError(
+            f"{type(tokenizer).__name__} is no fast tokenizer (it has no backend_tokenizer); "
+            "expected an encoder with a tokenizer.json"
+        )
+    return backend
+
+
+def copied(backend: Any) -> Any:
+    """A tokenizer of one's own: what it cuts at is its state."""
+    return type(backend).from_str(backend.to_str())
+
+
+def gives_types(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether its model wants token types: RoBERTa's backend makes them too, but its model does not."""
+    return "token_type_ids" in tokenizer.model_input_names
+
+
+@contextmanager
+def bare(backend: Any) -> Iterator[None]:
+    """The backend without truncation and padding, whatever the last call left; afterwards as it was."""
+    truncation, padding = backend.truncation, backend.padding
+    backend.no_truncation()
+    backend.no_padding()
+    try:
+        yield
+    finally:
+        backend.no_truncation()
+        if truncation is not None:
+            backend.enable_truncation(**truncation)
+        if padding is not None:
+            backend.enable_padding(**padding)

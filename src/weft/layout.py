@@ -1,0 +1,84 @@
+"""Which example each row of a batch belongs to, and what is done over an example's rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from weft.routing import select
+
+
+@dataclass(eq=False)
+class Layout:
+    """How R rows make up E examples.
+
+    Attributes:
+        example: the example of each row, [R]; None: every row is its own.
+        count: E.
+        mask: true where a row has a token, [R, L]; None if nothing is padded.
+    """
+
+    example: Tensor | None
+    count: int
+    mask: Tensor | None = None
+
+    def sum(self, x: Tensor) -> Tensor:
+        """The sum over each example's rows, [R, …] → [E, …]."""
+        if self.example is None:
+            return x
+        return x.new_zeros(self.count, *x.shape[1:]).index_add(0, self.example, x)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The mean over each example's rows, [R, …] → [E, …]."""
+        if self.example is None:
+            return x
+        rows = self.sum(x.new_ones(x.size(0)))
+        return self.sum(x) / rows.view(-1, *[1] * (x.dim() - 1))
+
+    def max(self, x: Tensor) -> Tensor:
+        """The largest of each example's rows, without a gradient, [R] → [E]."""
+        if self.example is None:
+            return x.detach()
+        lowest = torch.full((self.count,), -torch.inf, dtype=x.dtype, device=x.device)
+        return lowest.scatter_reduce(0, self.example, x.detach(), "amax")
+
+    def of_rows(self, x: Tensor) -> Tensor:
+        """What an example has, given to each of its rows, [E, …] → [R, …]."""
+        return x if self.example is None else select(x, self.example)
+
+    def log_sum_exp(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        """log Σ keep·exp(x) over each example's rows, [R] → [E].
+
+        Args:
+            x: [R].
+            keep: [R], 0 or 1; at least one row of every example is kept. None: all are.
+        """
+        if keep is not None:
+            # before the largest is taken, so that what is kept is never too small to be seen beside the rest
+            x = x.masked_fill(keep == 0, torch.finfo(x.dtype).min)
+        highest = self.max(x)
+        return highest + self.sum((x - self.of_rows(highest)).exp()).log()
+
+    def first(self, x: Tensor) -> Tensor:
+        """What the first of each example's rows has, [R, …] → [E, …]."""
+        if self.example is None:
+            return x
+        order, rows = self._sorted()
+        return select(x, select(order, rows.cumsum(0) - rows))
+
+    def _sorted(self) -> tuple[Tensor, Tensor]:
+        """The rows of example 0, then those of 1, …, [R], and how many each has, [E]."""
+        assert self.example is not None
+        return self.example.argsort(stable=True), self.sum(torch.ones_like(self.example))
+
+    def both(self, x: Tensor) -> Tensor:
+        """[u; v] of the first two rows of each row's example, [R, d] → [R, 2d]; of one row, [u; u]."""
+        if self.example is None:
+            return torch.cat([x, x], -1)
+        order, rows = self._sorted()
+        first = rows.cumsum(0) - rows
+        second = first + (rows > 1).long()
+        ends = [select(x, select(order, place)) for place in (first, second)]
+        return self.of_rows(torch.cat(ends, -1))

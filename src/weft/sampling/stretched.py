@@ -1,0 +1,31 @@
+"""`stretched`: the tasks take turns, and the small ones are made as long as the largest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.sampling.choice import Cycle, Segment
+from weft.sampling.draws import Ints
+from weft.sampling.sampler import Sampler
+
+
+class Stretched(Sampler):
+    """Every task has n_max examples an epoch, n_max the size of the largest (multitask LoRA, section 4).
+
+    A smaller task of n examples passes through them again and again, in another order each time, until there
+    are n_max: each example comes ⌊n_max/n⌋ or ⌈n_max/n⌉ times. Then batches are cut: an epoch of all T tasks
+    is T·⌈n_max/B⌉ steps, a batch of each task in turn. In mixed batches it is T·n_max draws; where T divides
+    the batch size and batches are not grouped by length, every step has B/T examples of each task.
+
+    (`round_robin` ends a task's epoch with a short batch, so that a small task is given fewer examples.)
+    """
+
+    name = "stretched"
+
+    def segments(self, sizes: Ints, steps: int) -> list[Segment]:
+        """One segment."""
+        return [Segment(0, steps, Cycle(np.arange(len(sizes)), tasks=len(sizes)))]
+
+    def spans(self, sizes: Ints) -> Ints:
+        """n_max for every task."""
+        return np.full_like(sizes, sizes.max())

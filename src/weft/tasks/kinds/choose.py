@@ -1,0 +1,123 @@
+"""`choose`: the right one of several choices, of which every example may have its own number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.tasks.kinds.candidates import Candidates
+from weft.tasks.kinds.kind import Inputs, Places, by_row, shares
+from weft.tasks.values import listed, whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from weft.data.example import ExampleRows
+    from weft.layout import Layout
+    from weft.tasks.task import Task
+
+
+class Choose(Candidates):
+    """A score for every choice; the softmax runs over an example's rows.
+
+    ℓ = −log Σ_{right i} softmax(s)_i. A label is the tuple of the right ids, mostly of one.
+    """
+
+    name = "choose"
+    metrics = ("accuracy",)
+    options = ("choices",)
+
+    def metrics_for(self, size: int) -> tuple[str, ...]:
+        """By the choice's number, or by its text."""
+        return ("accuracy", "exact_match", "token_f1")
+
+    def parse(self, values: Sequence[object], labels: Sequence[str]) -> tuple[int, ...]:
+        """The right ids, from one or from a list."""
+        items = listed(values[0])
+        ids = [whole(item) for item in ([values[0]] if items is None else items)]
+        if not ids or any(number is None or number < 0 for number in ids):
+            raise ValueError("the number of the right choice, from 0, or a list of such numbers")
+        return tuple(sorted({number for number in ids if number is not None}))
+
+    def fits(self, label: Any, task: Task, inputs: Inputs) -> None:
+        """The right ones are among the choices."""
+        choices = len(inputs.texts) - len(task.texts)
+        if label[-1] >= choices:
+            raise ValueError(f"the number of a choice from 0 to {choices - 1}, since there are {choices}")
+
+    def target(self, label: Any, task: Task, example: ExampleRows) -> list[float]:
+        """1 for each row that is right, else 0."""
+        return [float(number in label) for number in range(example.count)]
+
+    def check(self, value: Any, size: int) -> None:
+        """A number for each row, one of them above 0."""
+        sound = isinstance(value, list | tuple) and all(type(x) in (int, float) and x >= 0 for x in value)
+        if not sound or not any(value):
+            raise ValueError("a list of numbers, one for each row of the example, above 0 where it is right")
+
+    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
+        """1 where a row is right, [R] of float32; 1 for rows of other kinds, so that their loss is finite."""
+        import torch
+
+        return torch.tensor(by_row(values, mine, places, 1.0), dtype=torch.float32)
+
+    def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
+        """−log of the right rows' share, [E]."""
+        scores = logits.float()[:, 0]
+        return layout.log_sum_exp(scores) - layout.log_sum_exp(scores, (labels > 0).float())
+
+    def decode(
+        self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
+    ) -> list[tuple[int, str]]:
+        """(number, text) of the choice with the highest score."""
+        best = [int(x.argmax()) for x in logits]
+        pairs = zip(best, examples, strict=True)
+        return [(i, example.texts[len(task.texts) + i]) for i, example in pairs]
+
+    def gold(
+        self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]
+    ) -> list[list[tuple[int, str]]]:
+        """(number, text) of each right choice."""
+        first = len(task.texts)
+        pairs = zip(labels, examples, strict=True)
+        return [[(i, example.texts[first + i]) for i in label] for label, example in pairs]
+
+    def score(
+        self, names: Sequence[str], gold: Any, found: Any, groups: Sequence[Any] | None
+    ) -> dict[str, float]:
+        """Accuracy by numbers, the others by texts."""
+        right = [float(i in [n for n, _ in own]) for (i, _), own in zip(found, gold, strict=True)]
+        texts = [text for _, text in found]
+        gold_texts = [[text for _, text in own] for own in gold]
+        told: dict[str, float] = {}
+        for name in names:
+            if name == "accuracy":
+                told |= super().score([name], [1.0] * len(right), right, groups)
+            else:
+                told |= super().score([name], gold_texts, texts, groups)
+        return told
+
+    def guess(
+        self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]
+    ) -> list[tuple[int, str]]:
+        """The number that is right most often, or the last where there are fewer choices."""
+        import numpy as np
+
+        usual = int(np.bincount([i for own in labels for i in own]).argmax())
+        first = len(task.texts)
+        found = [min(usual, len(example.texts) - first - 1) for example in examples]
+        return [(i, example.texts[first + i]) for i, example in zip(found, examples, strict=True)]
+
+    def label_facts(self, labels: Sequence[Any], task: Task) -> dict[str, float]:
+        """How often each number is right."""
+        counts = Counter(number for own in labels for number in own)
+        return {f"choice {number}": counts[number] for number in sorted(counts)[:12]}
+
+    def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
+        """The choice's number and text, and the probability of each."""
+        number = int(logits.argmax())
+        text = example.texts[len(task.texts) + number]
+        return {"choice": number, "text": text, "probabilities": [float(p) for p in shares(logits)]}

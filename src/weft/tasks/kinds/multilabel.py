@@ -1,0 +1,118 @@
+"""`multilabel`: any number of C labels, none and all among them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.tasks.kinds.kind import Places
+from weft.tasks.kinds.labelled import Labelled, label_id
+from weft.tasks.values import listed, whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from weft.data.example import ExampleRows
+    from weft.layout import Layout
+    from weft.tasks.task import Task
+
+
+class Multilabel(Labelled):
+    """Binary cross-entropy of each label; a label is the tuple of the ids that hold.
+
+    A file holds them as a list of names or ids, as names with commas between them, or as one 0/1 column a
+    label, in the labels' order. A label is given where its probability is above one half.
+    """
+
+    name = "multilabel"
+    metrics = ("micro_f1", "macro_f1", "exact")
+    options = ("apart",)
+    empty_label = True
+
+    def metrics_for(self, size: int) -> tuple[str, ...]:
+        """F1 over all labels together, the mean of each label's, and the share of examples all right."""
+        return self.metrics
+
+    def parse(self, values: Sequence[object], labels: Sequence[str]) -> tuple[int, ...]:
+        """The ids that hold, in order."""
+        if len(values) > 1:
+            flags = [whole(value) if not isinstance(value, bool) else int(value) for value in values]
+            if not all(flag in (0, 1) for flag in flags):
+                raise ValueError("0 or 1 in each column of the label")
+            return tuple(number for number, flag in enumerate(flags) if flag)
+        items = listed(values[0])
+        if items is None and isinstance(values[0], str):
+            items = [part.strip() for part in values[0].split(",") if part.strip()]
+        if items is None:
+            raise ValueError("a list of labels")
+        ids = [label_id(item, labels) for item in items]
+        if len(set(ids)) < len(ids):
+            raise ValueError("each label once")
+        return tuple(sorted(ids))
+
+    def check(self, value: Any, size: int) -> None:
+        """Ids below the size, each once."""
+        sound = isinstance(value, list | tuple) and all(type(x) is int and 0 <= x < size for x in value)
+        if not sound or len(set(value)) < len(value):
+            raise ValueError(f"a list of label ids from 0 to {size - 1}, each once")
+
+    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
+        """1 where a label holds, [E, most labels] of float32."""
+        import torch
+
+        rows = [tuple(v) if own else () for v, own in zip(values, mine, strict=True)]
+        width = 1 + max((max(row) for row in rows if row), default=0)
+        found = torch.zeros(len(rows), width)
+        for number, row in enumerate(rows):
+            found[number, list(row)] = 1.0
+        return found
+
+    def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
+        """The mean over the labels of −[y·log σ(x) + (1 − y)·log(1 − σ(x))], [E]."""
+        from torch.nn import functional as F
+
+        size = logits.size(-1)
+        targets = F.pad(labels, (0, max(0, size - labels.size(-1))))[:, :size]
+        return F.binary_cross_entropy_with_logits(logits.float(), targets, reduction="none").mean(-1)
+
+    def decode(
+        self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
+    ) -> NDArray[Any]:
+        """1 where a label is given, [N, C]."""
+        import numpy as np
+
+        return (np.stack(list(logits)) > 0).astype(np.int64)
+
+    def gold(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
+        """1 where a label holds, [N, C]."""
+        import numpy as np
+
+        found = np.zeros((len(labels), task.size or 0), np.int64)
+        for number, ids in enumerate(labels):
+            found[number, list(ids)] = 1
+        return found
+
+    def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
+        """The labels that more than half of the examples have, [N, C]."""
+        import numpy as np
+
+        usual = (self.gold(labels, task, ()).mean(0) > 0.5).astype(np.int64)
+        return np.broadcast_to(usual, (len(examples), len(usual)))
+
+    def label_facts(self, labels: Sequence[Any], task: Task) -> dict[str, float]:
+        """How many examples have each label, and how many have none."""
+        counts = Counter(number for own in labels for number in own)
+        found: dict[str, float] = {name: counts[number] for number, name in enumerate(task.labels)}
+        return {**found, "none of them": sum(not own for own in labels)}
+
+    def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
+        """The labels that hold, and the probability of each."""
+        import numpy as np
+
+        chances = np.exp(-np.logaddexp(0, -logits.astype(np.float64)))
+        given = [name for name, x in zip(task.labels, logits, strict=True) if x > 0]
+        by_label = {name: float(p) for name, p in zip(task.labels, chances, strict=True)}
+        return {"labels": given, "probabilities": by_label}

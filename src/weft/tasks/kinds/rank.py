@@ -1,0 +1,154 @@
+"""`rank`: the candidates for a query, scored together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import WeftError, did_you_mean
+from weft.tasks.kinds.candidates import Candidates
+from weft.tasks.kinds.kind import Inputs, Kind, Places, by_row
+from weft.tasks.values import listed, number_of, whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from weft.data.example import ExampleRows
+    from weft.layout import Layout
+    from weft.tasks.task import Task
+
+LOSSES = ("softmax", "pairwise")
+
+
+class Rank(Candidates):
+    """A row and a score for every candidate; a label is the relevance of each, 0 or more.
+
+    `softmax`: ℓ = −Σ_i q_i·log softmax(s)_i with q = relevance / Σ relevance. `pairwise`: ℓ = the mean over
+    the pairs with relevance_i > relevance_j of log(1 + exp(s_j − s_i)). A query without a relevant candidate,
+    or with candidates all alike, has the loss 0.
+    """
+
+    name = "rank"
+    metrics = ("mrr", "ndcg", "p_at_1")
+    options = ("choices", "rank_loss")
+    least = 1
+
+    def metrics_for(self, size: int) -> tuple[str, ...]:
+        """Those of ranking."""
+        return self.metrics
+
+    def complete(self, task: Task) -> None:
+        """The loss is the softmax's unless said otherwise."""
+        super().complete(task)
+        task._set("rank_loss", task.rank_loss or LOSSES[0])
+        if task.rank_loss not in LOSSES:
+            raise WeftError(
+                f"task {task.name!r}: rank_loss {task.rank_loss!r}; "
+                f"{did_you_mean(str(task.rank_loss), LOSSES)}"
+            )
+
+    def of(self, task: Task) -> Kind:
+        """With the loss that the task says."""
+        return RankPairwise() if task.rank_loss == "pairwise" else self
+
+    def parse(self, values: Sequence[object], labels: Sequence[str]) -> tuple[float, ...] | int:
+        """The relevance of each candidate; or the number of the one that is relevant."""
+        items = list(values) if len(values) > 1 else listed(values[0])
+        if items is None:
+            only = whole(values[0])
+            if only is None or only < 0:
+                raise ValueError("a list of numbers, one a candidate, or the number of the relevant one")
+            return only
+        numbers = [number_of(item) if not isinstance(item, bool) else float(item) for item in items]
+        if any(number is None or number < 0 for number in numbers):
+            raise ValueError("a list of numbers of 0 or more, one a candidate")
+        return tuple(number for number in numbers if number is not None)
+
+    def fits(self, label: Any, task: Task, inputs: Inputs) -> None:
+        """As many numbers as candidates."""
+        candidates = len(inputs.texts) - len(task.texts)
+        if isinstance(label, int):
+            if label >= candidates:
+                raise ValueError(f"the number of a candidate from 0 to {candidates - 1}")
+        elif len(label) != candidates:
+            raise ValueError(f"{candidates} numbers, one for each candidate; these are {len(label)}")
+
+    def target(self, label: Any, task: Task, example: ExampleRows) -> list[float]:
+        """The relevance of each row."""
+        return relevance(label, example.count)
+
+    def check(self, value: Any, size: int) -> None:
+        """A number for each row."""
+        numbers: Any = value if isinstance(value, list | tuple) and value else [None]
+        if not all(type(x) in (int, float) and 0 <= x < math.inf for x in numbers):
+            raise ValueError("a list of numbers of 0 or more, one for each row of the example")
+
+    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
+        """The relevance of each row, [R] of float32."""
+        import torch
+
+        return torch.tensor(by_row(values, mine, places, 0.0), dtype=torch.float32)
+
+    def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
+        """The softmax loss, [E]."""
+        scores = logits.float()[:, 0]
+        total = layout.sum(labels)
+        share = labels / layout.of_rows(total).clamp(min=1e-9)
+        each = layout.of_rows(layout.log_sum_exp(scores)) - scores  # −log softmax
+        return layout.sum(share * each)
+
+    def decode(
+        self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
+    ) -> list[list[float]]:
+        """The candidates' scores."""
+        return [[float(score) for score in x] for x in logits]
+
+    def gold(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> list[list[float]]:
+        """The candidates' relevance."""
+        sizes = [len(example.texts) - len(task.texts) for example in examples]
+        return [relevance(label, size) for label, size in zip(labels, sizes, strict=True)]
+
+    def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> list[list[float]]:
+        """The candidates in the order they were given."""
+        sizes = [len(example.texts) - len(task.texts) for example in examples]
+        return [[float(-number) for number in range(size)] for size in sizes]
+
+    def label_facts(self, labels: Sequence[Any], task: Task) -> dict[str, float]:
+        """The mean number of relevant candidates, and the queries without one."""
+        relevant = [1 if isinstance(own, int) else sum(x > 0 for x in own) for own in labels]
+        return {
+            "relevant a query": sum(relevant) / len(relevant),
+            "queries without one": sum(count == 0 for count in relevant),
+        }
+
+    def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
+        """The candidates' numbers, best first, and their scores in the order they were given."""
+        order = [int(i) for i in (-logits).argsort(kind="stable")]
+        return {"order": order, "scores": [float(score) for score in logits]}
+
+
+class RankPairwise(Rank):
+    """`rank` with the pairwise loss: a shape of its own, since shapes have one loss each."""
+
+    def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
+        """The mean over the pairs in order of log(1 + exp(s_j − s_i)), [E]."""
+        import torch
+        from torch.nn import functional as F
+
+        scores = logits.float()[:, 0]
+        rows = torch.arange(len(scores), device=scores.device)
+        example = rows if layout.example is None else layout.example
+        above = (labels[:, None] > labels[None, :]) & (example[:, None] == example[None, :])  # [R, R]
+        each = torch.where(above, F.softplus(scores[None, :] - scores[:, None]), 0.0)
+        pairs = layout.sum(above.float().sum(1))
+        return layout.sum(each.sum(1)) / pairs.clamp(min=1)
+
+
+def relevance(label: Any, candidates: int) -> list[float]:
+    """The relevance of each candidate, from all of them or from the number of the one that has any."""
+    if isinstance(label, int):
+        return [float(number == label) for number in range(candidates)]
+    return [float(x) for x in label]

@@ -1,0 +1,53 @@
+"""`similarity`: two texts encoded apart, and how near they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import WeftError, did_you_mean
+from weft.tasks.kinds.regress import Regress
+
+if TYPE_CHECKING:
+    from weft.tasks.kinds.kind import Inputs
+    from weft.tasks.task import Task
+
+COMPARISONS = ("cosine", "head")
+
+
+class Similarity(Regress):
+    """The cosine of the two texts' vectors, or a head on [u; v].
+
+    `cosine`: ℓ = (cos(u, v) − y)², y the label scaled to 0 … 1 by the task's range: with (0, 5) that is
+    (cos(u, v) − y/5)². It has no parameters of its own. `head`: ℓ = (W·[u; v] + b − y)².
+    """
+
+    name = "similarity"
+    options = ("apart", "compare")
+    texts = (2, 2)
+
+    def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
+        """One number."""
+        if size not in (None, 1):
+            raise WeftError(f"task {task!r}: similarity has one output; found size {size}")
+        return super().size(task, labels, size)
+
+    def complete(self, task: Task) -> None:
+        """Its texts are apart; it compares by the cosine unless said otherwise."""
+        task._set("apart", True)
+        task._set("compare", task.compare or COMPARISONS[0])
+        if task.compare not in COMPARISONS:
+            raise WeftError(
+                f"task {task.name!r}: compare {task.compare!r}; "
+                f"{did_you_mean(str(task.compare), COMPARISONS)}"
+            )
+
+    def fits(self, label: Any, task: Task, inputs: Inputs) -> None:
+        """A cosine cannot be more than 1."""
+        super().fits(label, task, inputs)
+        if task.range is None and task.compare == "cosine" and not -1 <= label <= 1:
+            raise ValueError("a number from −1 to 1, as a cosine is, or a task with its range: [0, 5]")
+
+    def reads_of(self, task: Task) -> str:
+        """`cosine` [R, 1], or `pair` [R, 2d]."""
+        return "cosine" if task.compare == "cosine" else "pair"
