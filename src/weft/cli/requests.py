@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.data.columns import read_columns
+from weft.data.lines import text_lines
 from weft.errors import WeftError, did_you_mean
 
 if TYPE_CHECKING:
@@ -19,27 +20,28 @@ Lines = list[tuple[int, dict[str, Any]]]
 def read_requests(file: Path) -> Lines:
     """The objects of a jsonl file with their line numbers; blank lines are skipped."""
     if not file.is_file():
-        raise WeftError(f"{file}: there is no such file")
+        what = "found a folder; expected a file" if file.is_dir() else "there is no such file"
+        raise WeftError(f"{file}: {what}")
     lines: Lines = []
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as wrong:
-        raise WeftError(f"{file}: byte {wrong.start} is not UTF-8") from None
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as wrong:
-            raise WeftError(f"{file}, line {number}: not JSON: {wrong}") from None
-        if not isinstance(entry, dict) or not isinstance(entry.get("task"), str):
-            raise WeftError(
-                f'{file}, line {number}: expected an object with "task"; found {line.strip()[:80]}'
-            )
-        lines.append((number, entry))
+    with text_lines(file) as text:
+        for number, line in enumerate(text, 1):
+            _read(file, number, line, lines)
     if not lines:
         raise WeftError(f"{file} holds no line to predict")
     return lines
+
+
+def _read(file: Path, number: int, line: str, lines: Lines) -> None:
+    """Add a line's object, unless it is blank."""
+    if not line.strip():
+        return
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as wrong:
+        raise WeftError(f"{file}, line {number}: not JSON: {wrong}") from None
+    if not isinstance(entry, dict) or not isinstance(entry.get("task"), str):
+        raise WeftError(f'{file}, line {number}: expected an object with "task"; found {line.strip()[:80]}')
+    lines.append((number, entry))
 
 
 def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[str, Any]]:

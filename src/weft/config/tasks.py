@@ -14,7 +14,7 @@ from weft.errors import WeftError, did_you_mean
 from weft.settings import Settings, SettingsError
 from weft.tasks.suites import ON_THE_HUB, find_suite
 from weft.tasks.suites.overlaps import overlaps, without_twins
-from weft.tasks.task import SPLITS, Task, check_tasks
+from weft.tasks.task import OF_HEADS, OF_SPLITS, SPLITS, Task, check_tasks
 
 
 def _names(value: object) -> object:
@@ -31,8 +31,6 @@ def _names(value: object) -> object:
 Names = Annotated[list[str], BeforeValidator(_names)]
 
 
-OF_SPLITS = ("fraction", "cut", "halves", "split_seed")
-OF_HEADS = ("pool", "layers", "hidden")
 _ALWAYS = ("name", "kind", "texts", "label", "labels", "size", "range", "metrics", "hub")
 
 

@@ -170,6 +170,12 @@ def _oddities(split: Split, facts: Facts, max_length: int) -> Iterator[Finding]:
     column = ", ".join(split.task.label_columns)
     if len(split) == 1:
         yield warning("the split has 1 row: too few to learn from or to measure by", value=1)
+    if split.task.drop and not split.dropped and split.labels is not None:
+        told = ", ".join(split.task.drop)
+        message = (
+            f"no row has a label that the task drops ({told}); leave drop out, or write it as the file does"
+        )
+        yield replace(warning(message, column, told), severity="note")
     if split.labels is not None and len(split) > 1:
         constant = all(label == split.labels[0] for label in split.labels)
         if split.task.labels and facts.labels is not None:

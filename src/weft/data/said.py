@@ -7,9 +7,7 @@ from typing import Any
 
 from weft.data.source import Source
 from weft.tasks.suites import SYNTHETIC
-from weft.tasks.task import Task
-
-OF_SPLITS = {"fraction": 1.0, "cut": None, "halves": False, "split_seed": 1}
+from weft.tasks.task import OF_SPLITS, Task
 
 
 def as_run_file(task: Task) -> dict[str, Any]:

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from weft.errors import did_you_mean
 from weft.grow_settings import SAME, STARTS, GrowSettings
 from weft.methods import Method
-from weft.tasks.task import IDENTITY, Task
+from weft.tasks.task import IDENTITY, OF_HEADS, Task
 
-OF_HEADS = ("pool", "layers", "hidden")
-"""What a task may say of its own head."""
 Mistake = tuple[tuple[str, ...], str]
 """The place, such as (grow, start), and what is wrong there."""
 

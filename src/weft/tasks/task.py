@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.kinds import KINDS
-from weft.tasks.mark import Mark, as_mark
+from weft.tasks.mark import Mark
+from weft.tasks.task_checks import (
+    IDENTITY,
+    NAME,
+    OF_HEADS,
+    OF_SPLITS,
+    OPTIONS,
+    SPLITS,
+    check_head,
+    check_options,
+    check_range,
+    check_splits,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,29 +29,8 @@ if TYPE_CHECKING:
 
     from weft.data.source import Source
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-SPLITS = ("train", "validation", "test")
-IDENTITY = ("kind", "labels", "size", "range", "texts", "choices", "marks", "apart", "compare")
-"""What two tasks of one name must have in common to be the same task."""
-OPTIONS: dict[str, Any] = {
-    "choices": (),
-    "marks": (),
-    "group": (),
-    "id": (),
-    "drop": (),
-    "apart": False,
-    "compare": None,
-    "rank_loss": None,
-    "stride": None,
-    "class_weights": (),
-    "pool": None,
-    "layers": None,
-    "hidden": None,
-}
-"""What most tasks do without, and what it is then."""
-OF_KINDS = ("choices", "marks", "apart", "compare", "rank_loss", "stride", "class_weights")
-"""Options that some kinds alone have."""
-POOLS = ("pooler", "cls", "mean", "task_pooler")
+
+__all__ = ["IDENTITY", "OF_HEADS", "OF_SPLITS", "SPLITS", "Task", "check_tasks"]
 
 
 @dataclass(frozen=True)
@@ -124,7 +113,7 @@ class Task:
                 raise WeftError(f"task {self.name!r}: {key}: expected a list; found {value!r}")
         if self.size is not None and (isinstance(self.size, bool) or not isinstance(self.size, int)):
             raise WeftError(f"task {self.name!r}: size: expected a whole number; found {self.size!r}")
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             raise WeftError(
                 f"task name {self.name!r} cannot be used; expected letters, digits, _ and -, 100 at the most"
             )
@@ -140,16 +129,16 @@ class Task:
             raise WeftError(f"task {self.name!r}: {columns} label columns do not fit size {self.size}")
         self._set("size", kind.size(self.name, self.labels, columns if columns != 1 else self.size))
         self._set("labels", kind.label_names(self.labels, self.size or 0))
-        self._check_range()
+        check_range(self)
         low, high = kind.texts
         if not low <= len(self.texts) <= high:
             expected = (
                 "one text column or two" if (low, high) == (1, 2) else f"{high} text column{'s' * (high > 1)}"
             )
             raise WeftError(f"task {self.name!r}: expected {expected}; found {list(self.texts)}")
-        self._check_options()
-        self._check_head()
-        self._check_splits()
+        check_options(self)
+        check_head(self)
+        check_splits(self)
         kind.complete(self)
         self._set("metrics", tuple(self.metrics) or kind.metrics)
         for metric in self.metrics:
@@ -168,67 +157,6 @@ class Task:
         for split in self.files:
             if split not in SPLITS:
                 raise WeftError(f"task {self.name!r}: split {split!r}; {did_you_mean(split, SPLITS)}")
-
-    def _check_range(self) -> None:
-        if self.range is None:
-            return
-        if not KINDS[self.kind].has_range:
-            raise WeftError(
-                f"task {self.name!r}: a range belongs to regress and similarity; its kind is {self.kind!r}"
-            )
-        given: Any = self.range
-        numbers = [x for x in given if type(x) in (int, float)] if isinstance(given, list | tuple) else []
-        low, high = map(float, numbers) if len(numbers) == 2 == len(given) else (1.0, 0.0)
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise WeftError(
-                f"task {self.name!r}: range: expected two numbers such as [0, 5]; found {self.range!r}"
-            )
-        self._set("range", (low, high))
-
-    def _check_options(self) -> None:
-        """Refuse what belongs to other kinds, and options of a wrong form."""
-        for key in OF_KINDS:
-            if getattr(self, key) != OPTIONS[key] and key not in KINDS[self.kind].options:
-                having = ", ".join(name for name in KINDS if key in KINDS[name].options)
-                raise WeftError(f"task {self.name!r}: {key} belongs to {having}; its kind is {self.kind!r}")
-        self._set("marks", tuple(as_mark(self.name, mark, len(self.texts)) for mark in self.marks))
-        if not isinstance(self.apart, bool):
-            raise WeftError(f"task {self.name!r}: apart: expected true or false; found {self.apart!r}")
-        if self.apart and len(self.texts) != 2:
-            raise WeftError(f"task {self.name!r}: apart needs two texts; found {list(self.texts)}")
-        if self.stride is not None and (type(self.stride) is not int or self.stride < 0):
-            raise WeftError(
-                f"task {self.name!r}: stride: expected a number of tokens, 0 or more; found {self.stride!r}"
-            )
-        weights: Any = self.class_weights
-        if weights not in ((), "balanced"):
-            fits = isinstance(weights, list | tuple) and len(weights) == self.size
-            if not fits or not all(type(x) in (int, float) and 0 < x < math.inf for x in weights):
-                raise WeftError(
-                    f"task {self.name!r}: class_weights: expected 'balanced', or {self.size} numbers above 0,"
-                    f" one for each of {', '.join(self.labels)}; found {weights!r}"
-                )
-            self._set("class_weights", tuple(float(x) for x in weights))
-
-    def _check_head(self) -> None:
-        if self.pool is not None and self.pool not in POOLS:
-            raise WeftError(f"task {self.name!r}: pool {self.pool!r}; {did_you_mean(self.pool, POOLS)}")
-        if self.layers is not None and (type(self.layers) is not int or not 1 <= self.layers <= 3):
-            raise WeftError(f"task {self.name!r}: layers: expected 1, 2 or 3; found {self.layers!r}")
-        if self.hidden is not None and (type(self.hidden) is not int or self.hidden < 1):
-            raise WeftError(f"task {self.name!r}: hidden: expected a width above 0; found {self.hidden!r}")
-
-    def _check_splits(self) -> None:
-        for key in ("fraction", "cut"):
-            value = getattr(self, key)
-            if value is None and key == "cut":
-                continue
-            high = 1 if key == "fraction" else 0.999
-            if type(value) not in (int, float) or not 0 < value <= high:
-                most = "at most 1" if key == "fraction" else "below 1"
-                raise WeftError(
-                    f"task {self.name!r}: {key}: expected a share above 0, {most}; found {value!r}"
-                )
 
     def target(self, label: Any) -> Any:
         """What the model learns for a label: (label − low)/(high − low) where there is a range."""
