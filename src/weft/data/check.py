@@ -110,6 +110,7 @@ def _no_file(task: Task, split: str) -> Iterator[Finding]:
     if split != "test" and ALSO not in task.name and not (split == "validation" and task.cut is not None):
         use = "to train on" if split == "train" else "to choose the best model by"
         message = f"the task has no {split!r} split, which is needed {use}; give it a file: {split}: FILE"
+        message += ", or a part of the training rows: cut: 0.1" * (split == "validation")
         yield Finding("error", task.name, split, None, None, None, None, message)
 
 

@@ -24,6 +24,7 @@ from weft.interop.peft_sites import SiteUpdates, site_updates
 from weft.methods import Bitfit, Composed, Lora, LoraBitfit, Method, TaskNorm
 from weft.model import Model
 from weft.tasks.kinds import KINDS
+from weft.tasks.kinds.labelled import Labelled
 from weft.tasks.task import Task
 
 
@@ -94,7 +95,7 @@ def _task(peft: PeftFolder, given: Mapping[str, Any]) -> Task:
             f"{peft.folder} does not name its task; give --task NAME (in Python: task=weft.Task(NAME, …))"
         )
     kind = KINDS[str(settings.get("kind", "classify"))]  # an unknown one is told first
-    if not settings.get("labels") and not settings.get("size") and kind.name != "regress":
+    if issubclass(kind, Labelled) and not settings.get("labels") and not settings.get("size"):
         raise WeftError(
             f"{peft.folder} does not say what the labels of task {settings['name']!r} are; give them in the "
             "order of their ids, --labels no,yes, or --kind regress (in Python: task=weft.Task(NAME, …))"
