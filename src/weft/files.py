@@ -59,10 +59,18 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file in one move."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file in one move."""
     work = path.with_name(f".{path.name}.new")
-    work.write_text(text, encoding="utf-8")
-    sync(work)
-    os.replace(work, path)
+    try:
+        work.write_bytes(content)
+        sync(work)
+        os.replace(work, path)
+    finally:
+        work.unlink(missing_ok=True)
 
 
 def sweep(folder: Path, *patterns: str) -> None:

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from weft.data.json_lines import parsed_lines
-from weft.data.nested import Nested
+from weft.data.nested import FlatRows, Nested
 from weft.data.problem import DataError, Problem, show
-from weft.data.table import Table, no_rows, wanted_columns
+from weft.data.table import Table
 
 COLUMNS = ("qid", "question", "context", "answers")
 
@@ -24,8 +22,7 @@ def read_mrqa(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) 
     place (−1): MRQA judges by these.
     """
     source = str(path)
-    found: dict[str, list[object]] = {column: [] for column in COLUMNS}
-    lines: list[int] = []
+    rows = FlatRows(source, COLUMNS)
     headed = False
     for number, line in parsed_lines(path):
         if not headed:
@@ -40,15 +37,8 @@ def read_mrqa(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) 
         entry = Nested(line, source, number, "line")
         context = entry.get("context", str)
         for qa in entry.children("qas"):
-            lines.append(number)
-            found["qid"].append(qa.get("qid", str))
-            found["question"].append(qa.get("question", str))
-            found["context"].append(context)
-            found["answers"].append(_answers(qa, context))
-    if not lines:
-        raise no_rows(source, "the file has no questions" if headed else "the file is empty")
-    chosen = wanted_columns(source, COLUMNS, columns, optional)
-    return Table(source, {column: found[column] for column in chosen}, np.array(lines, np.int64), "line")
+            rows.add(number, qa.get("qid", str), qa.get("question", str), context, _answers(qa, context))
+    return rows.table(columns, optional, "the file has no questions" if headed else "the file is empty")
 
 
 def _answers(qa: Nested, context: str) -> dict[str, list[Any]] | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from weft.data.problem import DataError, Problem, show
+from weft.data.table import Table, no_rows, wanted_columns
 
 _WORDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
 
@@ -59,6 +62,38 @@ class Nested:
 
     def _path(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
+
+
+class FlatRows:
+    """The rows that a nested file is flattened to, as they are found.
+
+    Args:
+        source: the file.
+        columns: the columns of every row, in the order of its values.
+        unit: what row numbers count.
+    """
+
+    def __init__(self, source: str, columns: Sequence[str], unit: str = "line") -> None:
+        self._source, self._columns, self._unit = source, columns, unit
+        self._values: list[list[object]] = [[] for _ in columns]
+        self._numbers: list[int] = []
+
+    def add(self, number: int, *values: object) -> None:
+        """Add a row that is found at this line (or question)."""
+        self._numbers.append(number)
+        for column, value in zip(self._values, values, strict=True):
+            column.append(value)
+
+    def table(
+        self, needed: Sequence[str], optional: Sequence[str], empty: str = "the file is empty"
+    ) -> Table:
+        """The columns that were asked for; no row at all is an error, which says what is `empty`."""
+        if not self._numbers:
+            raise no_rows(self._source, empty)
+        chosen = wanted_columns(self._source, self._columns, needed, optional)
+        found = dict(zip(self._columns, self._values, strict=True))
+        numbers = np.array(self._numbers, np.int64)
+        return Table(self._source, {column: found[column] for column in chosen}, numbers, self._unit)
 
 
 def _keys(value: dict[str, Any]) -> str:

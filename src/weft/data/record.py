@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from weft.data.json_lines import parsed_lines
-from weft.data.nested import Nested
-from weft.data.table import Table, no_rows, wanted_columns
+from weft.data.nested import FlatRows, Nested
+from weft.data.table import Table
 
 COLUMNS = ("passage", "query", "entities", "answers", "label", "idx_passage", "idx_query")
 
@@ -22,26 +20,20 @@ def read_record(path: Path, columns: Sequence[str], optional: Sequence[str] = ()
     the entities; a test set has neither.
     """
     source = str(path)
-    found: dict[str, list[object]] = {column: [] for column in COLUMNS}
-    lines: list[int] = []
+    rows = FlatRows(source, COLUMNS)
     for number, line in parsed_lines(path):
         entry = Nested(line, source, number, "line")
         passage = entry.child("passage")
         text = passage.get("text", str)
         entities = _entities(passage, text)
         for query in entry.children("qas"):
-            lines.append(number)
             answers = _answers(query)
             label = None if answers is None else [i for i, entity in enumerate(entities) if entity in answers]
             if label == []:
                 raise query.wrong("answers", answers, True, "an answer that is one of the passage's entities")
-            row = (text, query.get("query", str), entities, answers, label, entry.get("idx", int))
-            for column, value in zip(COLUMNS, (*row, query.get("idx", int)), strict=True):
-                found[column].append(value)
-    if not lines:
-        raise no_rows(source)
-    chosen = wanted_columns(source, COLUMNS, columns, optional)
-    return Table(source, {column: found[column] for column in chosen}, np.array(lines, np.int64), "line")
+            places = entry.get("idx", int), query.get("idx", int)
+            rows.add(number, text, query.get("query", str), entities, answers, label, *places)
+    return rows.table(columns, optional)
 
 
 def _entities(passage: Nested, text: str) -> list[str]:

@@ -11,12 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from weft.data.lines import text_lines
-from weft.data.nested import Nested
+from weft.data.nested import FlatRows, Nested
 from weft.data.problem import DataError, Problem, show
-from weft.data.table import Table, no_rows, wanted_columns
+from weft.data.table import Table, no_rows
 
 COLUMNS = ("id", "title", "context", "question", "answers")
 _EXPECTED = 'expected SQuAD\'s {"data": [{"title": …, "paragraphs": […]}]}; rows of one\'s own are jsonl'
@@ -30,15 +28,10 @@ def read_squad(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
     if not whole.strip():
         raise no_rows(source)
     top = Nested(_parsed(source, whole), source, None, "question")
-    found: dict[str, list[object]] = {column: [] for column in COLUMNS}
-    for row in _questions(top):
-        for column, value in zip(COLUMNS, row, strict=True):
-            found[column].append(value)
-    if not found["id"]:
-        raise no_rows(source, "the file has no questions")
-    chosen = wanted_columns(source, COLUMNS, columns, optional)
-    rows = np.arange(1, len(found["id"]) + 1)
-    return Table(source, {column: found[column] for column in chosen}, rows, "question")
+    rows = FlatRows(source, COLUMNS, "question")
+    for number, row in enumerate(_questions(top), 1):
+        rows.add(number, *row)
+    return rows.table(columns, optional, "the file has no questions")
 
 
 def _parsed(source: str, whole: str) -> dict[str, Any]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from weft.data.problem import Problem
-from weft.files import sync
 
 DATE = (1980, 1, 1, 0, 0, 0)
 """The date of every file in a zip: the first there is, for today's would make other bytes tomorrow."""
@@ -29,17 +27,6 @@ def zipped(files: Mapping[str, str]) -> bytes:
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, text.encode(), compresslevel=6)
     return buffer.getvalue()
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file in one move."""
-    work = path.with_name(f".{path.name}.new")
-    try:
-        work.write_bytes(content)
-        sync(work)
-        os.replace(work, path)
-    finally:
-        work.unlink(missing_ok=True)
 
 
 def unzipped(place: Path, wanted: Mapping[str, object]) -> tuple[dict[str, str], list[Problem]]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from weft.data.problem import Problem
 from weft.errors import WeftError, did_you_mean
-from weft.submission.archive import unzipped, write_bytes, zipped
+from weft.files import write_bytes
+from weft.submission.archive import unzipped, zipped
 from weft.submission.form import Form, Predicted, Written
 
 Predictions = Mapping[str, Predicted | Sequence[Any]]
