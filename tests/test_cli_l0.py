@@ -167,7 +167,7 @@ def test_tasks_that_the_bundle_lacks_start_anew(folder, tmp_path, capsys):
     old.save(tmp_path / "old")
     model = weft.Model(folder / "encoder", [new, known], {"use": "lora", "rank": 2}, seed=2)
     fresh = model.adapters["0/query"][0].A[0].clone()
-    assert start_from(model, tmp_path / "old") == ["n"]
+    assert start_from(model, tmp_path / "old") == [f"{tmp_path / 'old'} has no task 'n': it starts anew"]
     adapter = model.adapters["0/query"][0]
     assert torch.equal(adapter.B[1], old.adapters["0/query"][0].B[0])
     assert torch.equal(adapter.A[0], fresh)
@@ -209,7 +209,7 @@ def test_a_resumed_run_does_not_need_its_start_any_more(folder, tmp_path, monkey
     def failing(self, one):
         if one.number == 4:
             raise KeyboardInterrupt
-        step(self, one)
+        return step(self, one)
 
     with monkeypatch.context() as patch:
         patch.setattr(Loop, "_step", failing)

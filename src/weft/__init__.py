@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from weft.bundle.copy_task import copy_task
     from weft.bundle.load import load
     from weft.bundle.one_task import remove_task
+    from weft.bundle.start import start_from
     from weft.data.source import Source
     from weft.encoder.load import load_encoder
     from weft.errors import WeftError
@@ -38,6 +39,7 @@ __all__ = [
     "load_suite",
     "remove_task",
     "retrain_task",
+    "start_from",
     "train",
 ]
 
@@ -58,6 +60,7 @@ __getattr__, __dir__ = lazy(
         "load_suite": "weft.tasks.suites",
         "remove_task": "weft.bundle.one_task",
         "retrain_task": "weft.growing.retrain",
+        "start_from": "weft.bundle.start",
         "train": "weft.training.run",
     },
     modules=("adapters", "data", "encoder", "interop", "methods", "sampling", "tasks"),

@@ -62,3 +62,33 @@ def test_a_cycle_repeats(order, first, count):
     assert tasks.tolist() == [order[c % len(order)] for c in range(first, first + count)]
     assert (cycle.counts(KEY, first, first + count) == np.bincount(tasks, minlength=5)).all()
     assert cycle.share.sum() == pytest.approx(1)
+
+
+@given(weights, st.data())
+def test_what_is_left_keeps_its_proportions(weight, data):
+    p = np.array(weight) / sum(weight)
+    gone = data.draw(st.lists(st.integers(0, len(p) - 1), max_size=5))
+    left = np.where(np.isin(np.arange(len(p)), gone), 0, p)
+    if left.any():
+        assert Chance(p).without(gone, 17).share == pytest.approx(left / left.sum())
+        assert not np.isin(Chance(p).without(gone, 17).tasks(KEY, 17, 200), gone).any()
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=9),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), max_size=3),
+)
+def test_a_cycle_goes_on_with_the_task_whose_turn_is_next(order, stops):
+    cycle, waiting, draw = Cycle(order, tasks=5), list(order), 0  # waiting: a queue that the turns rotate
+    for after, task in stops:
+        for _ in range(after):
+            assert cycle.tasks(KEY, draw, draw + 1).tolist() == waiting[:1]
+            waiting, draw = waiting[1:] + waiting[:1], draw + 1
+        if set(waiting) <= {task}:
+            return
+        waiting = [other for other in waiting if other != task]
+        cycle = cycle.without([task], draw)
+    tasks = cycle.tasks(KEY, draw, draw + 20)
+    assert tasks.tolist() == [waiting[i % len(waiting)] for i in range(20)]
+    assert (cycle.counts(KEY, draw + 3, draw + 20) == np.bincount(tasks[3:], minlength=5)).all()
+    assert cycle.share == pytest.approx(np.bincount(waiting, minlength=5) / len(waiting))

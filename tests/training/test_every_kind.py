@@ -95,7 +95,7 @@ def test_broken_off_and_resumed_it_ends_with_the_same_weights(straight, folder, 
     def failing(self, step):
         if step.number == 5:
             raise KeyboardInterrupt
-        original(self, step)
+        return original(self, step)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Loop, "_step", failing)

@@ -84,11 +84,11 @@ def test_a_step_of_phase_one(folder, tmp_path, monkeypatch):
     drawn: list[torch.Tensor] = []
     forward = weft.Model.forward
 
-    def watched(self, tasks):
+    def watched(self, tasks, drifting=()):
         gates = gates_of(self.model)
         if gates[0].noise is not None:
             seen.append({"alpha": gates[0].alpha.detach().clone(), "grad": gates[0].alpha.grad.clone()})
-        step(self, tasks)
+        step(self, tasks, drifting)
 
     def counted(self, *given, **more):
         if self.training and gates_of(self)[0].noise is not None:
@@ -117,7 +117,7 @@ def test_gates_move_by_their_rate_and_nothing_else_does():
     draw(gates, 5)
     before = [g.alpha.detach().clone() for g in gates]
     optimizers = OwnerOptimizers(model, lr=1e-6, weight_decay=0.5, gate_lr=0.25)
-    optimizers.set_lr(1e-5)
+    optimizers.set_factor(1.0, 1e-5)
     inputs = batch(model)
     (model.loss(model.run(**inputs), labels(model, inputs["task"])) + penalty(gates)).backward()
     optimizers.step(range(4))

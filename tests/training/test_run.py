@@ -211,7 +211,7 @@ def stop_after(folder, out, steps, overrides=()):
     def failing(self, step):
         if step.number == steps:
             raise KeyboardInterrupt
-        original(self, step)
+        return original(self, step)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Loop, "_step", failing)

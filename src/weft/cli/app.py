@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from weft import launched
 from weft.cli.assemble import assemble
 from weft.cli.check import check
 from weft.cli.compact import compact
@@ -17,6 +20,7 @@ from weft.cli.data_of_model import find_tasks, labelled_rows, tasks_with_data
 from weft.cli.devices import device_of
 from weft.cli.export import export
 from weft.cli.import_peft import import_peft
+from weft.cli.policy import policy
 from weft.cli.show import show
 from weft.cli.submit import submit
 from weft.cli.task import task
@@ -40,6 +44,7 @@ app.command()(check)
 app.command()(compact)
 app.command()(export)
 app.command(name="import")(import_peft)
+app.command()(policy)
 app.command()(submit)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN.yaml", help="a run file, or a preset by name")]
@@ -88,8 +93,8 @@ def train(
     if run_file.start is not None and not (resume and last_checkpoint(out / "checkpoints")):
         from weft.bundle.start import start_from
 
-        for name in start_from(model, run_file.start):
-            print(f"note: {run_file.start} has no task {name!r}: it starts anew", file=sys.stderr)
+        for note in start_from(model, run_file.start):
+            print(f"note: {note}", file=sys.stderr)
     done = runs.train(
         model.to(device_of(device)),
         training,
@@ -193,11 +198,22 @@ def predict(
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run a command line; returns the exit code and never raises for a user's mistake."""
+    """Run a command line; returns the exit code and never raises for a user's mistake.
+
+    Of processes that were started together, the first one alone speaks.
+    """
+    if launched.rank() > 0:
+        with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+            return _run(arguments)
+    return _run(arguments)
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         code = app(arguments, standalone_mode=False)
     except RunFailed as failed:
-        print(failed, file=sys.stderr)
+        # whichever process it is: the others wait for this one, and cannot know why it went
+        print(failed, file=sys.__stderr__ if launched.rank() > 0 else sys.stderr)
         return 1
     except WeftError as wrong:
         print(wrong, file=sys.stderr)

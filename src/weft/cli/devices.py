@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft import launched
 from weft.errors import WeftError
 
 
@@ -10,7 +11,10 @@ def device_of(asked: str | None) -> str:
     import torch
 
     if asked is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        if not torch.cuda.is_available():
+            return "cpu"
+        # of processes that were started together, each has a GPU of its own
+        return f"cuda:{launched.local_rank()}" if launched.world() > 1 else "cuda"
     if asked == "meta":
         raise WeftError("device 'meta' holds no numbers to compute with; expected cpu, cuda, …")
     try:

@@ -12,6 +12,7 @@ from weft.cli.show_attention import attention
 from weft.cli.show_averages import averages
 from weft.cli.show_covariance import covariance
 from weft.cli.show_difficulty import difficulty
+from weft.cli.show_plan import plan
 from weft.cli.show_similarity import similarity
 from weft.cli.show_spread import spread
 from weft.cli.show_storage import storage
@@ -21,53 +22,6 @@ show = typer.Typer(help="Show a plan, the methods, or what a model holds and doe
 RunArgument = Annotated[str, typer.Argument(metavar="RUN.yaml", help="a run file, or a preset by name")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="key=value", help="such as train.steps=500")]
 Json = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
-
-
-@show.command()
-def plan(source: RunArgument, overrides: Overrides = None, as_json: Json = False) -> None:
-    """The share, steps and epochs of each task, counted from the plan itself."""
-    from dataclasses import asdict
-
-    from weft.cli.tables import print_table
-    from weft.config import load_run
-    from weft.data.splits import load_rows
-    from weft.encoder.load import load_tokenizer
-    from weft.methods.ranked import l0_of
-
-    run = load_run(source, overrides or [])
-    training = run.training
-    splits = [load_rows(task, "train") for task in run.tasks]
-    from weft.data.tokens import tokenise
-    from weft.training.planning import plan_of
-
-    tokenizer = load_tokenizer(run.encoder)
-    lengths = None
-    if tokenizer is not None:
-        lengths = [tokenise(split, tokenizer, training.max_length).lengths for split in splits]
-    gates = l0_of(run.method)
-    before = 0 if gates is None else gates.steps
-    sizes = [len(split) for split in splits]
-    made = plan_of(training, [task.name for task in run.tasks], sizes, lengths, before)
-    summary = [asdict(row) for row in made.summary()]
-    waste = None if lengths is None else made.padding_waste()
-    unit = "examples" if training.mixed else "steps"
-    epoch = made.epoch()
-    if as_json:
-        told = {"tasks": summary, "drawn": unit, "padding": waste, "epoch": asdict(epoch)}
-        print(json.dumps({**told, "fingerprint": made.fingerprint()}))
-        return
-    rows = [
-        [r["name"], r["size"], f"{100 * r['share']:.1f}%", r["drawn"], r["examples"], f"{r['epochs']:.2f}"]
-        for r in summary
-    ]
-    kind = "mixed batches" if training.mixed else "one task a batch"
-    if before:
-        kind += f"; the first {before} steps find the ranks (l0)"
-    title = f"{made.steps} steps of {training.batch_size}, {made.sampler.name}, {kind}"
-    print_table(title, ["task", "rows", "share", unit, "examples seen", "epochs"], rows)
-    print(f"an epoch of {epoch.task}: {'' if epoch.exact else 'about '}{epoch.steps:.0f} steps")
-    if waste is not None:
-        print(f"padding: {100 * waste:.1f}% of the token places")
 
 
 @show.command()
@@ -130,5 +84,5 @@ def methods(as_json: Json = False) -> None:
             print(f"    {key} = {field['default']!r}  {field['about'] or ''}")
 
 
-for command in (attention, averages, covariance, difficulty, similarity, sparsity, spread, storage):
+for command in (attention, averages, covariance, difficulty, plan, similarity, sparsity, spread, storage):
     show.command()(command)

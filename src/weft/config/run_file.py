@@ -15,8 +15,10 @@ from weft.errors import WeftError, did_you_mean
 from weft.head_settings import HeadSettings
 from weft.methods import Method, build_method
 from weft.methods.ranked import l0_of
+from weft.sampling.counterfactual import read_policy
 from weft.settings import Settings, SettingsError
 from weft.tasks.task import Task
+from weft.training.checks import mistakes
 from weft.training.settings import Training
 
 SECTIONS = ("preset", "encoder", "method", "heads", "tasks", "train", "start")
@@ -106,6 +108,7 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
     encoder = _encoder(raw.get("encoder"), reading)
     method = _method(raw.get("method", "full"), reading)
     tasks, spec = read_tasks(raw.get("tasks"), reading)
+    _read_policy(raw.get("train"), reading)
     heads = read_section("heads", HeadSettings, raw.get("heads") or {}, reading)
     training = read_train(_fitted(raw.get("train"), method), [t.name for t in tasks], reading)
     start = _start(raw.get("start"), reading)
@@ -166,6 +169,17 @@ def _fitted(train: object, method: Method | None) -> object:
     return {**section, "max_length": min(limits)}
 
 
+def _read_policy(train: object, reading: Reading) -> None:
+    """Put the probabilities of a policy's file in its place: the file may change, the run may not."""
+    sampler = train.get("sampler") if isinstance(train, dict) else None
+    if not isinstance(sampler, dict) or not isinstance(sampler.get("policy"), str):
+        return
+    try:
+        sampler["policy"] = read_policy(reading.path(sampler["policy"]))
+    except WeftError as wrong:
+        reading.wrong(["train", "sampler"], str(wrong))
+
+
 def _check_length(method: Method, training: Training, reading: Reading) -> None:
     """Rows must not be longer than the method's adapters are made for."""
     for part in method.parts:
@@ -217,12 +231,11 @@ def read_section(name: str, kind: type[S], value: object, reading: Reading) -> S
 
 
 def read_train(value: object, tasks: list[str], reading: Reading) -> Training | None:
-    """The `train` section; `best` must be one of these tasks, or the average."""
+    """The `train` section; tasks that it names must be among these."""
     training = read_section("train", Training, value, reading)
     if training is None:
         return None
-    if training.best != "average" and tasks and training.best not in tasks:
-        reading.wrong(
-            ["train", "best"], f"{training.best!r}; {did_you_mean(training.best, ['average', *tasks])}"
-        )
+    # without tasks, which is told elsewhere, names cannot be judged
+    for key, text in mistakes(training, tasks) if tasks else ():
+        reading.wrong(["train", key], text)
     return training

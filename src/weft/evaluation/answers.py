@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weft.data.tokens import Tokens
     from weft.model import Model
     from weft.output import Output
+    from weft.training.processes import Processes
 
 ROWS = 64
 """Rows of a batch when nothing is trained."""
@@ -42,6 +43,7 @@ def outputs(
     examples: Sequence[tuple[int, Tokens, int]],
     batch_size: int = ROWS,
     layers: bool = False,
+    part: tuple[int, int] = (0, 1),
 ) -> Iterator[Batch]:
     """Run the model over the examples, a batch at a time.
 
@@ -53,12 +55,17 @@ def outputs(
         examples: (task id, its tokenised examples, which of them).
         batch_size: rows a batch, unless one example has more.
         layers: whether to collect `Output.layers`.
+        part: (r, n): of n that run the same call, this is number r and takes every n-th batch. Each runs as
+            many, a batch a second time where need be: those that hold parts of the encoder run together.
     """
     device = next(model.parameters()).device
     training = model.training
     model.eval()
     try:
-        for chosen in _batches(examples, batch_size):
+        every = list(_batches(examples, batch_size))
+        rank, world = part
+        for number in range(rank, -(-len(every) // world) * world, world):
+            chosen = every[min(number, len(every) - 1)]
             inputs = collate([examples[e][1:] for e in chosen], model.pad_id)
             local = inputs.get("example", torch.arange(len(chosen)))
             task = torch.tensor([examples[e][0] for e in chosen])[local]
@@ -87,7 +94,10 @@ def _batches(examples: Sequence[tuple[int, Tokens, int]], batch_size: int) -> It
 
 
 def answers(
-    model: Model, examples: Sequence[tuple[int, Tokens, int]], batch_size: int = ROWS
+    model: Model,
+    examples: Sequence[tuple[int, Tokens, int]],
+    batch_size: int = ROWS,
+    processes: Processes | None = None,
 ) -> list[Tensor]:
     """The logits of each example, in the examples' order, on the CPU in float32.
 
@@ -95,10 +105,14 @@ def answers(
         model: as in `outputs`.
         examples: as in `outputs`.
         batch_size: as in `outputs`.
+        processes: those that share the work, each of which gets all logits; by default this one alone.
     """
+    part = (0, 1) if processes is None else (processes.rank, processes.world)
     found: list[Tensor | None] = [None] * len(examples)
-    for batch in outputs(model, examples, batch_size):
+    for batch in outputs(model, examples, batch_size, part=part):
         # one example at a time would wait for the device thousands of times
         for example, logits in zip(batch.examples, batch.output.on_host().logits, strict=True):
             found[example] = logits
+    for other in [] if processes is None else processes.gathered(found):
+        found = [mine if theirs is None else theirs for mine, theirs in zip(found, other, strict=True)]
     return [logits for logits in found if logits is not None]

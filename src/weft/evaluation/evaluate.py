@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weft.data.tokens import Tokens
     from weft.model import Model
     from weft.tasks.task import Task
+    from weft.training.processes import Processes
 
 
 class Scores(TypedDict):
@@ -37,7 +38,10 @@ class Scores(TypedDict):
 
 
 def evaluate(
-    model: Model, data: Mapping[str, Tokens], rows: Mapping[str, Sequence[int]] | None = None
+    model: Model,
+    data: Mapping[str, Tokens],
+    rows: Mapping[str, Sequence[int]] | None = None,
+    processes: Processes | None = None,
 ) -> Scores:
     """Evaluate on labelled examples.
 
@@ -45,12 +49,13 @@ def evaluate(
         model: the model.
         data: the tokenised split of each task, with labels; of a further set under `TASK:SET`, after it.
         rows: which examples of each; by default all.
+        processes: those that share the work; each gets the scores.
     """
     chosen = {
         name: list(range(len(tokens))) if rows is None else list(rows[name]) for name, tokens in data.items()
     }
     listed = [(model.task_id(task_of(name)), data[name], i) for name, which in chosen.items() for i in which]
-    logits = [x.numpy() for x in answers(model, listed)]
+    logits = [x.numpy() for x in answers(model, listed, processes=processes)]
     metrics: dict[str, dict[str, float]] = {}
     position = 0
     for name, which in chosen.items():

@@ -13,32 +13,52 @@ from weft.registry import Registry
 from weft.sampling.sampler import Sampler
 
 if TYPE_CHECKING:
-    from weft.sampling.plan import Epoch, Plan, Step, TaskSummary
+    from weft.sampling.annealed import Annealed
+    from weft.sampling.counterfactual import Counterfactual
+    from weft.sampling.mt_uncertainty import MtUncertainty
+    from weft.sampling.plan import Candidates, Epoch, Plan, Share, Step, TaskSummary
+    from weft.sampling.power import Power
     from weft.sampling.proportional import Proportional
     from weft.sampling.round_robin import RoundRobin
+    from weft.sampling.square_root import SquareRoot
     from weft.sampling.stretched import Stretched
+    from weft.sampling.temperature import Temperature
     from weft.sampling.uniform import Uniform
 
 SAMPLERS: Registry[type[Sampler]] = Registry(
     "sampler",
     {
+        "annealed": "weft.sampling.annealed:Annealed",
+        "counterfactual": "weft.sampling.counterfactual:Counterfactual",
+        "mt_uncertainty": "weft.sampling.mt_uncertainty:MtUncertainty",
+        "power": "weft.sampling.power:Power",
         "proportional": "weft.sampling.proportional:Proportional",
         "round_robin": "weft.sampling.round_robin:RoundRobin",
+        "square_root": "weft.sampling.square_root:SquareRoot",
         "stretched": "weft.sampling.stretched:Stretched",
+        "temperature": "weft.sampling.temperature:Temperature",
         "uniform": "weft.sampling.uniform:Uniform",
     },
 )
 
 __all__ = [
     "SAMPLERS",
+    "Annealed",
+    "Candidates",
+    "Counterfactual",
     "Epoch",
+    "MtUncertainty",
     "Plan",
+    "Power",
     "Proportional",
     "RoundRobin",
     "Sampler",
+    "Share",
+    "SquareRoot",
     "Step",
     "Stretched",
     "TaskSummary",
+    "Temperature",
     "Uniform",
     "build_sampler",
 ]
@@ -64,7 +84,7 @@ def build_sampler(spec: object) -> Sampler:
 
 def __getattr__(name: str) -> object:
     """The plan and the sampler classes by name (`weft.sampling.Uniform`), imported when first used."""
-    if name in ("Epoch", "Plan", "Step", "TaskSummary"):
+    if name in ("Candidates", "Epoch", "Plan", "Share", "Step", "TaskSummary"):
         from weft.sampling import plan
 
         return getattr(plan, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,15 @@ class Choice(ABC):
     @abstractmethod
     def counts(self, key: Bits, first: int, stop: int) -> Ints:
         """How many of the draws first, …, stop − 1 each task gets, [T]."""
+
+    @abstractmethod
+    def without(self, gone: Sequence[int], draw: int) -> Choice:
+        """The rule for the draws from `draw` on, in which some tasks are drawn no more.
+
+        Args:
+            gone: their task ids; at least one task with a share must be left.
+            draw: the first draw without them.
+        """
 
 
 class Chance(Choice):
@@ -65,30 +75,43 @@ class Chance(Choice):
         counts[self._present] = -np.diff(np.array(at_least))
         return counts
 
+    def without(self, gone: Sequence[int], draw: int) -> Chance:
+        """The others, with p_i / Σ_j p_j over those that are left."""
+        p = self.share.copy()
+        p[list(gone)] = 0
+        return Chance(p / p.sum())
+
 
 class Cycle(Choice):
-    """The tasks take turns: draw c goes to order[c mod C].
+    """The tasks take turns: draw c goes to order[(c − start) mod C].
 
     Args:
         order: the task ids of one cycle, [C]; a task may come more than once, or not at all.
         tasks: the number of tasks T.
+        start: the draw at which a cycle begins, and before which nothing is asked for.
     """
 
-    def __init__(self, order: ArrayLike, tasks: int) -> None:
+    def __init__(self, order: ArrayLike, tasks: int, start: int = 0) -> None:
         self._order = np.asarray(order, np.int64)
+        self._start = start
         self._a_cycle = np.bincount(self._order, minlength=tasks)
         self.share = self._a_cycle / len(self._order)
 
     def tasks(self, key: Bits, first: int, stop: int) -> Ints:
         """The task ids of the draws, [stop − first]."""
-        return self._order[np.arange(first, stop) % len(self._order)]
+        return self._order[np.arange(first - self._start, stop - self._start) % len(self._order)]
 
     def counts(self, key: Bits, first: int, stop: int) -> Ints:
         """The number of draws of each task, [T]."""
         return self._before(stop) - self._before(first)
 
+    def without(self, gone: Sequence[int], draw: int) -> Cycle:
+        """The others go on in their order, beginning with the one whose turn is next."""
+        order = np.roll(self._order, self._start - draw)
+        return Cycle(order[~np.isin(order, list(gone))], len(self.share), draw)
+
     def _before(self, draw: int) -> Ints:
-        cycles, rest = divmod(draw, len(self._order))
+        cycles, rest = divmod(draw - self._start, len(self._order))
         return cycles * self._a_cycle + np.bincount(self._order[:rest], minlength=len(self._a_cycle))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,15 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import WeftError
 from weft.sampling import build_sampler
-from weft.sampling.choice import Cycle
-from weft.sampling.draws import Ints, draw_key
+from weft.sampling.candidates import Candidates, CandidateSteps
+from weft.sampling.draws import Ints
+from weft.sampling.grouping import WINDOW
 from weft.sampling.lengths import Lengths
 from weft.sampling.mixed import MixedSteps
 from weft.sampling.orders import Orders
-from weft.sampling.permutation import permute
+from weft.sampling.replacement import Replacement
 from weft.sampling.single import SingleSteps
+from weft.sampling.stops import Stops, check_stops, cut
+from weft.sampling.summary import Epoch, Share, TaskSummary, largest_epoch, padding, summarise
 from weft.sampling.turns import Turns
 from weft.sampling.weights import check_rule, example_weights
+
+__all__ = ["VERSION", "Candidates", "Epoch", "Plan", "Share", "Step", "TaskSummary"]
 
 VERSION = 1
 """Of the order itself: it rises when equal arguments come to give another plan."""
@@ -48,50 +55,15 @@ class Step:
     real: int
 
 
-@dataclass(frozen=True)
-class TaskSummary:
-    """What a whole plan holds for one task.
-
-    Attributes:
-        name: the task.
-        size: its training examples.
-        share: its expected share of the draws.
-        drawn: how often it is drawn: steps, or examples in mixed batches.
-        examples: how many examples it is given, repeats included.
-        epochs: examples / size.
-    """
-
-    name: str
-    size: int
-    share: float
-    drawn: int
-    examples: int
-    epochs: float
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """An epoch of the largest task.
-
-    Attributes:
-        task: its name.
-        steps: the steps in which it is given each of its examples once; where tasks are drawn by chance, on
-            average.
-        exact: whether tasks take turns, so that it is always so many.
-    """
-
-    task: str
-    steps: float
-    exact: bool
-
-
 class Plan:
     """Which examples every step trains on.
 
     Any step is found from its number alone, so a resumed run needs no state, ranks agree without talking, and
     methods can be compared on the same order. In the order they are given to a task, its examples come as
     epochs: each example once in every epoch, in another order each time (`stretched`: as often in every epoch
-    as the largest task is larger).
+    as the largest task is larger; with replacement there are no epochs).
+
+    Where the sampler `chooses`, the plan gives each step's candidates, and a `Step` of those that are chosen.
 
     Args:
         sizes: the number of training examples of each task, [T].
@@ -99,11 +71,13 @@ class Plan:
         seed: of everything that is drawn.
         steps: how many steps the run has.
         batch_size: the examples of a step, B.
-        mixed: whether each example draws its task by itself; else a step has one task.
+        mixed: whether each example draws its task by itself; else a step has one task. A sampler that chooses
+            among candidates mixes them anyway.
         lengths: the token lengths of each task's examples, T arrays [n_i]; needed for grouping.
         group_by_length: whether batches hold examples of like length (see `grouping`).
         loss: how examples are weighted: `task_mean`, `example_mean` or `sum`.
         names: the tasks' names, for messages, [T].
+        stops: (step, task id): from that step on the task is drawn no more.
     """
 
     def __init__(
@@ -118,6 +92,7 @@ class Plan:
         group_by_length: bool = False,
         loss: str = "task_mean",
         names: Sequence[str] | None = None,
+        stops: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.names = _names(sizes, names)
         self.sizes = _sizes(sizes, self.names)
@@ -128,77 +103,118 @@ class Plan:
         if group_by_length and lengths is None:
             raise WeftError("grouping by length needs the token lengths of each task's examples; found none")
         self.sampler = build_sampler(sampler)
+        self.chooses = self.sampler.chooses
         self.seed, self.steps, self.batch_size = seed, steps, batch_size
-        self.mixed, self.group_by_length, self.loss = mixed, group_by_length, loss
+        self.mixed = mixed or self.chooses
+        self.group_by_length, self.loss = group_by_length, loss
         self.lengths = None if lengths is None else Lengths(lengths, self.sizes, self.names)
+        self._arrange(stops)
 
-        # The place for stops, (step, task) after which a task is drawn no more: cut the segments at these
-        # steps, and from there on give the task probability 0 (`Chance`) or no turn (`Cycle`). Positions
-        # before a stop stay as they are. Where mixed batches are grouped, a stop waits for the next window:
-        # within one, it would change steps that have been trained on.
-        self._segments = self.sampler.segments(self.sizes, steps)
-        turns = Turns(self._segments, len(self.sizes), batch_size if mixed else 1, seed)
-        orders = Orders(self.sizes, seed, self.sampler.spans(self.sizes))
-        grouped = self.lengths if group_by_length else None
-        kind = MixedSteps if mixed else SingleSteps
-        self._steps: MixedSteps | SingleSteps = kind(turns, orders, batch_size, grouped, seed)
+    def _arrange(self, stops: Sequence[tuple[int, int]]) -> None:
+        """Lay out the steps, given the stops."""
+        self.stops: Stops = check_stops(stops, self.names, self._window)
+        width = self.batch_size if self.mixed and not self.chooses else 1
+        whole = self.sampler.segments(self.sizes, self.steps, self.names)
+        self.segments = cut(whole, self.stops, width, self.names)
+        orders = (
+            Replacement(self.sizes, self.seed, self.batch_size)
+            if self.sampler.replacement
+            else Orders(self.sizes, self.seed, self.sampler.spans(self.sizes))
+        )
+        common = (orders, self.batch_size, self.lengths if self.group_by_length else None, self.seed)
+        self._steps: CandidateSteps | MixedSteps | SingleSteps
+        if self.chooses:
+            self._steps = CandidateSteps(*common, self.stops)
+        else:
+            turns = Turns(self.segments, len(self.sizes), width, self.seed)
+            self._steps = (MixedSteps if self.mixed else SingleSteps)(turns, *common)
+
+    def with_stops(self, stops: Sequence[tuple[int, int]]) -> Plan:
+        """The same plan with these stops, and no others: equal in all steps before the first that differs.
+
+        Args:
+            stops: (step, task id) in any order; the steps are such as `stop_at` gives.
+        """
+        other = copy.copy(self)
+        other._arrange(stops)
+        return other
+
+    def stop_at(self, done: int) -> int:
+        """The first step at which a stop may begin that is decided when `done` steps are done.
+
+        That is `done` itself. Only where mixed batches are grouped by length it is the first step of the next
+        window: within one, a stop would change steps that have been trained on.
+        """
+        return -(-done // self._window) * self._window
+
+    @property
+    def _window(self) -> int:
+        return WINDOW if self.mixed and self.group_by_length and not self.chooses else 1
 
     def step(self, number: int) -> Step:
         """The examples of step `number`, from 0 to steps − 1."""
-        if not 0 <= number < self.steps:
-            raise WeftError(f"step {number} is outside the plan, which has the steps 0 to {self.steps - 1}")
-        task, index = self._steps.examples(number)
-        real = len(task)
-        filled = np.arange(self.batch_size) % real
-        weight = np.zeros(self.batch_size, np.float32)
-        weight[:real] = example_weights(task, self.loss)
-        return Step(number, task[filled], index[filled], weight, real)
+        if self.chooses:
+            raise WeftError(
+                f"sampler {self.sampler.name!r} chooses a step's examples by the weights being trained; take "
+                "plan.candidates(number), and plan.chosen(candidates, places) for those that are chosen"
+            )
+        return self._filled(number, *self._examples(number))
+
+    def candidates(self, number: int) -> Candidates:
+        """What step `number`, from 0 to steps − 1, may choose among: the next batch of each running task."""
+        if not self.chooses:
+            raise WeftError(f"sampler {self.sampler.name!r} leaves nothing to choose; take plan.step(number)")
+        return Candidates(number, *self._examples(number))
+
+    def chosen(self, candidates: Candidates, places: ArrayLike) -> Step:
+        """The step of the candidates that were chosen.
+
+        Args:
+            candidates: of the step.
+            places: where the chosen ones are in it, in the order in which they are trained on; from 1 to B,
+                none twice, [r].
+        """
+        places = np.asarray(places)
+        if places.ndim != 1 or not 1 <= len(np.unique(places)) == len(places) <= self.batch_size:
+            raise WeftError(
+                f"a step has 1 to {self.batch_size} of its candidates, none twice; found the places "
+                f"{places.tolist()}"
+            )
+        return self._filled(candidates.number, candidates.task[places], candidates.index[places])
+
+    def shares(self) -> list[Share]:
+        """The expected share of the draws over time, with the stops; where it `chooses`, of candidates."""
+        return [Share(s.first, s.stop, s.choice.share.copy()) for s in self.segments]
+
+    def share_at(self, step: int) -> NDArray[np.float64]:
+        """The expected share of the draws at a step, [T]."""
+        self._check(step)
+        at = bisect_right(self.segments, step, key=lambda segment: segment.first) - 1
+        return self.segments[at].choice.share.copy()
 
     def summary(self) -> list[TaskSummary]:
-        """What the plan holds for each task, counted, not estimated."""
-        drawn, examples = self._steps.totals(self.steps)
-        share = np.sum([(s.stop - s.first) / self.steps * s.choice.share for s in self._segments], axis=0)
-        return [
-            TaskSummary(
-                name=name,
-                size=int(self.sizes[i]),
-                share=float(share[i]),
-                drawn=int(drawn[i]),
-                examples=int(examples[i]),
-                epochs=float(examples[i] / self.sizes[i]),
-            )
-            for i, name in enumerate(self.names)
-        ]
+        """What the plan holds for each task, counted, not estimated; candidates, where it `chooses`."""
+        return summarise(self, *self._steps.totals(self.steps))
 
     def epoch(self) -> Epoch:
         """How many steps an epoch of the largest task takes: of `stretched`, an epoch of all.
 
         With n examples and the share s of the draws it is n/(s·B) steps of mixed batches, else ⌈n/B⌉/s. Where
-        the shares change with time, they are those of the plan's end.
+        the shares change with time, they are those of the plan's end, and the largest task is the largest of
+        those that are drawn then. Of candidates it is ⌈n/B⌉ steps: each step has a batch of every task.
         """
-        task = int(self.sizes.argmax())
-        size, choice = int(self.sizes[task]), self._segments[-1].choice
-        draws = size / self.batch_size if self.mixed else -(-size // self.batch_size)
-        return Epoch(self.names[task], float(draws / choice.share[task]), isinstance(choice, Cycle))
+        return largest_epoch(self)
 
     def padding_waste(self, sample_steps: int = 256) -> float:
         """The share of token places that hold no token, 1 − Σ length / Σ B·(longest of the step).
 
-        Filler counts as padding: it is computed all the same.
+        Filler counts as padding: it is computed all the same. Where the plan `chooses`, it is that of the
+        candidates, all of which are computed together.
 
         Args:
             sample_steps: how many steps to look at, drawn from the whole plan.
         """
-        if self.lengths is None:
-            raise WeftError("padding follows from the token lengths of each task's examples; found none")
-        sample = np.arange(min(sample_steps, self.steps))
-        tokens = places = 0
-        for number in sorted(permute(sample, self.steps, draw_key(self.seed, "sample")).tolist()):
-            step = self.step(number)
-            lengths = self.lengths.of(step.task, step.index)
-            tokens += int(lengths[: step.real].sum())
-            places += self.batch_size * int(lengths.max())
-        return 1 - tokens / places if places else 0.0
+        return padding(self, sample_steps)
 
     def fingerprint(self) -> str:
         """The sha256 of all that the plan follows from, in hexadecimal.
@@ -221,6 +237,22 @@ class Plan:
         if self.lengths is not None:
             digest.update(self.lengths.flat.astype("<i4", copy=False).tobytes())
         return digest.hexdigest()
+
+    def _examples(self, number: int) -> tuple[Ints, Ints]:
+        self._check(number)
+        return self._steps.examples(number)
+
+    def _check(self, number: int) -> None:
+        if not 0 <= number < self.steps:
+            raise WeftError(f"step {number} is outside the plan, which has the steps 0 to {self.steps - 1}")
+
+    def _filled(self, number: int, task: Ints, index: Ints) -> Step:
+        """A step of these examples, each [r], repeated to B with weight 0."""
+        real = len(task)
+        filled = np.arange(self.batch_size) % real
+        weight = np.zeros(self.batch_size, np.float32)
+        weight[:real] = example_weights(task, self.loss)
+        return Step(number, task[filled], index[filled], weight, real)
 
 
 def _names(sizes: Sequence[int], names: Sequence[str] | None) -> list[str]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from weft.sampling.choice import Chance, Segment
-from weft.sampling.draws import Ints
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from weft.sampling.sampler import Sampler
+
+if TYPE_CHECKING:
+    from weft.sampling.choice import Segment
+    from weft.sampling.draws import Ints
 
 
 class Proportional(Sampler):
@@ -12,6 +17,9 @@ class Proportional(Sampler):
 
     name = "proportional"
 
-    def segments(self, sizes: Ints, steps: int) -> list[Segment]:
+    def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
         """One segment."""
+        from weft.sampling.choice import Chance, Segment
+
+        # not by `power_law`, whose last bit may differ: a run of an earlier day must find the same order
         return [Segment(0, steps, Chance(sizes / sizes.sum()))]

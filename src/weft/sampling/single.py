@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.sampling.draws import Ints, bits, draw_key
-from weft.sampling.grouping import WINDOW, group_batches
+from weft.sampling.batches import Batches, examples_in
+from weft.sampling.draws import Ints
 from weft.sampling.lengths import Lengths
 from weft.sampling.orders import Orders
 from weft.sampling.turns import Turns
@@ -29,9 +29,8 @@ class SingleSteps:
         self, turns: Turns, orders: Orders, batch_size: int, lengths: Lengths | None, seed: int
     ) -> None:
         self._turns = turns
-        self._batches = [
-            _Batches(task, orders, batch_size, lengths, seed) for task in range(len(orders.sizes))
-        ]
+        tasks = range(len(orders.sizes))
+        self._batches = [Batches(task, orders, batch_size, lengths, seed) for task in tasks]
         self._spans, self._batch_size = orders.spans, batch_size
 
     def examples(self, step: int) -> tuple[Ints, Ints]:
@@ -43,45 +42,4 @@ class SingleSteps:
     def totals(self, steps: int) -> tuple[Ints, Ints]:
         """How many steps and how many examples each task has in the steps before `steps`, both [T]."""
         drawn = self._turns.before(steps)
-        epochs, batches = np.divmod(drawn, -(-self._spans // self._batch_size))
-        return drawn, epochs * self._spans + batches * self._batch_size  # the short batch ends an epoch
-
-
-class _Batches:
-    """The batches of one task, made a window at a time.
-
-    Windows are cut within an epoch, so that grouping never brings two epochs together.
-    """
-
-    def __init__(
-        self, task: int, orders: Orders, batch_size: int, lengths: Lengths | None, seed: int
-    ) -> None:
-        self._task = task
-        self._orders = orders
-        self._batch_size = batch_size
-        self._lengths = lengths
-        self._key = draw_key(seed, "window", task)
-        self._span = int(orders.spans[task])
-        self._an_epoch = -(-self._span // batch_size)
-        self._at = (-1, -1)  # the epoch and the window that are at hand
-        self._window: list[Ints] = []
-
-    def batch(self, position: int) -> Ints:
-        """The indices of the batch at `position`, [r] with 1 ≤ r ≤ B."""
-        epoch, number = divmod(position, self._an_epoch)
-        window, place = divmod(number, WINDOW)
-        if self._at != (epoch, window):
-            self._window = self._make(epoch, window)
-            self._at = (epoch, window)
-        return self._window[place]
-
-    def _make(self, epoch: int, window: int) -> list[Ints]:
-        first = window * WINDOW * self._batch_size
-        places = np.arange(first, min(first + WINDOW * self._batch_size, self._span))
-        index = self._orders.examples(self._task, epoch, places)
-        if self._lengths is None:
-            return np.split(index, range(self._batch_size, len(index), self._batch_size))
-        windows_an_epoch = -(-self._an_epoch // WINDOW)
-        key = bits(self._key, np.asarray(epoch * windows_an_epoch + window, np.uint64))
-        lengths = self._lengths.of(self._task, index)
-        return [index[batch] for batch in group_batches(lengths, self._batch_size, key)]
+        return drawn, examples_in(drawn, self._spans, self._batch_size)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from weft.sampling.choice import Cycle, Segment
-from weft.sampling.draws import Ints
 from weft.sampling.sampler import Sampler
+
+if TYPE_CHECKING:
+    from weft.sampling.choice import Segment
+    from weft.sampling.draws import Ints
 
 
 class Stretched(Sampler):
@@ -22,10 +25,14 @@ class Stretched(Sampler):
 
     name = "stretched"
 
-    def segments(self, sizes: Ints, steps: int) -> list[Segment]:
+    def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
         """One segment."""
-        return [Segment(0, steps, Cycle(np.arange(len(sizes)), tasks=len(sizes)))]
+        from weft.sampling.choice import Cycle, Segment
+
+        return [Segment(0, steps, Cycle(range(len(sizes)), tasks=len(sizes)))]
 
     def spans(self, sizes: Ints) -> Ints:
         """n_max for every task."""
+        import numpy as np
+
         return np.full_like(sizes, sizes.max())

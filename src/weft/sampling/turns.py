@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -28,6 +29,7 @@ class Turns:
 
     def __init__(self, segments: Sequence[Segment], tasks: int, width: int, seed: int) -> None:
         self._segments = segments
+        self._firsts = [segment.first for segment in segments]
         self._width = width
         self._key = draw_key(seed, "task")
         self._table = [np.zeros(tasks, np.int64)]  # [block][T]
@@ -76,8 +78,8 @@ class Turns:
 
     def _pieces(self, first: int, stop: int) -> Iterator[tuple[Choice, int, int]]:
         """The segments within the steps first, …, stop − 1, as (choice, first draw, stop draw)."""
-        for segment in self._segments:
-            end = stop if segment is self._segments[-1] else min(stop, segment.stop)
-            begin = max(first, segment.first)
-            if begin < end:
-                yield segment.choice, begin * self._width, end * self._width
+        at = bisect_right(self._firsts, first) - 1
+        while first < stop:
+            end = min(stop, self._segments[at].stop) if at + 1 < len(self._segments) else stop
+            yield self._segments[at].choice, first * self._width, end * self._width
+            first, at = end, at + 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from weft.sampling.choice import Chance, Segment
-from weft.sampling.draws import Ints
 from weft.sampling.sampler import Sampler
+
+if TYPE_CHECKING:
+    from weft.sampling.choice import Segment
+    from weft.sampling.draws import Ints
 
 
 class Uniform(Sampler):
@@ -14,6 +17,10 @@ class Uniform(Sampler):
 
     name = "uniform"
 
-    def segments(self, sizes: Ints, steps: int) -> list[Segment]:
+    def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
         """One segment."""
+        import numpy as np
+
+        from weft.sampling.choice import Chance, Segment
+
         return [Segment(0, steps, Chance(np.full(len(sizes), 1 / len(sizes))))]

@@ -21,7 +21,7 @@ from weft.training.step_time import Costs, Examples, time_evaluation, time_train
 if TYPE_CHECKING:
     from weft.data.tokens import Tokens
     from weft.model import Model
-    from weft.sampling.plan import Plan, Step
+    from weft.sampling.plan import Candidates, Plan, Step
 
 SAMPLE = 256
 """How many of the plan's steps are looked at."""
@@ -114,25 +114,35 @@ def estimate(
     costs = Costs(model)
     device = next(model.parameters()).device
     numbers = permute(np.arange(min(SAMPLE, plan.steps)), plan.steps, draw_key(plan.seed, "sample"))
-    steps = [list(_parts(plan.step(n), train, ids, training.accumulate)) for n in sorted(numbers.tolist())]
+    looked_at = sorted(numbers.tolist())
+    apart = training.conflict is not None
+    steps = [list(_parts(_step(plan, n), train, ids, training.accumulate, apart)) for n in looked_at]
     parts = [part for step in steps for part in step]
     shapes = np.array([part.shape for part in parts])
     cost = costs.of(shapes[:, 0], shapes[:, 1])
-    count = count_activations(model, plan.mixed, precision(training, device))
+    count = count_activations(model, plan.mixed and not apart, precision(training, device))
     largest = max({part.shape for part in parts}, key=lambda s: count(*s) + working_memory(model, *s))
     by_cost = np.argsort(cost, kind="stable")
     typical = [parts[by_cost[round(q * (len(parts) - 1))]] for q in TYPICAL]
     room = _room(device)
     typical = [_fitting(part, count, None if room is None else room // 2) for part in typical]
     typical = list({part.shape: part for part in typical}.values())
+    without_backward = time_evaluation(model, typical[:1], costs, budget / 5).slope
     evaluations = None
     if validation:
-        rate = time_evaluation(model, typical[:1], costs, budget / 5)
-        evaluations = rate.slope * _evaluated(training, validation, costs, plan.steps)
+        evaluations = without_backward * _evaluated(training, validation, costs, plan.steps)
     rate, timed = time_training(model, training, typical, costs, budget)
     step_seconds = sum(map(rate.seconds, cost.tolist())) / len(steps)
     lengths = [int(tokens.row_lengths.max()) for tokens in (validation or {}).values()]
-    memory = memory_at(model, count, largest, (EVALUATED, max(lengths)) if lengths else (0, 0))
+    shapes_without = [(EVALUATED, max(lengths))] if lengths else [(0, 0)]
+    if plan.chooses:  # a pass over all candidates comes before each step
+        passes = [_parts(plan.candidates(n), train, ids, training.accumulate) for n in looked_at]
+        seen = np.array([part.shape for step in passes for part in step])
+        step_seconds += without_backward * float(costs.of(seen[:, 0], seen[:, 1]).sum()) / len(steps)
+        shapes_without.append((int(seen[:, 0].max()), int(seen[:, 1].max())))
+    widest = max(shapes_without, key=lambda s: working_memory(model, *s))
+    tasks = min(len(plan.names), training.batch_size) if apart else 0
+    memory = memory_at(model, count, largest, widest, tasks)
     return Estimate(memory, step_seconds, plan.steps, evaluations, len(steps), timed, _machine(device), room)
 
 
@@ -154,15 +164,30 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.2g} h"
 
 
+def _step(plan: Plan, number: int) -> Step:
+    """A step of the plan; where the choice depends on the weights, some of its candidates."""
+    if not plan.chooses:
+        return plan.step(number)
+    candidates = plan.candidates(number)
+    size = len(candidates.task)
+    spread = np.linspace(0, size, min(plan.batch_size, size), endpoint=False).astype(np.int64)
+    return plan.chosen(candidates, spread)
+
+
 def _parts(
-    step: Step, train: Sequence[Tokens], ids: NDArray[np.int64], accumulate: int
+    step: Step | Candidates,
+    train: Sequence[Tokens],
+    ids: NDArray[np.int64],
+    accumulate: int,
+    apart: bool = False,
 ) -> Iterator[Examples]:
-    """The batches of a step, as training cuts it."""
+    """The batches of a step, as training cuts it; `apart`: each task's by itself."""
     for part in np.array_split(np.arange(len(step.task)), accumulate):
-        if len(part):
-            tasks = step.task[part]
-            pairs = zip(tasks.tolist(), step.index[part].tolist(), strict=True)
-            yield Examples([(train[t], i) for t, i in pairs], ids[tasks])
+        tasks = step.task[part]
+        for places in [part[tasks == t] for t in np.unique(tasks)] if apart else [part]:
+            if len(places):
+                pairs = zip(step.task[places].tolist(), step.index[places].tolist(), strict=True)
+                yield Examples([(train[t], i) for t, i in pairs], ids[step.task[places]])
 
 
 def _fitting(part: Examples, count: Count, room: int | None) -> Examples:

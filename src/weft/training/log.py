@@ -46,6 +46,24 @@ class Log:
             self._board.close()
 
 
+class NoLog(Log):
+    """The log of a process that writes none."""
+
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def size(self) -> int:
+        """See `Log`."""
+        return 0
+
+    def write(self, event: str, **facts: Any) -> None:
+        """See `Log`."""
+
+    def close(self) -> None:
+        """See `Log`."""
+
+
 def _numbers(place: str, value: Any) -> list[tuple[str, float]]:
     if isinstance(value, dict):
         return [pair for k, v in value.items() if k != "step" for pair in _numbers(f"{place}/{k}", v)]

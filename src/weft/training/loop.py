@@ -2,64 +2,46 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from weft.data.cache import FORMAT
-from weft.errors import RunFailed, WeftError
-from weft.evaluation.evaluate import Scores, evaluate, fixed_examples, main_score
+from weft.errors import WeftError
+from weft.evaluation.evaluate import Scores, main_score
 from weft.methods.ranked import l0_of
-from weft.sampling.draws import draw_key
+from weft.sampling import build_sampler
+from weft.sampling.mt_uncertainty import MtUncertainty
 from weft.sampling.plan import Step
 from weft.sparsity import in_words, sparsity
+from weft.tasks.kinds import KINDS
 from weft.training import l0
-from weft.training.batch import class_weights, make_batch
-from weft.training.checkpoint import load_checkpoint, load_weights, read_state, save_checkpoint, save_weights
+from weft.training.checkpoint import load_checkpoint, read_more, read_state, save_checkpoint
+from weft.training.clip import clip_by
+from weft.training.gradients import StepGradients, TaskLosses, sharded, step_seed
 from weft.training.log import Log
 from weft.training.owners import OwnerOptimizers
 from weft.training.planning import plan_of
-from weft.training.precision import precision
+from weft.training.processes import Processes
 from weft.training.progress import Progress
+from weft.training.records import Records
 from weft.training.schedule import lr_factor
 from weft.training.settings import Training
+from weft.training.state import State
+from weft.training.task_weights import TaskWeights
+from weft.training.usage import Usage
+from weft.training.watch import Watch
 
 if TYPE_CHECKING:
     from weft.data.tokens import Tokens
     from weft.model import Model
-
-RANK = 0
-"""This process among those that train together."""
-
-
-@dataclass
-class State:
-    """What the loop carries from step to step besides weights and optimisers: all of it is in a checkpoint.
-
-    Attributes:
-        step: how many steps are done.
-        best: the best score so far.
-        best_step: the step after which it was found; its weights are in best-STEP.safetensors.
-        losses: the sum of each task's example losses since the log's last line, [T].
-        examples: how many examples these are, [T].
-        seconds: the time taken, over all parts of an interrupted run.
-        stops: (step, task) after which a task is drawn no more, in order; the plan follows from it.
-    """
-
-    step: int = 0
-    best: float | None = None
-    best_step: int | None = None
-    losses: list[float] = field(default_factory=list)
-    examples: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-    stops: list[tuple[int, int]] = field(default_factory=list)
+    from weft.training.uncertainty import Chooser
 
 
 class Loop:
@@ -75,6 +57,7 @@ class Loop:
         validation: the tokenised validation rows of each, by name; those of a further set as `TASK:SET`.
         folder: the run's folder, for checkpoints.
         tasks: the names of the tasks that train; by default all, in the order of their ids.
+        processes: those that train together; by default this one alone.
     """
 
     def __init__(
@@ -85,14 +68,14 @@ class Loop:
         validation: Mapping[str, Tokens],
         folder: Path,
         tasks: Sequence[str] | None = None,
+        processes: Processes | None = None,
     ) -> None:
         self.model, self.training, self.train = model, training, train
+        self.processes = processes or Processes()
         self.names = [task.name for task in model.tasks] if tasks is None else list(tasks)
         # the plan counts the tasks that train; the model counts all of its tasks
         self.ids = np.array([model.task_id(name) for name in self.names], np.int64)
-        self.validation = dict(validation)
         self.checkpoints = folder / "checkpoints"
-        lengths = [tokens.lengths for tokens in train]
         self.gates = l0.gates_of(model)
         self.l0 = l0_of(model.method) if self.gates else None
         if l0.decided(self.gates):
@@ -103,7 +86,9 @@ class Loop:
         self.before = 0 if self.l0 is None else self.l0.steps
         self.total = self.before + training.steps
         sizes = [len(tokens) for tokens in train]
-        self.plan = plan_of(training, self.names, sizes, lengths, self.before)
+        lengths = [tokens.lengths for tokens in train]
+        self._whole_plan = plan_of(training, self.names, sizes, lengths, self.before)
+        self.plan = self._whole_plan
         keys = [tokens.key for tokens in (*train, *validation.values())]
         # what a resumed run must find unchanged: the order, every text and label, the encoder's weights
         self.data = {
@@ -112,29 +97,55 @@ class Loop:
             "rows": keys,
             "encoder": model.source.sha256,
         }
-        self.class_weights = [class_weights(tokens) for tokens in train]
+        self.state = State.fresh(len(train))
+        self.watch = Watch(model, training, validation, self.names, self.checkpoints, self.processes)
+        sharded(model, training, self.processes)
+        self.gradients = StepGradients(model, training, train, self.names, self.ids, self.processes)
+        self.chooser = self._chooser(sizes)
+        self.usage = Usage(self.names, sizes, training.starved, max(1, round(self.plan.epoch().steps)))
+        self.records = Records(self.names, self.usage, self.processes)
+        squared = [KINDS[model.tasks[i].kind].squared for i in self.ids.tolist()]
+        # a log has to move by about 1, whatever small rate suits an encoder
+        rate = max(training.lr or 0.0, 1e-3)
+        self.task_weights = TaskWeights(training.task_weights, self.names, squared, rate)
         self.optimizers = self._new_optimizers()
-        self.state = State(losses=[0.0] * len(train), examples=[0.0] * len(train))
-        self.device = next(model.parameters()).device
-        rows, seed = training.evaluate_rows, training.seed
-        self.watched = {n: fixed_examples(t, rows, seed, n) for n, t in self.validation.items()}
 
     def resume(self, checkpoint: Path) -> dict[str, Any]:
         """Go on from a checkpoint; returns what it says of the run it is from."""
-        if self.l0 is not None and read_state(checkpoint)["step"] >= self.before:
+        self.state = State.read(read_state(checkpoint)["loop"], len(self.names))
+        if self.l0 is not None and self.state.step >= self.before:
             l0.freeze(self.gates)
             self.optimizers = self._new_optimizers()
+            self.gradients.arrange()
         said = load_checkpoint(checkpoint, self.model, self.optimizers)
-        self.state = State(**said["loop"])
+        self._replan()
+        parts = self.state.parts
+        if "usage" in parts:
+            self.usage.load(read_more(checkpoint), parts["usage"])
+        if "task_weights" in parts:
+            self.task_weights.load(parts["task_weights"])
+        if self.gradients.merged is not None and "conflict" in parts:
+            self.gradients.merged.load(parts["conflict"])
         return said
+
+    @property
+    def ended(self) -> bool:
+        """Whether no step is left: all are done, or every task has stopped."""
+        return self.state.step >= self.total or len(self.state.stops) == len(self.names)
 
     def run(self, log: Log, progress: Progress) -> Scores:
         """Train to the end; the model then has the best weights, and the scores are over whole splits."""
         began = time.monotonic() - self.state.seconds
         settings = self.training
-        while self.state.step < self.total:
-            self.model.train()
-            self._step(self.plan.step(self.state.step))
+        while not self.ended:
+            step = self._next()
+            losses_of_step = self._step(step)
+            share = None if self.plan.chooses else self.plan.share_at(step.number)
+            for warning in self.records.add(self.state, step, losses_of_step, share, self.plan.mixed):
+                progress.say(f"warning: {warning}")
+            if self.plan.chooses:  # it cannot be found again from the plan alone
+                task, index = step.task[: step.real].tolist(), step.index[: step.real].tolist()
+                log.write("chosen", step=step.number, task=task, index=index)
             self.state.step += 1
             self.state.seconds = time.monotonic() - began
             done, last = self.state.step, self.state.step == self.total
@@ -144,146 +155,173 @@ class Loop:
                 self._decide_gates(log, progress)
             if settings.evaluate_every and (done % settings.evaluate_every == 0 or last):
                 self._evaluate(log, progress)
-            if settings.checkpoint_every and done % settings.checkpoint_every == 0 and not last:
+            if settings.checkpoint_every and done % settings.checkpoint_every == 0 and not self.ended:
                 self._checkpoint(log)
-        if self.state.best_step is not None and self.state.best_step != self.total:
-            load_weights(self._best_file(self.state.best_step), self.model)
-        return self._evaluated(None if settings.last_evaluation == "whole" else self.watched)
+        self.watch.best.restore(self.state)
+        return self.watch.scores(whole=settings.last_evaluation == "whole")
 
-    def _step(self, step: Step) -> None:
+    def notes(self) -> list[str]:
+        """What a person should know of the run before it begins."""
+        proxies = {} if self.chooser is None else self.chooser.told
+        told = [f"{task} takes the uncertainty scores of {other}" for task, other in proxies.items()]
+        merged = self.gradients.merged
+        if merged is not None and not merged.shares:
+            told.append(
+                f"method {self.model.method.name!r} trains nothing that tasks share: train.conflict changes "
+                "no gradient, and costs a pass a task"
+            )
+        return told
+
+    def _next(self) -> Step:
+        """The examples of the next step: the plan's, or those that the model is most unsure of."""
+        number = self.state.step
+        if self.chooser is None:
+            return self.plan.step(number)
+        self._draw_gates(number)  # candidates are seen through the gates of their own step
+        candidates = self.plan.candidates(number)
+        found = self.gradients.measured(candidates, self.chooser.measures, self.chooser.settings.dropout)
+        return self.plan.chosen(
+            candidates, self.chooser.places(found, candidates.task, self.training.batch_size)
+        )
+
+    def _step(self, step: Step) -> TaskLosses:
         """One step: the gradients of all its parts, then every present owner moves."""
+        number, given = step.number, self.training
         self.optimizers.zero_grad()
-        if step.number < self.before:
-            # one u a gate and step: for all of the step's parts, and in every process
-            l0.draw(self.gates, step_seed(self.training.seed, step.number, 0, "gates"))
-            l0.penalty(self.gates).backward()
-        parts = np.array_split(np.arange(len(step.task)), self.training.accumulate)
-        for number, part in enumerate(p for p in parts if len(p)):
-            torch.manual_seed(step_seed(self.training.seed, step.number, RANK, f"dropout {number}"))
-            self._backward(step, part)
-        if self.training.clip is not None:
-            # without the gates: that they are there must not change the weights' steps
-            gates = {id(gate.get_parameter("alpha")) for gate in self.gates}
-            trained = [p for p in self.model.parameters() if p.grad is not None and id(p) not in gates]
-            torch.nn.utils.clip_grad_norm_(trained, self.training.clip, foreach=True)
-        self.optimizers.set_lr(self._lr(step.number))
-        if self.training.absent == "drift":
-            self.optimizers.step(self.ids.tolist())
-        else:
-            self.optimizers.step(self.ids[np.unique(step.task[: step.real])].tolist())
+        penalty = None
+        if number < self.before:
+            self._draw_gates(number)
+            penalty = partial(l0.penalty, self.gates)
+        losses = self.gradients.of(step, self.task_weights.factors(), penalty)
+        if given.clip is not None:
+            self.optimizers.clip(given.clip, clip_by(given))
+        factor, peak = self._lr(number)
+        self.optimizers.set_factor(factor, peak)
+        present = self.ids[np.unique(step.task[: step.real])].tolist()
+        self.optimizers.step(present, drifting=self._drifting() if given.absent == "drift" else ())
+        if self.task_weights.learned:
+            mass = np.bincount(step.task, step.weight, len(self.names))
+            self.task_weights.update(self.processes.sum_array(losses.part), mass, factor)
+        return losses
 
-    def _lr(self, step: int) -> float:
-        """The learning rate of a step; each phase has a schedule of its own."""
+    def _draw_gates(self, number: int) -> None:
+        """Where gates are being found, one u a gate and step: for all of its parts, and in every process."""
+        if number < self.before:
+            l0.draw(self.gates, step_seed(self.training.seed, number, 0, "gates"))
+
+    def _drifting(self) -> list[int]:
+        """The model's ids of the tasks that move on without an example: all that have not stopped."""
+        return np.delete(self.ids, self.state.stopped).tolist()
+
+    def _lr(self, step: int) -> tuple[float, float | None]:
+        """The share of the peak learning rate, and the peak where this phase has its own."""
         given = self.training
-        peak = given.lr or 0.0
         if step >= self.before:
-            return peak * lr_factor(step - self.before, given.steps, given.warmup, given.schedule)
+            return lr_factor(step - self.before, given.steps, given.warmup, given.schedule), None
         assert self.l0 is not None
-        return (self.l0.lr or peak) * lr_factor(step, self.before, given.warmup, given.schedule)
+        return lr_factor(step, self.before, given.warmup, given.schedule), self.l0.lr
 
     def _new_optimizers(self) -> OwnerOptimizers:
         """Fresh optimisers of what trains in this phase."""
         given = self.training
-        gate_lr = None if self.l0 is None else self.l0.gate_lr
+        gate_lr = None if self.l0 is None else given.lr_of.gates or self.l0.gate_lr
         return OwnerOptimizers(
-            self.model, lr=given.lr or 0.0, weight_decay=given.weight_decay, gate_lr=gate_lr
+            self.model,
+            lr=given.lr or 0.0,
+            weight_decay=given.weight_decay,
+            gate_lr=gate_lr,
+            lr_of=given.lr_of,
+            optimizer=given.optimizer,
+            steps=self.before if self.state.step < self.before else given.steps,
+            warmup=given.warmup,
+            schedule=given.schedule,
         )
+
+    def _chooser(self, sizes: Sequence[int]) -> Chooser | None:
+        """What chooses among candidates; None where the plan is all there is to know."""
+        sampler = build_sampler(self.training.sampler)
+        if not isinstance(sampler, MtUncertainty):
+            return None
+        from weft.training.uncertainty import Chooser
+
+        return Chooser(self.model, self.names, self.ids.tolist(), sizes, sampler)
 
     def _decide_gates(self, log: Log, progress: Progress) -> None:
         """Between the phases: gates are opened or shut for good, the weights stay, the optimisers are new."""
         l0.decide(self.gates)
         self.model.zero_grad()
         self.optimizers = self._new_optimizers()
+        self.gradients.arrange()
         told = sparsity(self.model)
         log.write("gates", step=self.state.step, **told)
         progress.say(f"gates decided after step {self.state.step}, kept: {in_words(told)}")
 
-    def _backward(self, step: Step, part: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        """The gradients of some of a step's examples, added to those before."""
-        tasks = step.task[part].tolist()
-        items = [(self.train[t], i) for t, i in zip(tasks, step.index[part].tolist(), strict=True)]
-        batch = make_batch(self.model, items, self.ids[step.task[part]], self.device)
-        weight = torch.from_numpy(step.weight[part] * self._label_weights(tasks, items)).to(self.device)
-        with precision(self.training, self.device):
-            output = self.model(**batch.inputs)
-        losses = self.model.example_losses(output, batch.labels)
-        (losses * weight).sum().backward()
-        self._add_losses(step.number, losses.detach(), tasks, weight)
-
-    def _label_weights(self, tasks: list[int], items: Sequence[tuple[Tokens, int]]) -> Any:
-        """What each example's label weighs, [E]; 1 where its task weighs all alike."""
-        found = np.ones(len(items), np.float32)
-        for number, (t, (tokens, i)) in enumerate(zip(tasks, items, strict=True)):
-            weights = self.class_weights[t]
-            if weights is not None:
-                labels: Any = tokens.labels
-                found[number] = weights[labels[i]]
-        return found
-
-    def _add_losses(self, step: int, losses: Tensor, tasks: list[int], weight: Tensor) -> None:
-        for loss, t, w in zip(losses.tolist(), tasks, weight.tolist(), strict=True):
-            if w:
-                if not math.isfinite(loss):
-                    raise RunFailed(
-                        f"step {step}: the loss of task {self.names[t]!r} is {loss}; the run diverged.\n"
-                        f"  begin anew with train.lr below {self.training.lr}, or with train.clip set"
-                    )
-                self.state.losses[t] += loss
-                self.state.examples[t] += 1
-
     def _log_losses(self, log: Log) -> dict[str, float]:
-        """The mean loss of each task that had examples since the last line."""
-        pairs = zip(self.names, self.state.losses, self.state.examples, strict=True)
-        losses = {name: total / count for name, total, count in pairs if count}
-        self.state.losses = [0.0] * len(self.names)
-        self.state.examples = [0.0] * len(self.names)
-        lr, seconds = self.optimizers.lr, round(self.state.seconds, 2)
-        gates = {}
+        """A line of the log: the mean loss of each task that had examples since the last."""
+        losses = self.records.mean_losses(self.state)
+        more: dict[str, Any] = {}
         if self.state.step < self.before:
-            gates = {"gates_open": l0.expected_open(self.gates), "gates_kept": l0.would_keep(self.gates)}
-        log.write("step", step=self.state.step, loss=losses, lr=lr, **gates, seconds=seconds)
+            more = {"gates_open": l0.expected_open(self.gates), "gates_kept": l0.would_keep(self.gates)}
+        if self.task_weights.learned:
+            more["task_weights"] = self.task_weights.report()
+        seconds = round(self.state.seconds, 2)
+        log.write("step", step=self.state.step, loss=losses, lr=self.optimizers.lr, **more, seconds=seconds)
         return losses
 
     def _evaluate(self, log: Log, progress: Progress) -> None:
-        """Look at the watched rows; keep the weights if they are the best so far."""
-        scores = self._evaluated(self.watched)
-        log.write("evaluation", step=self.state.step, **scores)
-        wanted = self.training.best
-        score = scores["average"] if wanted == "average" else main_score(scores["tasks"][wanted])
+        """Look at the watched rows; keep the weights if they are the best so far; stop whoever is done."""
+        scores = self.watch.scores()
+        more: dict[str, Any] = {"window": self.records.window(self.state), "usage": self.usage.report()}
+        if self.gradients.merged is not None:
+            more["conflict"] = self.gradients.merged.telemetry.window()
+        log.write("evaluation", step=self.state.step, **scores, **more)
         told = "  ".join(f"{name} {main_score(m):.3f}" for name, m in scores["tasks"].items())
         progress.score(scores["average"])
         progress.say(f"step {self.state.step}: average {scores['average']:.4f}  {told}")
         if self.state.step <= self.before:
             return  # gates are still being found, or have just been decided
-        # a score that is no number is worse than any
-        score = score if math.isfinite(score) else -math.inf
-        if self.state.best is None or score > self.state.best:
-            self.state.best, self.state.best_step = score, self.state.step
-            save_weights(self._best_file(self.state.step), self.model)
+        self.watch.note(self.state, scores, more["window"]["draws"])
+        self._stop_tasks(log, progress)
 
-    def _evaluated(self, rows: dict[str, list[int]] | None) -> Scores:
-        # in float32 on any device: the loaded bundle must find the same numbers
-        return evaluate(self.model, self.validation, rows)
+    def _stop_tasks(self, log: Log, progress: Progress) -> None:
+        """Take out of the sampler whoever has got no better for so many evaluations."""
+        state = self.state
+        steps = state.step - self.before
+        for task in self.watch.tired(state, steps):
+            name, own = self.names[task], state.tasks[task]
+            at = self.plan.stop_at(state.step)
+            state.stops.append((at, task))
+            log.write("stop", step=state.step, task=name, at=at, best=own.best, best_step=own.best_step)
+            when = "now" if at == state.step else f"step {at}, when the window of sorted examples ends,"
+            progress.say(f"{name} is no better since step {own.best_step}: from {when} on it is not drawn")
+        self._replan()
+
+    def _replan(self) -> None:
+        """The plan that the stops leave."""
+        stops = self.state.stops
+        for task in self.state.stopped:
+            self.usage.stopped(task)
+        if len(stops) < len(self.names) and list(self.plan.stops) != stops:
+            self.plan = self._whole_plan.with_stops(stops)
 
     def _checkpoint(self, log: Log) -> None:
+        self.records.sum_losses(self.state)
+        parts = {"usage": self.usage.state(), "task_weights": self.task_weights.state()}
+        if self.gradients.merged is not None:
+            parts["conflict"] = self.gradients.merged.state()
+        self.state.parts = parts
         log.write("checkpoint", step=self.state.step)
         said = {
-            "loop": vars(self.state),
+            "loop": asdict(self.state),
             "data": self.data,
             "log_bytes": log.size,
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),
+            "processes": self.processes.world,
         }
-        save_checkpoint(self.checkpoints, self.state.step, self.model, self.optimizers, said)
-        # older best weights are needed as long as an older checkpoint may be gone back to: no longer
-        for file in self.checkpoints.glob("best-*.safetensors"):
-            if file != self._best_file(self.state.best_step or 0):
-                file.unlink()
-
-    def _best_file(self, step: int) -> Path:
-        return self.checkpoints / f"best-{step:08d}.safetensors"
-
-
-def step_seed(seed: int, step: int, rank: int, purpose: str) -> int:
-    """What torch is seeded with in a step: resumed or not, each step draws the same."""
-    return int(draw_key(seed, purpose, step, rank)) >> 1
+        more = self.usage.tensors()
+        save_checkpoint(
+            self.checkpoints, self.state.step, self.model, self.optimizers, said, more, self.processes
+        )
+        if self.processes.is_main:
+            self.watch.best.sweep(self.state)

@@ -74,7 +74,11 @@ class Memory:
 
 
 def memory_at(
-    model: Model, activations: Count, training: tuple[int, int], evaluation: tuple[int, int] = (0, 0)
+    model: Model,
+    activations: Count,
+    training: tuple[int, int],
+    evaluation: tuple[int, int] = (0, 0),
+    apart: int = 0,
 ) -> Memory:
     """The memory of a run whose largest batches have these shapes.
 
@@ -82,15 +86,17 @@ def memory_at(
         model: the model; it may be on the meta device.
         activations: of `count_activations`.
         training: the rows R and their length L in training.
-        evaluation: the same of an evaluation.
+        evaluation: the same of a pass without a backward.
+        apart: how many tasks' gradients are held apart until they are merged; 0: none.
     """
     items = list(owned(model))
     size = 4  # float32: the only type of weights that a model takes
     trained = sum(item.numel for item in items if item.trains) * size
+    shared = sum(i.numel for i in items if i.trains and not i.owner.startswith("task:")) * size
     held = sum(item.numel for item in items) * size + sum(b.nbytes for b in model.buffers())
     return Memory(
         weights=held,
-        gradients=trained,
+        gradients=trained + apart * shared,
         optimiser=2 * trained,
         activations=activations(*training),
         working=working_memory(model, *training),

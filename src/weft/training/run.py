@@ -16,22 +16,25 @@ from weft.data.also import rows_of_task
 from weft.data.progress import tokenising
 from weft.data.said import as_run_file
 from weft.data.tokens import tokenise
-from weft.errors import WeftError, did_you_mean
+from weft.errors import WeftError
 from weft.evaluation.evaluate import Scores
 from weft.files import sweep, write_json, write_text
 from weft.head_settings import HeadSettings
 from weft.methods import build_method
 from weft.training.checkpoint import last_checkpoint
-from weft.training.log import Log
+from weft.training.checks import check_training
+from weft.training.log import Log, NoLog
 from weft.training.loop import Loop
+from weft.training.processes import Processes
 from weft.training.progress import Progress, Quiet, progress_for
 from weft.training.settings import Training
+from weft.training.sharding import whole_model
 
 if TYPE_CHECKING:
     from weft.data.split import Split
     from weft.model import Model
 
-FREE = ("log_every", "tensorboard", "checkpoint_every")
+FREE = ("log_every", "tensorboard", "checkpoint_every", "starved", "parallel")
 """Keys of `train` that may differ when a run is resumed: they change no weight."""
 
 
@@ -63,6 +66,9 @@ def train(
 ) -> Run:
     """Train a model; it ends with the best weights, and its bundle is in the run's folder.
 
+    Started by `torchrun` or `accelerate launch`, all processes make this call, and each takes its part of
+    every step; the first one alone writes and speaks.
+
     Args:
         model: the model; the tasks that train have files or rows for `train` and `validation`.
         training: how to train; by default `Training()`.
@@ -80,18 +86,17 @@ def train(
         training = training.model_copy(update={"lr": model.method.default_lr})
     resolved = resolved or _resolved(model, training)
     trained = [task for task in model.tasks if tasks is None or task.name in tasks]
-    names = ["average", *(task.name for task in trained)]
-    if training.best not in names:
-        raise WeftError(f"best: {training.best!r}; {did_you_mean(training.best, names)}")
+    check_training(training, [task.name for task in trained])
     folder = Path(out)
-    _check_folder(folder, resolved, resume)
+    processes = Processes.join(next(model.parameters()).device)
+    processes.on_main(lambda: _check_folder(folder, resolved, resume))
     check_trains(model)
     model.set_max_length(training.max_length)
     tokenizer = model.source.tokenizer
     tokens = {}
     if splits is None:
         splits = {key: rows for task in trained for key, rows in rows_of_task(task).splits.items()}
-    with tokenising(progress) as told:
+    with processes.main_first(), tokenising(progress and processes.is_main) as told:
         for key, rows in splits.items():
             tokens[key] = tokenise(rows, tokenizer, training.max_length, progress=told.of(key, rows))
     loop = Loop(
@@ -101,31 +106,47 @@ def train(
         {name: own for (name, split), own in tokens.items() if split == "validation"},
         folder,
         [task.name for task in trained],
+        processes,
     )
     # nothing is written before everything has been read
     if not resume:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / "run.yaml", yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
+        processes.on_main(lambda: _begin(folder, resolved))
     said = _resume(loop, folder) if resume else None
-    log = Log(folder, training.tensorboard, None if said is None else said["log_bytes"])
-    shown: Progress = progress_for(loop.total, loop.state.step) if progress else Quiet()
+    log: Log = NoLog()
+    shown: Progress = Quiet()
+    if processes.is_main:
+        log = Log(folder, training.tensorboard, None if said is None else said["log_bytes"])
+        shown = progress_for(loop.total, loop.state.step) if progress else shown
+    world = processes.world
     try:
         if said is None:
-            log.write("start", steps=loop.total, tasks=loop.names, plan=loop.plan.fingerprint())
+            log.write(
+                "start", steps=loop.total, tasks=loop.names, plan=loop.plan.fingerprint(), processes=world
+            )
         else:
-            log.write("resume", step=loop.state.step)
-            _warn(said, shown)
+            log.write("resume", step=loop.state.step, processes=world, before=said.get("processes", 1))
+            _warn(said, shown, world)
+        for note in loop.notes():
+            shown.say(f"note: {note}")
         metrics = loop.run(log, shown)
-        if with_bundle:
-            save(model, folder / "bundle", with_encoder)
-        best = loop.state.best_step or loop.total
-        log.write("end", step=loop.total, best_step=best, seconds=round(loop.state.seconds, 2), **metrics)
+        with whole_model(model):
+            if with_bundle and processes.is_main:
+                save(model, folder / "bundle", with_encoder)
+        told = loop.watch.outcome(loop.state)
+        log.write("end", step=loop.state.step, **told, seconds=round(loop.state.seconds, 2), **metrics)
         # last: it says that the run has ended
-        write_json(folder / "metrics.json", {"step": best, "split": "validation", **metrics})
+        ended = {"step": told["best_step"], "split": "validation", **told, **metrics}
+        ended.pop("best_step")
+        processes.on_main(lambda: write_json(folder / "metrics.json", ended))
     finally:
         shown.close()
         log.close()
     return Run(folder, metrics)
+
+
+def _begin(folder: Path, resolved: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "run.yaml", yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
 
 
 def check_trains(model: Model) -> None:
@@ -176,8 +197,8 @@ def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
 
     A run killed before its first checkpoint is the same run from the start.
     """
-    sweep(folder, ".run.yaml.new", ".metrics.json.new", ".bundle-*")
-    sweep(loop.checkpoints, ".step-*", ".best-*")
+    loop.processes.on_main(lambda: sweep(folder, ".run.yaml.new", ".metrics.json.new", ".bundle-*"))
+    loop.processes.on_main(lambda: sweep(loop.checkpoints, ".step-*", ".best-*"))
     checkpoint = last_checkpoint(loop.checkpoints)
     if checkpoint is None:
         return None
@@ -200,7 +221,10 @@ def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
 
 def _changed(loop: Loop, before: list[str]) -> str:
     """Of which tasks the rows are others."""
-    names = [*(f"{name}/train" for name in loop.names), *(f"{name}/validation" for name in loop.validation)]
+    names = [
+        *(f"{name}/train" for name in loop.names),
+        *(f"{name}/validation" for name in loop.watch.validation),
+    ]
     if len(before) != len(names):
         return ""
     now: Any = loop.data["rows"]
@@ -208,9 +232,10 @@ def _changed(loop: Loop, before: list[str]) -> str:
     return f" of {', '.join(odd)}"
 
 
-def _warn(said: dict[str, Any], shown: Progress) -> None:
-    now = {"torch": torch.__version__, "threads": torch.get_num_threads()}
-    odd = [f"{what} {said[what]} then, {value} now" for what, value in now.items() if said[what] != value]
+def _warn(said: dict[str, Any], shown: Progress, world: int) -> None:
+    now = {"torch": torch.__version__, "threads": torch.get_num_threads(), "processes": world}
+    then = {"processes": 1, **said}
+    odd = [f"{what} {then[what]} then, {value} now" for what, value in now.items() if then[what] != value]
     if odd:
         shown.say(f"warning: {'; '.join(odd)}: the last bits of the weights may differ")
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
 
 from weft.errors import WeftError
-from weft.settings import Settings
+from weft.settings import Settings, SettingsError
 
 
 def _sampler(value: object) -> object:
@@ -17,6 +25,52 @@ def _sampler(value: object) -> object:
         return build_sampler(value).settings()
     except WeftError as wrong:
         raise ValueError(str(wrong)) from None
+
+
+def _conflict(value: object) -> object:
+    if value is None:
+        return None
+    from weft.training.conflict import build_conflict
+
+    try:
+        return build_conflict(value).settings()
+    except WeftError as wrong:
+        raise ValueError(str(wrong)) from None
+
+
+def _within(kind: type[Settings]) -> BeforeValidator:
+    """A section within the section: its mistakes are told with all others, under its key."""
+
+    def build(value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        try:
+            return kind(**{str(key): setting for key, setting in value.items()})
+        except SettingsError as wrong:
+            raise ValueError("; ".join(f"{key}: {text}" for key, text in wrong.mistakes)) from None
+
+    return BeforeValidator(build)
+
+
+class LearningRates(Settings):
+    """Peak learning rates by role; a role that is left out has `train.lr`."""
+
+    what = "lr_of"
+
+    encoder: PositiveFloat | None = Field(None, description="of the encoder's own weights")
+    shared: PositiveFloat | None = Field(None, description="of adapters that all tasks, or a group, share")
+    task: PositiveFloat | None = Field(None, description="of what belongs to one task: adapters and head")
+    gates: PositiveFloat | None = Field(None, description="of L0 gates, constant; default: method.l0.gate_lr")
+
+
+class Stop(Settings):
+    """When a task is drawn no more: its score has not risen for some evaluations."""
+
+    what = "stop"
+
+    patience: PositiveInt = Field(3, description="evaluations without a better score before a task stops")
+    min_delta: NonNegativeFloat = Field(0.0, description="how much better counts as better")
+    after: NonNegativeInt = Field(0, description="no task stops in the first so many steps")
 
 
 class Training(Settings):
@@ -32,7 +86,8 @@ class Training(Settings):
     )
     sampler: Annotated[Any, AfterValidator(_sampler)] = Field(
         "proportional",
-        description="how steps choose tasks: uniform, proportional, round_robin, stretched",
+        description="how steps choose tasks: annealed, counterfactual, mt_uncertainty, power, "
+        "proportional, round_robin, square_root, stretched, temperature, uniform",
         validate_default=True,  # written as a given one is: run.yaml must mean the same when it is read again
     )
     mixed: bool = Field(False, description="whether each example of a step draws its own task")
@@ -40,13 +95,34 @@ class Training(Settings):
     loss: Literal["task_mean", "example_mean", "sum"] = Field(
         "task_mean", description="how a step's examples are weighted"
     )
-    lr: PositiveFloat | None = Field(None, description="the peak learning rate; default: the method's own")
-    warmup: float = Field(0.06, ge=0, lt=1, description="the share of the steps in which lr rises from zero")
-    schedule: Literal["linear", "constant"] = Field(
-        "linear", description="what lr does after the warm-up: fall to zero, or stay"
+    task_weights: dict[str, PositiveFloat] | Literal["learned"] | None = Field(
+        None, description="what each task's loss weighs, 1 if left out; learned: by its uncertainty"
     )
-    weight_decay: NonNegativeFloat = Field(0.01, description="AdamW's decay; biases and norms have none")
+    conflict: Annotated[Any, AfterValidator(_conflict)] = Field(
+        None,
+        description="how the gradients of a step's tasks are merged: pcgrad, or a weighting of torchjd by "
+        "name (upgrad, cagrad, mgda, nash_mtl, …); null: their sum",
+    )
+    optimizer: Literal["adamw", "bert_adam"] = Field(
+        "adamw", description="bert_adam: the optimiser of the first BERT, as PALs were trained"
+    )
+    lr: PositiveFloat | None = Field(None, description="the peak learning rate; default: the method's own")
+    lr_of: Annotated[LearningRates, _within(LearningRates)] = Field(
+        LearningRates(), description="peak learning rates by role: encoder, shared, task, gates"
+    )
+    warmup: float = Field(0.06, ge=0, lt=1, description="the share of the steps in which lr rises from zero")
+    schedule: Literal["linear", "cosine", "constant"] = Field(
+        "linear", description="what lr does after the warm-up: fall to zero in a line or a cosine, or stay"
+    )
+    weight_decay: NonNegativeFloat = Field(
+        0.01, description="the optimiser's decay; biases and norms have none"
+    )
     clip: PositiveFloat | None = Field(1.0, description="the largest norm of a step's gradient; null: any")
+    clip_by: Literal["auto", "global", "tensor"] = Field(
+        "auto",
+        description="what the norm is of: all gradients together, or each owner's part of each weight; "
+        "auto: global with adamw, tensor with bert_adam",
+    )
     absent: Literal["still", "drift"] = Field(
         "still",
         description="whether tasks without an example in a step stay as they are, or drift on momentum",
@@ -63,7 +139,22 @@ class Training(Settings):
         "whole",
         description="what the last evaluation looks at: all validation rows, or evaluate_rows of them",
     )
-    best: str = Field("average", description="what decides on the best model: average, or a task's name")
+    best: str = Field(
+        "average",
+        description="what decides on the best model: average, a task's name, or per_task: each task's own "
+        "best weights, where tasks share no weight that trains",
+    )
+    stop: Annotated[Stop | None, _within(Stop)] = Field(
+        None, description="when a task is drawn no more: patience, min_delta, after; null: never"
+    )
+    starved: PositiveInt | None = Field(
+        1000, description="warn of a task that goes so many steps without an example; null: never"
+    )
+    parallel: Literal["ddp", "fsdp"] = Field(
+        "ddp",
+        description="several processes: each holds the whole model (ddp), or the encoder's blocks are "
+        "spread over them (fsdp)",
+    )
     checkpoint_every: NonNegativeInt = Field(0, description="steps between two checkpoints; 0: none")
     log_every: PositiveInt = Field(50, description="steps between two lines of the log")
     tensorboard: bool = Field(False, description="write TensorBoard events beside log.jsonl")

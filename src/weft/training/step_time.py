@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from weft.training.batch import make_batch
+from weft.training.clip import clip_by
 from weft.training.owners import OwnerOptimizers
 from weft.training.precision import precision
 from weft.training.settings import Training
@@ -102,7 +103,7 @@ def time_training(
     device = next(model.parameters()).device
     with _left_as_it_is(model):
         model.train()
-        optimizers = OwnerOptimizers(model, lr=0.0, weight_decay=0.0)
+        optimizers = OwnerOptimizers(model, lr=0.0, weight_decay=0.0, optimizer=training.optimizer)
 
         def step(examples: Examples) -> None:
             optimizers.zero_grad()
@@ -111,8 +112,7 @@ def time_training(
                 output = model(**batch.inputs)
             model.example_losses(output, batch.labels).mean().backward()
             if training.clip is not None:
-                trained = [p for p in model.parameters() if p.grad is not None]
-                torch.nn.utils.clip_grad_norm_(trained, training.clip, foreach=True)
+                optimizers.clip(training.clip, clip_by(training))
             optimizers.step(np.unique(examples.task).tolist())
 
         return _timed(step, batches, costs, device, budget)

@@ -23,6 +23,7 @@ class Classify(Labelled):
     """Cross-entropy over C logits; a label is its id."""
 
     name = "classify"
+    has_uncertainty = True
     metrics = ("accuracy",)
     has_classes = True
     options: ClassVar[tuple[str, ...]] = ("apart", "class_weights")
@@ -78,3 +79,11 @@ class Classify(Labelled):
 
         # a label of a task with more classes is out of range here; its weight is 0
         return F.cross_entropy(logits.float(), labels.clamp(0, logits.size(-1) - 1), reduction="none")
+
+    def uncertainty(
+        self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
+    ) -> Tensor:
+        """Over the C labels, [E]."""
+        from weft.tasks.kinds.uncertainty import of_classes
+
+        return of_classes(logits, measure)

@@ -79,6 +79,8 @@ class Kind(ABC):
         name: the name it is registered under.
         has_range: whether its labels are numbers, which may have a range.
         has_classes: whether every example has one label of a few.
+        has_uncertainty: whether `uncertainty` can be found of its logits.
+        squared: whether its loss is a squared error, no log-likelihood: learned weights tell them apart.
         metrics: those that do unless a task says otherwise; the first is the score.
         options: the settings of a task that this kind takes and most others do not.
         texts: the least and the most text columns.
@@ -93,6 +95,8 @@ class Kind(ABC):
     name: ClassVar[str]
     has_range: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
+    has_uncertainty: ClassVar[bool] = False
+    squared: ClassVar[bool] = False
     metrics: ClassVar[tuple[str, ...]]
     options: ClassVar[tuple[str, ...]] = ()
     texts: ClassVar[tuple[int, int]] = (1, 2)
@@ -187,6 +191,22 @@ class Kind(ABC):
 
         It must be finite for an example of another kind or size too: such a one has weight 0.
         """
+
+    def uncertainty(
+        self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
+    ) -> Tensor | None:
+        """How unsure the model is of each example, from 0 to 1, [E]; None of a kind that cannot tell.
+
+        Args:
+            logits: [E, C], [R, C] or [R, L, C], as `answers_by` says.
+            layout: which example each row is of.
+            measure: `entropy`, H(p) / (ln C + 1e-5), or `margin`, 1 − (p₍₁₎ − p₍₂₎); see
+                `weft.tasks.kinds.uncertainty`.
+            labels: of `collate`. A kind may read where there are labels, never what they are.
+
+        An example of another kind may have any number.
+        """
+        return None
 
     # from logits to answers
 

@@ -28,6 +28,7 @@ class Multilabel(Labelled):
     """
 
     name = "multilabel"
+    has_uncertainty = True
     metrics = ("micro_f1", "macro_f1", "exact")
     options = ("apart",)
     empty_label = True
@@ -77,6 +78,14 @@ class Multilabel(Labelled):
         size = logits.size(-1)
         targets = F.pad(labels, (0, max(0, size - labels.size(-1))))[:, :size]
         return F.binary_cross_entropy_with_logits(logits.float(), targets, reduction="none").mean(-1)
+
+    def uncertainty(
+        self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
+    ) -> Tensor:
+        """The mean over the labels of each one's own, σ(x) against 1 − σ(x), [E]."""
+        from weft.tasks.kinds.uncertainty import of_yes_or_no
+
+        return of_yes_or_no(logits, measure).mean(-1)
 
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]

@@ -32,6 +32,7 @@ class Rank(Candidates):
     """
 
     name = "rank"
+    has_uncertainty = True
     metrics = ("mrr", "ndcg", "p_at_1")
     options = ("choices", "rank_loss")
     least = 1
@@ -100,6 +101,14 @@ class Rank(Candidates):
         each = layout.of_rows(layout.log_sum_exp(scores)) - scores  # −log softmax
         return layout.sum(share * each)
 
+    def uncertainty(
+        self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
+    ) -> Tensor:
+        """Over the candidates, as the softmax loss takes them, [E]; of one alone 0."""
+        from weft.tasks.kinds.uncertainty import of_rows
+
+        return of_rows(logits[:, 0], layout, measure)
+
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
     ) -> list[list[float]]:
@@ -145,6 +154,14 @@ class RankPairwise(Rank):
         each = torch.where(above, F.softplus(scores[None, :] - scores[:, None]), 0.0)
         pairs = layout.sum(above.float().sum(1))
         return layout.sum(each.sum(1)) / pairs.clamp(min=1)
+
+    def uncertainty(
+        self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
+    ) -> Tensor:
+        """The mean over the pairs of candidates, σ(s_i − s_j) against 1 − σ, as the loss takes them, [E]."""
+        from weft.tasks.kinds.uncertainty import of_pairs
+
+        return of_pairs(logits[:, 0], layout, measure)
 
 
 def relevance(label: Any, candidates: int) -> list[float]:

@@ -25,6 +25,7 @@ class Regress(Kind):
 
     name = "regress"
     has_range = True
+    squared = True
     metrics = ("pearson", "spearman")
     options: ClassVar[tuple[str, ...]] = ("apart",)
 

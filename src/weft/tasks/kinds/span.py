@@ -47,6 +47,7 @@ class Span(Kind):
     """
 
     name = "span"
+    has_uncertainty = True
     metrics = ("token_f1", "exact_match")
     options = ("stride",)
     texts = (2, 2)
@@ -131,6 +132,20 @@ class Span(Kind):
         places = labels.clamp(0, scores.size(1) - 1)
         ends = [F.cross_entropy(scores[:, :, k], places[:, k], reduction="none") for k in (0, 1)]
         return layout.mean((ends[0] + ends[1]) / 2)
+
+    def uncertainty(
+        self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
+    ) -> Tensor:
+        """The mean over windows of (that of the start + that of the end) / 2, [E].
+
+        Each is over the tokens of its row, C of them: those that the loss chooses among, the first one, for
+        a window without the answer, included.
+        """
+        from weft.tasks.kinds.uncertainty import of_classes
+
+        keep = None if layout.mask is None else layout.mask[:, None, :]
+        each = of_classes(logits.transpose(1, 2), measure, keep)  # [R, 2]
+        return layout.mean(each.mean(1))
 
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]

@@ -35,6 +35,7 @@ class Tag(Labelled):
     """
 
     name = "tag"
+    has_uncertainty = True
     metrics = ("entity_f1", "surface_f1")
     options = ("stride",)
     texts = (1, 1)
@@ -137,6 +138,26 @@ class Tag(Labelled):
         ).view_as(labels)
         words = layout.sum((labels != NOT_A_WORD).float().sum(1))
         return layout.sum(each.sum(1)) / words.clamp(min=1)
+
+    def uncertainty(
+        self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
+    ) -> Tensor:
+        """The mean over an example's words of that over the C tags, [E]; 0 of none.
+
+        Words are where `labels` has a tag, as for the loss; without `labels`, every token is taken for one.
+        """
+        from torch.nn import functional as F
+
+        from weft.tasks.kinds.uncertainty import of_classes
+
+        each = of_classes(logits, measure)  # [R, L]
+        if labels is not None:
+            length = logits.size(1)
+            labels = F.pad(labels, (0, max(0, length - labels.size(1))), value=NOT_A_WORD)[:, :length]
+            here = (labels != NOT_A_WORD).float()
+        else:
+            here = each.new_ones(each.shape) if layout.mask is None else layout.mask.float()
+        return layout.sum((each * here).sum(1)) / layout.sum(here.sum(1)).clamp(min=1)
 
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]

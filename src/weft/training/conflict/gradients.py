@@ -1,0 +1,279 @@
+"""The gradients of a step's tasks, kept apart until all are there, then merged into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from weft.errors import RunFailed, WeftError
+from weft.ownership import Owned, owned
+from weft.routing import ENCODER, SHARED, task_owner
+from weft.training.conflict.conflict import Conflict, Merged
+from weft.training.conflict.telemetry import Telemetry
+from weft.training.owners import owners_of_tasks
+
+if TYPE_CHECKING:
+    from weft.model import Model
+    from weft.training.processes import Processes
+
+WORKING = {"cpu": 2**18}
+"""How many numbers of the gradients are in float64 at a time: what a core's cache holds; 2²⁴ elsewhere."""
+
+
+@dataclass
+class _Share:
+    """What an owner that several tasks run through has, and each task's gradient of it.
+
+    Attributes:
+        items: its parameters.
+        tasks: the numbers of the tasks that run through it.
+        held: the gradients of the tasks that this step has had.
+        free: memory for further tasks, from the steps before.
+    """
+
+    items: list[Owned]
+    tasks: frozenset[int]
+    held: dict[int, list[Tensor]] = field(default_factory=dict)
+    free: list[list[Tensor]] = field(default_factory=list)
+
+    def gradients(self) -> list[Tensor]:
+        """Where the gradients of its parameters are, as views."""
+        return [_gradient(item) for item in self.items]
+
+    def hold(self, task: int) -> None:
+        """Move the gradients to the task's; where they were there are zeros then."""
+        gradients = self.gradients()
+        if task in self.held:
+            torch._foreach_add_(self.held[task], gradients)
+        else:
+            self.held[task] = self._memory(gradients)
+            torch._foreach_copy_(self.held[task], gradients)
+        torch._foreach_zero_(gradients)
+
+    def hold_nothing(self, task: int) -> None:
+        """The task's gradients are zeros here: another process has its examples."""
+        if task not in self.held:
+            self.held[task] = self._memory(self.gradients())
+            torch._foreach_zero_(self.held[task])
+
+    def release(self) -> None:
+        """Forget all gradients; their memory is kept."""
+        self.free += self.held.values()
+        self.held = {}
+
+    def _memory(self, like: list[Tensor]) -> list[Tensor]:
+        if self.free:
+            return self.free.pop()
+        return [torch.empty_like(g, memory_format=torch.contiguous_format) for g in like]
+
+
+class TaskGradients:
+    """Keeps each task's gradient of what tasks share and merges them at the end of a step.
+
+    In a step with P tasks present the loop does, for each part of it and each task t in the part, the
+    backward of P·Σ weight·ℓ over t's examples, then `after_backward(t)`; last `finish`. Memory: P times the
+    shared parameters that train, taken once and used again; what a task owns stays in `p.grad` all the while.
+    A step's further terms, such as a penalty on gates, come after `finish`: they add to `p.grad` then.
+
+    Args:
+        model: the model; parameters that begin or cease to train ask for a new `TaskGradients`.
+        conflict: how gradients are merged.
+        names: the names of the tasks that train, [T]; their numbers count these.
+        ids: the model's id of each, [T].
+        processes: the processes that train together; gradients are summed over them, those of what a task
+            owns as well. None: this one alone.
+
+    Attributes:
+        conflict: how gradients are merged, with what it remembers.
+        telemetry: the cosines of the tasks' gradients since the last evaluation.
+        shares: whether tasks share anything that trains; if not, merging changes nothing.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        conflict: Conflict,
+        names: Sequence[str],
+        ids: Iterable[int],
+        processes: Processes | None = None,
+    ) -> None:
+        if model.method.separate:
+            raise WeftError(
+                f"train.conflict {conflict.name!r}: with method 'separate' every weight belongs to one task, "
+                "and nothing that is shared can be in conflict; leave train.conflict out, or choose a method "
+                "that shares weights, such as full"
+            )
+        self.conflict = conflict.of(names)
+        self.telemetry = Telemetry(names)
+        self._names, self._processes = tuple(names), processes
+        owners = [owners_of_tasks(model)[int(i)] for i in ids]
+        by_owner: dict[str, list[Owned]] = {}
+        for item in owned(model):
+            if not item.trains:
+                continue
+            if hasattr(item.parameter, "full_tensor"):
+                raise WeftError(
+                    f"train.conflict {conflict.name!r} needs whole gradients in every process; "
+                    "found train.parallel: fsdp, expected ddp"
+                )
+            by_owner.setdefault(item.owner, []).append(item)
+        self._own = [by_owner.get(task_owner(name), []) for name in names]
+        everyone = frozenset(range(len(self._names)))
+        self._shares = []
+        for owner, items in by_owner.items():
+            tasks = frozenset(t for t in everyone if owner in owners[t])
+            if owner in (ENCODER, SHARED) or owner.startswith("group:"):
+                self._shares.append(_Share(items, tasks))
+        self._shares = [share for share in self._shares if share.tasks]
+        self.shares = any(len(share.tasks) > 1 for share in self._shares)
+        self._seen: set[int] = set()
+
+    def zero(self) -> None:
+        """Begin a step: no task's gradients are held. `p.grad` is the optimisers' to set to zero."""
+        for share in self._shares:
+            share.release()
+        self._seen = set()
+
+    @torch.no_grad()
+    def after_backward(self, task: int) -> None:
+        """Take what the backward of a task's loss added to `p.grad`, but for what the task owns.
+
+        Args:
+            task: the task's number among those that train.
+        """
+        self._seen.add(task)
+        for share in self._shares:
+            if task in share.tasks:
+                share.hold(task)
+
+    @torch.no_grad()
+    def finish(self, seed: int) -> Merged | None:
+        """End a step: `p.grad` has the merged gradient then. Returns the weights; None without a task.
+
+        Args:
+            seed: of this step, the same in every process.
+        """
+        present = self._present()
+        if not present:
+            return None
+        self._sum(present)
+        gramian = self._gramian(present)
+        if not torch.isfinite(gramian).all():
+            bad = [
+                self._names[t] for t, g in zip(present, gramian.diagonal(), strict=True) if not g.isfinite()
+            ]
+            raise RunFailed(
+                f"the gradient of task {', '.join(bad)} is not finite; the run diverged.\n"
+                "  begin anew with a smaller train.lr, or with train.clip set"
+            )
+        self.telemetry.add(gramian, present, self._related(present))
+        one = torch.ones(1, dtype=torch.float64)
+        merged = Merged(one, one, one)
+        if len(present) > 1:
+            if self.conflict.whole:
+                gramian = gramian + torch.diag(self._own_squares(present))
+            merged = self.conflict.merge(gramian, present, seed)
+        self._write(present, merged)
+        self.zero()
+        return merged
+
+    def state(self) -> dict[str, Any]:
+        """What is remembered from step to step, fit for JSON."""
+        return {"conflict": self.conflict.state(), "telemetry": self.telemetry.state()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Remember what `state` said."""
+        self.conflict.load(state["conflict"])
+        self.telemetry.load(state["telemetry"])
+
+    def _present(self) -> list[int]:
+        """The numbers of the tasks that any process had, in ascending order."""
+        if self._processes is None or self._processes.world == 1:
+            return sorted(self._seen)
+        seen = torch.zeros(len(self._names), device=self._device())
+        seen[list(self._seen)] = 1
+        self._processes.sum_([seen])
+        return [task for task, count in enumerate(seen.tolist()) if count]
+
+    def _sum(self, present: list[int]) -> None:
+        """Sum over the processes, a task at a time: no more than one copy of a gradient is made."""
+        if self._processes is None or self._processes.world == 1:
+            return
+        for task in present:
+            parts = [_gradient(item) for item in self._own[task]]
+            for share in self._shares:
+                if task in share.tasks:
+                    share.hold_nothing(task)
+                    parts += share.held[task]
+            self._processes.sum_(parts)
+
+    def _gramian(self, present: list[int]) -> Tensor:
+        """The products of the tasks' gradients over what is shared, [P, P] float64 on the host."""
+        total = torch.zeros(len(present), len(present), dtype=torch.float64, device=self._device())
+        for share in self._shares:
+            rows = [row for row, task in enumerate(present) if task in share.held]
+            if rows:
+                at = torch.tensor(rows, device=total.device)
+                held = [share.held[present[row]] for row in rows]
+                part = torch.zeros(len(rows), len(rows), dtype=torch.float64, device=total.device)
+                for tensors in zip(*held, strict=True):
+                    _add_products(part, tensors)
+                total[at[:, None], at] += part
+        return ((total + total.T) / 2).cpu()
+
+    def _own_squares(self, present: list[int]) -> Tensor:
+        """The squared length of each task's gradient of what it owns, [P]."""
+        squares = []
+        for task in present:
+            lengths = [
+                torch.linalg.vector_norm(_gradient(i), dtype=torch.float64).square() for i in self._own[task]
+            ]
+            squares.append(float(torch.stack(lengths).sum()) if lengths else 0.0)
+        return torch.tensor(squares, dtype=torch.float64)
+
+    def _related(self, present: list[int]) -> Tensor:
+        """Which pairs share something that trains, [P, P]."""
+        related = torch.zeros(len(present), len(present), dtype=torch.bool)
+        for share in self._shares:
+            inside = torch.tensor([task in share.tasks for task in present])
+            related |= inside[:, None] & inside
+        return related
+
+    def _write(self, present: list[int], merged: Merged) -> None:
+        for share in self._shares:
+            weights = merged.all if share.tasks.issuperset(present) else merged.some
+            gradients = share.gradients()
+            for task, weight in zip(present, weights.tolist(), strict=True):
+                if task in share.held:
+                    # the gradients were set to zero when the last task's were moved
+                    torch._foreach_add_(gradients, share.held[task], alpha=weight)
+        for task, weight in zip(present, merged.own.tolist(), strict=True):
+            if self._own[task] and weight != 1:
+                torch._foreach_mul_([_gradient(item) for item in self._own[task]], weight)
+
+    def _device(self) -> torch.device:
+        items = [item for share in self._shares for item in share.items] or [
+            i for own in self._own for i in own
+        ]
+        return items[0].parameter.device if items else torch.device("cpu")
+
+
+def _gradient(item: Owned) -> Tensor:
+    """The gradient of one owner's part of a parameter, as a view; zeros are made if there is none."""
+    whole = item.parameter
+    if whole.grad is None:
+        whole.grad = torch.zeros_like(whole)
+    return whole.grad if item.slot is None else whole.grad[item.slot]
+
+
+def _add_products(total: Tensor, tensors: Sequence[Tensor]) -> None:
+    """total[i, j] += tensors[i]·tensors[j], in float64 and a few numbers at a time, [P, P]."""
+    flat = [tensor.view(-1) for tensor in tensors]
+    width = max(1, WORKING.get(total.device.type, 2**24) // len(flat))
+    for first in range(0, flat[0].numel(), width):
+        block = torch.stack([one[first : first + width] for one in flat]).double()  # [P, width]
+        total.addmm_(block, block.T)

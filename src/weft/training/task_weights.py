@@ -1,0 +1,112 @@
+"""What each task's loss weighs: given numbers, or numbers learned from the tasks' uncertainty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import WeftError, did_you_mean
+
+BETAS = (0.9, 0.999)
+EPS = 1e-8
+
+
+class TaskWeights:
+    """The factor of each task's loss, [T].
+
+    `learned` is the homoscedastic uncertainty of Kendall, Gal and Cipolla (2018). With s_t = log σ_t², the
+    step's loss is Σ_t c_t·e^(−s_t)·L_t + m_t·s_t/2 over the tasks present, L_t = Σ weight·ℓ and
+    m_t = Σ weight over the task's examples, so that every loss rule has its own regulariser; c is ½ where ℓ
+    is a squared error and 1 elsewhere. An s_t begins at 0 and has an Adam of its own, without decay: it is
+    its task's, and stays as it is in steps without the task.
+
+    Args:
+        setting: {task: weight}, where tasks left out weigh 1; "learned"; or None: all weigh 1.
+        names: the names of the tasks that train, [T].
+        squared: whether each one's loss is a squared error, [T]: `Kind.squared`.
+        lr: the peak learning rate of s.
+    """
+
+    def __init__(
+        self,
+        setting: Mapping[str, float] | str | None,
+        names: Sequence[str],
+        squared: Sequence[bool],
+        lr: float,
+    ) -> None:
+        self._names = tuple(names)
+        self.learned = setting == "learned"
+        self.lr = lr
+        count = len(self._names)
+        self._fixed = np.ones(count)
+        if isinstance(setting, Mapping):
+            for name, weight in setting.items():
+                if name not in self._names:
+                    raise WeftError(f"train.task_weights: no task {name!r}; {did_you_mean(name, names)}")
+                if not (isinstance(weight, int | float) and math.isfinite(weight) and weight > 0):
+                    raise WeftError(
+                        f"train.task_weights: expected a number above 0 for {name!r}; found {weight!r}"
+                    )
+                self._fixed[self._names.index(name)] = weight
+        elif setting is not None and not self.learned:
+            raise WeftError(
+                f"train.task_weights: expected {{task: weight}}, learned or null; found {setting!r}"
+            )
+        self._c = np.where(np.asarray(squared, bool), 0.5, 1.0)
+        self._s, self._m, self._v = (np.zeros(count) for _ in range(3))
+        self._steps = np.zeros(count, np.int64)
+
+    def factors(self) -> NDArray[np.float32]:
+        """What the weights of each task's examples are multiplied by, [T]."""
+        return (self._c * np.exp(-self._s) if self.learned else self._fixed).astype(np.float32)
+
+    def update(self, losses: ArrayLike, mass: ArrayLike, lr_factor: float = 1.0) -> None:
+        """Move the s of the tasks present by one step of Adam; nothing where weights are given.
+
+        ∂/∂s_t = −c_t·e^(−s_t)·L_t + m_t/2.
+
+        Args:
+            losses: Σ weight·ℓ over each task's examples, before its factor, [T].
+            mass: Σ weight over the same, labels' weights left out, [T]: 1/P under task_mean with P tasks
+                present. A task with 0 is absent.
+            lr_factor: what the schedule makes of the learning rate.
+        """
+        if not self.learned:
+            return
+        loss, m_t = np.asarray(losses, np.float64), np.asarray(mass, np.float64)
+        here = m_t > 0
+        gradient = (m_t / 2 - self._c * np.exp(-self._s) * loss)[here]
+        self._steps[here] += 1
+        steps = self._steps[here]
+        self._m[here] = BETAS[0] * self._m[here] + (1 - BETAS[0]) * gradient
+        self._v[here] = BETAS[1] * self._v[here] + (1 - BETAS[1]) * gradient**2
+        mean = self._m[here] / (1 - BETAS[0] ** steps)
+        square = self._v[here] / (1 - BETAS[1] ** steps)
+        self._s[here] -= self.lr * lr_factor * mean / (np.sqrt(square) + EPS)
+
+    def report(self) -> dict[str, float]:
+        """The factor of each task, for the log."""
+        factors = self._c * np.exp(-self._s) if self.learned else self._fixed
+        return dict(zip(self._names, factors.tolist(), strict=True))
+
+    def state(self) -> dict[str, Any]:
+        """What is learned, by task, fit for JSON; empty where weights are given."""
+        if not self.learned:
+            return {}
+        columns = (self._s.tolist(), self._m.tolist(), self._v.tolist(), self._steps.tolist())
+        return {
+            name: {"s": s, "m": m, "v": v, "steps": steps}
+            for name, s, m, v, steps in zip(self._names, *columns, strict=True)
+        }
+
+    def load(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+        """Go on with what `state` said."""
+        for number, name in enumerate(self._names):
+            if name in state:
+                said = state[name]
+                self._s[number], self._m[number], self._v[number] = said["s"], said["m"], said["v"]
+                self._steps[number] = said["steps"]
