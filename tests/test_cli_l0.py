@@ -246,3 +246,37 @@ def test_settings_that_only_some_commands_would_see(folder, capsys):
         "--json",
     )
     assert sum(task["drawn"] for task in found["tasks"]) == 25
+
+
+def test_a_frozen_part_of_a_tasks_own_encoder_is_resumed_as_it_began(folder, tmp_path, monkeypatch):
+    """It comes from the start, and does not train: the checkpoint must have it all the same."""
+    from weft.training.loop import Loop
+
+    run = str(folder / "run.yaml")
+    full = ["method=full", "train.lr=0.01", "train.steps=3"]
+    assert cli(["train", run, *full, "--out", str(tmp_path / "first")]) == 0
+    method = "method={use: separate, train_encoder: layers top half}"
+    call = [
+        "train",
+        run,
+        method,
+        "train.steps=5",
+        "train.checkpoint_every=3",
+        f"start={tmp_path / 'first'}",
+        "--out",
+    ]
+    assert cli([*call, str(tmp_path / "straight")]) == 0
+    step = Loop._step
+
+    def failing(self, one):
+        if one.number == 4:
+            raise KeyboardInterrupt
+        return step(self, one)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "_step", failing)
+        assert cli([*call, str(tmp_path / "broken")]) == 130
+    assert cli([*call, str(tmp_path / "broken"), "--resume"]) == 0
+    for file in (tmp_path / "straight" / "bundle").rglob("*.safetensors"):
+        other = tmp_path / "broken" / file.relative_to(tmp_path / "straight")
+        assert other.read_bytes() == file.read_bytes()

@@ -152,6 +152,30 @@ WRONG = {
         "encoder: minilm\ntasks: {suite: swatch}\ntrain: {best: sentimnt}",
         "train.best: 'sentimnt'; did you mean 'sentiment'",
     ),
+    "a section within": (
+        "encoder: minilm\ntasks: {suite: swatch}\ntrain: {stop: {patience: 0}, steps: 0}",
+        r"has 2 mistakes:(.|\n)*train.stop: patience: expected greater than 0; found 0",
+    ),
+    "no section": (
+        "encoder: minilm\ntasks: {suite: swatch}\ntrain: {lr_of: 3}",
+        r"train.lr_of: expected settings \(encoder, shared, task, gates\); found 3",
+    ),
+    "no policy": (
+        "encoder: minilm\ntasks: {suite: swatch}\ntrain: {sampler: {use: counterfactual, policy: p.yaml}}",
+        r"has 1 mistake:(.|\n)*train.sampler: policy: there is no file (.|\n)*weft policy RUN --out",
+    ),
+    "weight": (
+        "encoder: minilm\ntasks: {suite: swatch}\ntrain: {task_weights: {question: 0}}",
+        r"has 1 mistake:(.|\n)*train.task_weights: expected a number above 0 for 'question'; found 0",
+    ),
+    "conflict": (
+        "encoder: minilm\ntasks: {suite: swatch}\ntrain: {mixed: true, conflict: pcgard}",
+        "train.conflict: conflict 'pcgard' does not exist; did you mean 'pcgrad'",
+    ),
+    "stop": (
+        "encoder: minilm\ntasks: {suite: swatch}\ntrain: {stop: {patience: 2}}",
+        "train.stop: tasks stop by their evaluations: set train.evaluate_every",
+    ),
     "precision": (
         "encoder: minilm\ntasks: {suite: swatch}\ntrain: {precision: half}",
         "train.precision: expected 'auto', 'float32' or 'bf16'",

@@ -62,6 +62,8 @@ def _explain(invalid: ValidationError, known: list[str]) -> list[tuple[str, str]
         key = str(error["loc"][0]) if error["loc"] else "settings"
         if error["type"] == "extra_forbidden":
             text = f"no such setting; {did_you_mean(key, known) if known else 'it has none'}"
+        elif error["type"] == "missing":
+            text = "is missing; it has no default"
         elif error["type"] == "value_error":
             text = error["msg"].removeprefix("Value error, ")
         else:

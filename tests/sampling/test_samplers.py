@@ -186,7 +186,10 @@ def test_classes_are_found_by_name():
         ({"use": "power", "alpha": float("inf")}, "alpha: expected a finite number; found inf"),
         ({"use": "annealed", "epoch": 3}, "epoch: no such setting; did you mean 'epochs'?"),
         ({"use": "annealed", "drop": 2}, "drop: expected less than or equal to 1; found 2"),
-        ({"use": "temperature", "temperature": 0}, "temperature: expected greater than 0; found 0"),
+        (
+            {"use": "temperature", "temperature": 0},
+            "temperature: expected greater than or equal to 0.001; found 0",
+        ),
         ({"use": "mt_uncertainty", "rule": "thesis"}, "rule: expected 'code' or 'paper'; found 'thesis'"),
         (3, "expected a name or settings with 'use'; found 3"),
     ],

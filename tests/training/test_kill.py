@@ -50,7 +50,7 @@ def events(run: Path) -> list[dict]:
     return [line for line in kept if line["event"] != "resume"]
 
 
-KILLS = int(os.environ.get("WEFT_KILLS", "3"))
+KILLS = int(os.environ.get("WEFT_KILLS", "2"))
 """How many runs of each setting are killed; the full count is run apart, with WEFT_KILLS=20."""
 
 MIXED = "train.mixed=true"

@@ -115,6 +115,7 @@ def test_two_processes_are_one(runs, name):
     told = [json.loads((run / "metrics.json").read_text()) for run in (one, two)]
     assert told[1]["average"] == pytest.approx(told[0]["average"], abs=1e-3)
     assert told[1].get("stops") == told[0].get("stops")
+    assert ("stops" in told[0]) == ("train.stop" in str(CASES[name]))
 
 
 @pytest.mark.parametrize("name", ["task_mean, mixed, in three parts", "sharded"])

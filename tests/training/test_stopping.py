@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import weft
-from tests.training.test_run import go
+from tests.training.test_run import go, stop_after
 from weft.errors import WeftError
 from weft.evaluation.evaluate import main_score
 from weft.settings import SettingsError
@@ -140,3 +140,34 @@ def test_all_mistakes_at_once():
         "conflict",
         "task_weights",
     ]
+
+
+def test_a_task_that_is_never_drawn_is_not_waited_for(folder, tmp_path):
+    policy = "train.sampler={use: counterfactual, policy: {cat: 1, same: 0, count: 0}}"
+    never = [policy, "train.stop={patience: 1}", "train.evaluate_every=1", "train.lr=1e-12"]
+    _, run = go(folder, tmp_path / "out", never)
+    assert json.loads((run.folder / "metrics.json").read_text())["stops"] == {"cat": 2}
+    last = events(run, "step")[-1]
+    assert last["step"] == 2, "the losses since the last line are lost"
+
+
+def test_a_checkpoint_from_before_tasks_could_stop(folder, tmp_path):
+    straight, _ = go(folder, tmp_path / "straight")
+    checkpoint = stop_after(folder, tmp_path / "broken", 8)
+    state = json.loads((checkpoint / "state.json").read_text())
+    for key in ("parts", "tasks", "window"):
+        del state["loop"][key]
+    (checkpoint / "state.json").write_text(json.dumps(state))
+    (checkpoint / "more.safetensors").unlink()
+    resumed, _ = go(folder, tmp_path / "broken", resume=True)
+    for one, other in zip(resumed.parameters(), straight.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_without_evaluations_the_end_tells_what_was_used(folder, tmp_path):
+    seen = ["train.evaluate_every=0", "train.conflict=mean", "train.mixed=true", "method=full"]
+    _, run = go(folder, tmp_path / "out", seen)
+    (end,) = events(run, "end")
+    assert end["window"]["steps"] == 20
+    assert end["conflict"]["steps"] > 0
+    assert 0 < end["usage"]["share"] == end["data_used"] <= 1

@@ -21,7 +21,9 @@ from weft.data.collate import collate
 from weft.errors import WeftError
 from weft.layout import Layout
 from weft.output import Output
+from weft.sampling.candidates import CandidateSteps
 from weft.sampling.mt_uncertainty import MtUncertainty
+from weft.sampling.orders import Orders
 from weft.tasks.kinds import KINDS
 from weft.training.uncertainty import Chooser, choose, measures, proxies, scores
 
@@ -30,6 +32,13 @@ PAIR = ("a", "b")
 
 
 # the authors' sixteen steps
+
+
+class InOrder(Orders):
+    """Examples as they stand in the file, in every epoch."""
+
+    def examples(self, task, epoch, place):
+        return np.asarray(place)
 
 
 class Golden:
@@ -47,15 +56,10 @@ class Golden:
         self.proxy = {names.index("sts-b"): names.index("mrpc")}
 
     def candidates(self, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """Each task's batch number (step mod ⌈n/b⌉): the ids in the table, and the task of each."""
-        size = self.said["batch_size"]
-        ids, task = [], []
-        for t, n in enumerate(self.said["dataset_sizes"]):
-            at = step % -(-n // size) * size
-            own = range(self.first[t] + at, self.first[t] + min(at + size, n))
-            ids += own
-            task += [t] * len(own)
-        return np.array(ids), np.array(task)
+        """Weft's own candidates, in sequential order: the ids in the table, and the task of each."""
+        orders = InOrder(np.array(self.said["dataset_sizes"]), 0)
+        task, index = CandidateSteps(orders, self.said["batch_size"], None, 0, ()).examples(step)
+        return np.array(self.first)[task] + index, task
 
     def output(self, ids: np.ndarray, task: np.ndarray) -> tuple[Any, Output]:
         """What the model of the table gives for these candidates."""

@@ -50,17 +50,20 @@ def check(
 
 def _estimate(run_file: RunFile, report: Report, device: str | None) -> Estimate:
     """What the run will take, by a few real batches."""
+    from weft.bundle.load import find_bundle
     from weft.cli.devices import device_of
     from weft.cli.model_of import model_of
     from weft.methods.ranked import l0_of
     from weft.training.estimate import estimate
     from weft.training.planning import plan_of
-    from weft.training.run import check_trains
+    from weft.training.run import check_model
 
     model = model_of(run_file).to(device_of(device))
-    check_trains(model)
+    if run_file.start is not None:
+        find_bundle(run_file.start)
     names = [task.name for task in run_file.tasks]
     train = [report.tokens[name, "train"] for name in names]
+    check_model(model, run_file.training, names, [len(tokens) for tokens in train])
     found = l0_of(run_file.method)
     plan = plan_of(
         run_file.training,

@@ -11,10 +11,9 @@ def device_of(asked: str | None) -> str:
     import torch
 
     if asked is None:
-        if not torch.cuda.is_available():
-            return "cpu"
-        # of processes that were started together, each has a GPU of its own
-        return f"cuda:{launched.local_rank()}" if launched.world() > 1 else "cuda"
+        asked = "cuda" if torch.cuda.is_available() else "cpu"
+    if asked == "cuda" and launched.world() > 1:
+        asked = f"cuda:{launched.local_rank()}"  # of processes started together, each has a GPU of its own
     if asked == "meta":
         raise WeftError("device 'meta' holds no numbers to compute with; expected cpu, cuda, …")
     try:

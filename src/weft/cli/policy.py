@@ -53,8 +53,9 @@ def policy(
     check_place("--out", out)
     if out is not None and out.suffix.lower() not in SUFFIXES:
         raise WeftError(f"--out {out}: expected a name that ends in {', '.join(SUFFIXES)}")
-    if len(set(folders)) < len(folders):
-        twice = next(folder for folder in folders if folders.count(folder) > 1)
+    places = [folder.resolve() for folder in folders]
+    if len(set(places)) < len(places):
+        twice = next(folder for folder, place in zip(folders, places, strict=True) if places.count(place) > 1)
         raise WeftError(f"{twice} is given twice: its windows would count double")
     from weft.analysis.policy import learn_policy
     from weft.cli.run_windows import read_windows

@@ -54,9 +54,15 @@ def read_windows(folder: Path, reward: str = "average", skip: int = 0, number: i
         raise WeftError(f"--reward {reward!r}: {did_you_mean(reward, ['average', *tasks])}")
     windows, notes = [], []
     for before, after in zip(events[skip:], events[skip + 1 :], strict=False):
-        window = _window(folder, before, after, tasks, reward, train, number)
+        try:
+            window = _window(folder, before, after, tasks, reward, train, number)
+        except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+            raise WeftError(
+                f"{folder}: the evaluation after step {after.get('step')} is not as a run writes it: "
+                f"{wrong!r}. Make a log anew: " + again(folder)
+            ) from None
         if isinstance(window, str):
-            notes.append(f"{folder}: the window before step {after['step']} is left out: {window}")
+            notes.append(f"{folder}: the window before step {after.get('step')} is left out: {window}")
         else:
             windows.append(window)
     if len(windows) < 2:

@@ -178,6 +178,8 @@ def _read_policy(train: object, reading: Reading) -> None:
         sampler["policy"] = read_policy(reading.path(sampler["policy"]))
     except WeftError as wrong:
         reading.wrong(["train", "sampler"], str(wrong))
+        sampler.clear()
+        sampler["use"] = "proportional"  # told already
 
 
 def _check_length(method: Method, training: Training, reading: Reading) -> None:

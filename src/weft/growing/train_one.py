@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft import launched
 from weft.errors import WeftError
 from weft.evaluation.evaluate import Scores
 from weft.growing.rows import TaskRows
@@ -108,6 +109,10 @@ def train_one(
         resolved: what run.yaml is to say besides `train`.
         progress: show what happens.
     """
+    if launched.world() > 1:
+        raise WeftError(
+            "a task of a bundle is trained by one process; begin it without torchrun or accelerate"
+        )
     if training.lr is None:
         training = training.model_copy(update={"lr": default_lr(model, name, moves)})
     with ExitStack() as stack:

@@ -38,12 +38,14 @@ class Annealed(Sampler):
 
         if self.epoch_steps is None:
             epochs = self.epochs
-            firsts = [-(-e * steps // epochs) for e in range(epochs)]  # the least with ⌊E·step/steps⌋ = e
+            # the least step with ⌊E·step/steps⌋ = e; of more epochs than steps, those that a step is in
+            numbers = range(epochs) if epochs <= steps else [epochs * step // steps for step in range(steps)]
+            firsts = [-(-e * steps // epochs) for e in numbers]
         else:
             firsts = list(range(0, steps, self.epoch_steps))
             epochs = len(firsts)
+            numbers = range(epochs)
         return [
             Segment(first, stop, power_law(sizes, 1 - self.drop * e / max(epochs - 1, 1)))
-            for e, (first, stop) in enumerate(pairwise([*firsts, steps]))
-            if first < stop
+            for e, (first, stop) in zip(numbers, pairwise([*firsts, steps]), strict=True)
         ]

@@ -24,7 +24,7 @@ class Temperature(Sampler):
     name = "temperature"
 
     temperature: float = Field(
-        10.0, gt=0, allow_inf_nan=False, description="T in p ∝ n^(1/T): 1 by size, large all tasks alike"
+        10.0, ge=1e-3, allow_inf_nan=False, description="T in p ∝ n^(1/T): 1 by size, large all tasks alike"
     )
     cap: PositiveInt | None = Field(None, description="the size that a larger task counts as; null: its own")
     replacement: bool = Field(

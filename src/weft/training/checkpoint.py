@@ -14,7 +14,7 @@ from torch import Tensor
 from weft.errors import WeftError
 from weft.files import new_folder, write_json
 from weft.ownership import owned
-from weft.routing import task_owner
+from weft.routing import ENCODER, task_owner
 from weft.training.l0 import gates_of
 from weft.training.processes import Processes
 from weft.training.sharding import part_of, whole
@@ -28,9 +28,14 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 def trained_tensors(model: Model) -> dict[str, Tensor]:
-    """The parameters that train, by name, as they live in the model; gates that are decided too."""
-    gates = {id(gate.get_parameter("alpha")) for gate in gates_of(model)}
-    return {name: p.data for name, p in model.named_parameters() if p.requires_grad or id(p) in gates}
+    """The parameters that a run may have changed, by name, as they live in the model.
+
+    Those that train; gates, though they are decided; and an encoder that is one task's own, of which a part
+    may be frozen as the run's start had it.
+    """
+    kept = {id(gate.get_parameter("alpha")) for gate in gates_of(model)}
+    kept |= {id(i.parameter) for i in owned(model) if i.part == "encoder" and i.owner != ENCODER}
+    return {name: p.data for name, p in model.named_parameters() if p.requires_grad or id(p) in kept}
 
 
 def tensors_of_task(model: Model, task: str) -> dict[str, Tensor]:

@@ -26,8 +26,9 @@ def mistakes(training: Training, tasks: Sequence[str]) -> list[tuple[str, str]]:
     chosen = ["average", "per_task", *tasks]
     if training.best not in chosen:
         found.append(("best", f"{training.best!r}; {did_you_mean(training.best, chosen)}"))
-    elif training.best == "per_task" and not training.evaluate_every:
-        found.append(("best", "per_task needs evaluations to choose by: set train.evaluate_every"))
+    elif training.best != "average" and not training.evaluate_every:
+        told = "needs evaluations to choose by: set train.evaluate_every"
+        found.append(("best", f"{training.best} {told}"))
     if training.stop is not None and not training.evaluate_every:
         found.append(("stop", "tasks stop by their evaluations: set train.evaluate_every"))
     if training.conflict is not None:

@@ -16,14 +16,13 @@ from weft.data.cache import FORMAT
 from weft.errors import WeftError
 from weft.evaluation.evaluate import Scores, main_score
 from weft.methods.ranked import l0_of
-from weft.sampling import build_sampler
-from weft.sampling.mt_uncertainty import MtUncertainty
-from weft.sampling.plan import Step
+from weft.sampling.plan import Plan, Step
 from weft.sparsity import in_words, sparsity
 from weft.tasks.kinds import KINDS
 from weft.training import l0
 from weft.training.checkpoint import load_checkpoint, read_more, read_state, save_checkpoint
 from weft.training.clip import clip_by
+from weft.training.course import Course
 from weft.training.gradients import StepGradients, TaskLosses, sharded, step_seed
 from weft.training.log import Log
 from weft.training.owners import OwnerOptimizers
@@ -32,16 +31,16 @@ from weft.training.processes import Processes
 from weft.training.progress import Progress
 from weft.training.records import Records
 from weft.training.schedule import lr_factor
-from weft.training.settings import Training
+from weft.training.settings import LearningRates, Training
 from weft.training.state import State
 from weft.training.task_weights import TaskWeights
+from weft.training.uncertainty import chooser_of
 from weft.training.usage import Usage
 from weft.training.watch import Watch
 
 if TYPE_CHECKING:
     from weft.data.tokens import Tokens
     from weft.model import Model
-    from weft.training.uncertainty import Chooser
 
 
 class Loop:
@@ -87,8 +86,7 @@ class Loop:
         self.total = self.before + training.steps
         sizes = [len(tokens) for tokens in train]
         lengths = [tokens.lengths for tokens in train]
-        self._whole_plan = plan_of(training, self.names, sizes, lengths, self.before)
-        self.plan = self._whole_plan
+        self.course = Course(plan_of(training, self.names, sizes, lengths, self.before))
         keys = [tokens.key for tokens in (*train, *validation.values())]
         # what a resumed run must find unchanged: the order, every text and label, the encoder's weights
         self.data = {
@@ -101,7 +99,7 @@ class Loop:
         self.watch = Watch(model, training, validation, self.names, self.checkpoints, self.processes)
         sharded(model, training, self.processes)
         self.gradients = StepGradients(model, training, train, self.names, self.ids, self.processes)
-        self.chooser = self._chooser(sizes)
+        self.chooser = chooser_of(model, self.names, sizes, self.plan)
         self.usage = Usage(self.names, sizes, training.starved, max(1, round(self.plan.epoch().steps)))
         self.records = Records(self.names, self.usage, self.processes)
         squared = [KINDS[model.tasks[i].kind].squared for i in self.ids.tolist()]
@@ -118,10 +116,12 @@ class Loop:
             self.optimizers = self._new_optimizers()
             self.gradients.arrange()
         said = load_checkpoint(checkpoint, self.model, self.optimizers)
-        self._replan()
+        self.course.follow(self.state.stops)
         parts = self.state.parts
         if "usage" in parts:
             self.usage.load(read_more(checkpoint), parts["usage"])
+        else:  # a checkpoint from before it was counted
+            self.usage.begin(self.state.step)
         if "task_weights" in parts:
             self.task_weights.load(parts["task_weights"])
         if self.gradients.merged is not None and "conflict" in parts:
@@ -129,9 +129,14 @@ class Loop:
         return said
 
     @property
+    def plan(self) -> Plan:
+        """Which examples the steps from here on train on."""
+        return self.course.plan
+
+    @property
     def ended(self) -> bool:
         """Whether no step is left: all are done, or every task has stopped."""
-        return self.state.step >= self.total or len(self.state.stops) == len(self.names)
+        return self.state.step >= self.total or self.course.over(self.state.stops)
 
     def run(self, log: Log, progress: Progress) -> Scores:
         """Train to the end; the model then has the best weights, and the scores are over whole splits."""
@@ -157,19 +162,16 @@ class Loop:
                 self._evaluate(log, progress)
             if settings.checkpoint_every and done % settings.checkpoint_every == 0 and not self.ended:
                 self._checkpoint(log)
+        if self.state.step < self.total and self.state.step % settings.log_every:
+            self._log_losses(log)  # every task has stopped: what came since the last line
         self.watch.best.restore(self.state)
         return self.watch.scores(whole=settings.last_evaluation == "whole")
 
-    def notes(self) -> list[str]:
-        """What a person should know of the run before it begins."""
-        proxies = {} if self.chooser is None else self.chooser.told
-        told = [f"{task} takes the uncertainty scores of {other}" for task, other in proxies.items()]
-        merged = self.gradients.merged
-        if merged is not None and not merged.shares:
-            told.append(
-                f"method {self.model.method.name!r} trains nothing that tasks share: train.conflict changes "
-                "no gradient, and costs a pass a task"
-            )
+    def since(self) -> dict[str, Any]:
+        """What is told of the steps since the last evaluation, and of the data used; a new window begins."""
+        told: dict[str, Any] = {"window": self.records.window(self.state), "usage": self.usage.report()}
+        if self.gradients.merged is not None:
+            told["conflict"] = self.gradients.merged.telemetry.window()
         return told
 
     def _next(self) -> Step:
@@ -210,8 +212,9 @@ class Loop:
             l0.draw(self.gates, step_seed(self.training.seed, number, 0, "gates"))
 
     def _drifting(self) -> list[int]:
-        """The model's ids of the tasks that move on without an example: all that have not stopped."""
-        return np.delete(self.ids, self.state.stopped).tolist()
+        """The model's ids of the tasks that move on without an example: all that may still be drawn."""
+        gone = [task for at, task in self.state.stops if at <= self.state.step]
+        return np.delete(self.ids, gone).tolist()
 
     def _lr(self, step: int) -> tuple[float, float | None]:
         """The share of the peak learning rate, and the peak where this phase has its own."""
@@ -224,27 +227,19 @@ class Loop:
     def _new_optimizers(self) -> OwnerOptimizers:
         """Fresh optimisers of what trains in this phase."""
         given = self.training
-        gate_lr = None if self.l0 is None else given.lr_of.gates or self.l0.gate_lr
+        rates = given.lr_of or LearningRates()
+        gate_lr = None if self.l0 is None else rates.gates or self.l0.gate_lr
         return OwnerOptimizers(
             self.model,
             lr=given.lr or 0.0,
             weight_decay=given.weight_decay,
             gate_lr=gate_lr,
-            lr_of=given.lr_of,
+            lr_of=rates,
             optimizer=given.optimizer,
             steps=self.before if self.state.step < self.before else given.steps,
             warmup=given.warmup,
             schedule=given.schedule,
         )
-
-    def _chooser(self, sizes: Sequence[int]) -> Chooser | None:
-        """What chooses among candidates; None where the plan is all there is to know."""
-        sampler = build_sampler(self.training.sampler)
-        if not isinstance(sampler, MtUncertainty):
-            return None
-        from weft.training.uncertainty import Chooser
-
-        return Chooser(self.model, self.names, self.ids.tolist(), sizes, sampler)
 
     def _decide_gates(self, log: Log, progress: Progress) -> None:
         """Between the phases: gates are opened or shut for good, the weights stay, the optimisers are new."""
@@ -271,9 +266,7 @@ class Loop:
     def _evaluate(self, log: Log, progress: Progress) -> None:
         """Look at the watched rows; keep the weights if they are the best so far; stop whoever is done."""
         scores = self.watch.scores()
-        more: dict[str, Any] = {"window": self.records.window(self.state), "usage": self.usage.report()}
-        if self.gradients.merged is not None:
-            more["conflict"] = self.gradients.merged.telemetry.window()
+        more = self.since()
         log.write("evaluation", step=self.state.step, **scores, **more)
         told = "  ".join(f"{name} {main_score(m):.3f}" for name, m in scores["tasks"].items())
         progress.score(scores["average"])
@@ -294,15 +287,8 @@ class Loop:
             log.write("stop", step=state.step, task=name, at=at, best=own.best, best_step=own.best_step)
             when = "now" if at == state.step else f"step {at}, when the window of sorted examples ends,"
             progress.say(f"{name} is no better since step {own.best_step}: from {when} on it is not drawn")
-        self._replan()
-
-    def _replan(self) -> None:
-        """The plan that the stops leave."""
-        stops = self.state.stops
-        for task in self.state.stopped:
             self.usage.stopped(task)
-        if len(stops) < len(self.names) and list(self.plan.stops) != stops:
-            self.plan = self._whole_plan.with_stops(stops)
+        self.course.follow(state.stops)
 
     def _checkpoint(self, log: Log) -> None:
         self.records.sum_losses(self.state)

@@ -19,23 +19,23 @@ from weft.data.tokens import tokenise
 from weft.errors import WeftError
 from weft.evaluation.evaluate import Scores
 from weft.files import sweep, write_json, write_text
-from weft.head_settings import HeadSettings
-from weft.methods import build_method
+from weft.training.best import PER_TASK, check_per_task
 from weft.training.checkpoint import last_checkpoint
 from weft.training.checks import check_training
 from weft.training.log import Log, NoLog
 from weft.training.loop import Loop
+from weft.training.notes import notes
+from weft.training.planning import plan_of
 from weft.training.processes import Processes
 from weft.training.progress import Progress, Quiet, progress_for
+from weft.training.same_run import differences
 from weft.training.settings import Training
 from weft.training.sharding import whole_model
+from weft.training.uncertainty import chooser_of
 
 if TYPE_CHECKING:
     from weft.data.split import Split
     from weft.model import Model
-
-FREE = ("log_every", "tensorboard", "checkpoint_every", "starved", "parallel")
-"""Keys of `train` that may differ when a run is resumed: they change no weight."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,13 @@ def train(
     folder = Path(out)
     processes = Processes.join(next(model.parameters()).device)
     processes.on_main(lambda: _check_folder(folder, resolved, resume))
-    check_trains(model)
+    if splits is None:
+        splits = {key: rows for task in trained for key, rows in rows_of_task(task).splits.items()}
+    names = [task.name for task in trained]
+    check_model(model, training, names, [len(splits[name, "train"]) for name in names])
     model.set_max_length(training.max_length)
     tokenizer = model.source.tokenizer
     tokens = {}
-    if splits is None:
-        splits = {key: rows for task in trained for key, rows in rows_of_task(task).splits.items()}
     with processes.main_first(), tokenising(progress and processes.is_main) as told:
         for key, rows in splits.items():
             tokens[key] = tokenise(rows, tokenizer, training.max_length, progress=told.of(key, rows))
@@ -124,16 +125,22 @@ def train(
                 "start", steps=loop.total, tasks=loop.names, plan=loop.plan.fingerprint(), processes=world
             )
         else:
-            log.write("resume", step=loop.state.step, processes=world, before=said.get("processes", 1))
+            before = said.get("processes", 1)
+            log.write(
+                "resume", step=loop.state.step, processes=world, before=before, parallel=training.parallel
+            )
             _warn(said, shown, world)
-        for note in loop.notes():
+        for note in notes(loop):
             shown.say(f"note: {note}")
         metrics = loop.run(log, shown)
         with whole_model(model):
             if with_bundle and processes.is_main:
                 save(model, folder / "bundle", with_encoder)
-        told = loop.watch.outcome(loop.state)
-        log.write("end", step=loop.state.step, **told, seconds=round(loop.state.seconds, 2), **metrics)
+        told = {**loop.watch.outcome(loop.state), "data_used": loop.usage.report()["share"]}
+        last = {} if training.evaluate_every else loop.since()
+        log.write(
+            "end", step=loop.state.step, **told, seconds=round(loop.state.seconds, 2), **metrics, **last
+        )
         # last: it says that the run has ended
         ended = {"step": told["best_step"], "split": "validation", **told, **metrics}
         ended.pop("best_step")
@@ -147,6 +154,27 @@ def train(
 def _begin(folder: Path, resolved: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "run.yaml", yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
+
+
+def check_model(model: Model, training: Training, names: Sequence[str], sizes: Sequence[int]) -> None:
+    """Refuse what this model cannot do, before its rows are tokenised.
+
+    Args:
+        model: the model.
+        training: how it is to be trained.
+        names: the tasks that train, [T].
+        sizes: their training examples, [T].
+    """
+    check_trains(model)
+    if training.best == PER_TASK:
+        check_per_task(model)
+    if training.conflict is not None:
+        from weft.training.conflict import build_conflict
+        from weft.training.conflict.gradients import TaskGradients
+
+        ids = [model.task_id(name) for name in names]
+        TaskGradients(model, build_conflict(training.conflict), names, ids)
+    chooser_of(model, names, sizes, plan_of(training, names, sizes, None))
 
 
 def check_trains(model: Model) -> None:
@@ -169,7 +197,7 @@ def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
         if (folder / "metrics.json").is_file():
             raise WeftError(f"the run in {folder} has ended; see it with: weft evaluate {folder}")
         before = yaml.safe_load(file.read_text(encoding="utf-8"))
-        differs = _differences(_completed(before), json.loads(json.dumps(resolved)))
+        differs = differences(before, json.loads(json.dumps(resolved)))
         if differs:
             raise WeftError(
                 f"the run in {folder} was begun with other settings, and cannot go on with these:\n"
@@ -179,17 +207,6 @@ def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
         raise WeftError(f"{folder} is a file; give the folder of a run as --out")
     elif folder.is_dir() and any(folder.iterdir()):
         raise WeftError(f"{folder} is not empty; go on with --resume, or give another --out")
-
-
-def _completed(before: dict[str, Any]) -> dict[str, Any]:
-    """What run.yaml says, with the defaults of settings that there were not when it was written."""
-    try:
-        method = json.loads(json.dumps(build_method(before["method"]).settings()))
-        heads = HeadSettings(**before["heads"]).model_dump(mode="json")
-        training = Training(**before["train"]).model_dump(mode="json")
-        return {**before, "method": method, "heads": heads, "train": training}
-    except (WeftError, KeyError, TypeError):
-        return before
 
 
 def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
@@ -238,33 +255,6 @@ def _warn(said: dict[str, Any], shown: Progress, world: int) -> None:
     odd = [f"{what} {then[what]} then, {value} now" for what, value in now.items() if then[what] != value]
     if odd:
         shown.say(f"warning: {'; '.join(odd)}: the last bits of the weights may differ")
-
-
-def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    lines = []
-    for section in ("encoder", "method", "heads", "tasks", "start"):
-        lines += _told(section, before.get(section), now.get(section))
-    old, new = before.get("train", {}), now["train"]
-    for key in sorted(old.keys() | new.keys()):
-        if key not in FREE and old.get(key) != new.get(key):
-            lines.append(f"  train.{key}: {old.get(key)!r} then, {new.get(key)!r} now")
-    return lines
-
-
-def _told(place: str, then: Any, now: Any) -> list[str]:
-    """What differs of two settings, as deep as both have the same keys."""
-    if then == now:
-        return []
-    if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
-        found = []
-        for number, (a, b) in enumerate(zip(then, now, strict=True)):
-            name = (b.get("name") or b.get("suite")) if isinstance(b, dict) else None
-            found += _told(f"{place}.{name or number}", a, b)
-        return found
-    if isinstance(then, dict) and isinstance(now, dict):
-        keys = [*then, *(key for key in now if key not in then)]
-        return [line for key in keys for line in _told(f"{place}.{key}", then.get(key), now.get(key))]
-    return [f"  {place}: {then!r} then, {now!r} now"]
 
 
 def _resolved(model: Model, training: Training) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -42,8 +43,11 @@ def _within(kind: type[Settings]) -> BeforeValidator:
     """A section within the section: its mistakes are told with all others, under its key."""
 
     def build(value: object) -> object:
-        if not isinstance(value, dict):
+        if value is None or isinstance(value, kind):
             return value
+        if not isinstance(value, dict):
+            known = ", ".join(kind.model_fields)
+            raise ValueError(f"expected settings ({known}); found {value!r}")
         try:
             return kind(**{str(key): setting for key, setting in value.items()})
         except SettingsError as wrong:
@@ -52,10 +56,25 @@ def _within(kind: type[Settings]) -> BeforeValidator:
     return BeforeValidator(build)
 
 
+def _weights(value: object) -> object:
+    """What `task_weights` may be, told once and by the task."""
+    if value is None or value == "learned":
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(f"expected {{task: weight}}, learned or null; found {value!r}")
+    for task, weight in value.items():
+        number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not (number and 0 < weight < float("inf")):
+            raise ValueError(f"expected a number above 0 for {task!r}; found {weight!r}")
+    return {str(task): float(weight) for task, weight in value.items()}
+
+
 class LearningRates(Settings):
     """Peak learning rates by role; a role that is left out has `train.lr`."""
 
     what = "lr_of"
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     encoder: PositiveFloat | None = Field(None, description="of the encoder's own weights")
     shared: PositiveFloat | None = Field(None, description="of adapters that all tasks, or a group, share")
@@ -68,6 +87,8 @@ class Stop(Settings):
 
     what = "stop"
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     patience: PositiveInt = Field(3, description="evaluations without a better score before a task stops")
     min_delta: NonNegativeFloat = Field(0.0, description="how much better counts as better")
     after: NonNegativeInt = Field(0, description="no task stops in the first so many steps")
@@ -77,6 +98,8 @@ class Training(Settings):
     """How a model is trained; every key of the `train` section."""
 
     what = "train"
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     steps: PositiveInt = Field(1000, description="optimiser steps")
     batch_size: PositiveInt = Field(32, description="examples a step")
@@ -95,7 +118,7 @@ class Training(Settings):
     loss: Literal["task_mean", "example_mean", "sum"] = Field(
         "task_mean", description="how a step's examples are weighted"
     )
-    task_weights: dict[str, PositiveFloat] | Literal["learned"] | None = Field(
+    task_weights: Annotated[dict[str, float] | str | None, BeforeValidator(_weights)] = Field(
         None, description="what each task's loss weighs, 1 if left out; learned: by its uncertainty"
     )
     conflict: Annotated[Any, AfterValidator(_conflict)] = Field(
@@ -107,8 +130,8 @@ class Training(Settings):
         "adamw", description="bert_adam: the optimiser of the first BERT, as PALs were trained"
     )
     lr: PositiveFloat | None = Field(None, description="the peak learning rate; default: the method's own")
-    lr_of: Annotated[LearningRates, _within(LearningRates)] = Field(
-        LearningRates(), description="peak learning rates by role: encoder, shared, task, gates"
+    lr_of: Annotated[LearningRates | None, _within(LearningRates)] = Field(
+        None, description="peak learning rates by role: encoder, shared, task, gates"
     )
     warmup: float = Field(0.06, ge=0, lt=1, description="the share of the steps in which lr rises from zero")
     schedule: Literal["linear", "cosine", "constant"] = Field(

@@ -53,6 +53,11 @@ class Usage:
         self._warned = np.zeros(tasks, bool)
         self._stopped = np.zeros(tasks, bool)
 
+    def begin(self, step: int) -> None:
+        """Count from this step on: what came before is not known."""
+        self._done = step
+        self._last[:] = step - 1
+
     def add(self, step: int, task: ArrayLike, index: ArrayLike) -> list[str]:
         """Count a step's examples; returns warnings of tasks that have gone without for too long.
 

@@ -121,6 +121,25 @@ def test_small_gradients_are_weighed_as_large_ones(spec):
     assert torch.allclose(large, small, rtol=1e-5, atol=1e-7)
 
 
+def test_nash_mtl_of_short_gradients_is_the_same_bargain():
+    """w of G·s² is that of G over s: the merged gradient has one length, and no solver gives up."""
+    found = gramian(gradients(3, 4, 9))
+    large, small = (
+        build_conflict({"use": "nash_mtl", "max_norm": 0}).merge(found * s**2, range(4), 2).all
+        for s in (1.0, 1e-7)
+    )
+    assert not torch.allclose(large, large.mean().expand(4), rtol=0.05)
+    assert torch.allclose(large, small * 1e-7, rtol=1e-4)
+
+
+@pytest.mark.parametrize("c", [0.5, 1.0])
+def test_cagrad_of_a_learned_task_trains_on(c):
+    """A gradient that is nearly nothing must not set every weight to zero."""
+    rows = gradients(3, 4, 9)
+    rows[1] *= 1e-5
+    assert build_conflict({"use": "cagrad", "c": c}).merge(gramian(rows), range(4), 2).all.abs().max() > 1e-3
+
+
 @pytest.mark.parametrize("name", sorted(set(CONFLICTS) - {"random", "cr_mogm", "pcgrad_tseng", "grad_vac"}))
 def test_a_task_without_a_gradient_changes_nothing_for_the_others(name):
     """Not for ways that draw an order of all the tasks, or numbers for them."""

@@ -50,6 +50,7 @@ LEFT_OUT = {
     "pcd": "it puts one task before all others, which would have to be in every step",
     "sdm_grad": "it needs two independent batches of every task in a step",
     "sdmgrad": "it needs two independent batches of every task in a step",
+    "tseng": "it is named pcgrad_tseng",
     "trimmed_mean": "it needs the gradients themselves, and only their products are kept",
 }
 """What torchjd has and weft has not, and why."""

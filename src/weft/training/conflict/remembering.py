@@ -80,7 +80,9 @@ class NashMTL(Weighting):
         import torch
 
         names, count = [self._name(task) for task in tasks], len(tasks)
-        values, vectors = torch.linalg.eigh(gramian)
+        # its solver gives up on short gradients; for G = m·H the solution is that of H over √m, of one length
+        mean = gramian.diagonal().mean()
+        values, vectors = torch.linalg.eigh(gramian / mean)
         root = vectors * values.clamp(min=0).sqrt()  # [P, P], root·rootᵀ = G
         if count not in self._solvers:
             from torchjd.aggregation import NashMTL as Theirs
@@ -93,7 +95,7 @@ class NashMTL(Weighting):
             warnings.simplefilter("ignore")  # each rebuild of its problem, and each solution that is inexact
             found: Tensor = solver(root)
         self._weight |= dict(zip(names, solver.prvs_alpha.tolist(), strict=True))
-        return found
+        return found / mean.sqrt()
 
     def state(self) -> dict[str, Any]:
         """The last weight of each task."""

@@ -166,7 +166,8 @@ class CAGrad(Weighting):
         """1/P + (c·‖ḡ‖/‖g_w‖)·w, [P]."""
         from torchjd.aggregation import CAGradWeighting
 
-        return CAGradWeighting(c=self.c)(scaled(gramian))
+        # with torchjd's own 1e-4 a task whose gradient is shorter than that sets every weight to zero
+        return CAGradWeighting(c=self.c, norm_eps=1e-8)(scaled(gramian))
 
 
 class AlignedMTL(Weighting):

@@ -1,8 +1,8 @@
 """MT-Uncertainty: of each task's next batch, a step takes the examples that the model is least sure of."""
 
-from weft.training.uncertainty.chooser import Chooser
+from weft.training.uncertainty.chooser import Chooser, chooser_of
 from weft.training.uncertainty.choosing import choose, scores
 from weft.training.uncertainty.measures import measures
 from weft.training.uncertainty.proxies import proxies
 
-__all__ = ["Chooser", "choose", "measures", "proxies", "scores"]
+__all__ = ["Chooser", "choose", "chooser_of", "measures", "proxies", "scores"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.sampling.mt_uncertainty import MtUncertainty
 from weft.training.uncertainty.choosing import Floats, choose
 from weft.training.uncertainty.measures import measures
 from weft.training.uncertainty.proxies import proxies, remaining
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from weft.model import Model
     from weft.output import Output
     from weft.sampling.draws import Ints
-    from weft.sampling.mt_uncertainty import MtUncertainty
+    from weft.sampling.plan import Plan
 
 
 class Chooser:
@@ -71,3 +72,17 @@ class Chooser:
         if present not in self._remaining:
             self._remaining[present] = remaining(self.proxy, present, self.tasks, self.sizes)
         return self._remaining[present]
+
+
+def chooser_of(model: Model, names: Sequence[str], sizes: Sequence[int], plan: Plan) -> Chooser | None:
+    """What chooses among the candidates of a plan; None where the plan is all there is to know.
+
+    Args:
+        model: the model.
+        names: the tasks that train, [T].
+        sizes: their training examples, [T].
+        plan: of the run.
+    """
+    if not isinstance(plan.sampler, MtUncertainty):
+        return None
+    return Chooser(model, names, [model.task_id(name) for name in names], sizes, plan.sampler)

@@ -1,0 +1,26 @@
+"""What a person should know of a run before it begins."""
+
+from __future__ import annotations
+
+from weft.ownership import owned
+from weft.training.loop import Loop
+from weft.training.owners import rate_of
+
+
+def notes(loop: Loop) -> list[str]:
+    """Settings that mean something else than one might think, in sentences."""
+    told = []
+    if loop.chooser is not None:
+        pairs = loop.chooser.told.items()
+        told += [f"{task} takes the uncertainty scores of {other}" for task, other in pairs]
+    merged = loop.gradients.merged
+    if merged is not None and not merged.shares:
+        told.append(
+            f"method {loop.model.method.name!r} trains nothing that tasks share: train.conflict changes no "
+            "gradient, and costs a pass a task"
+        )
+    roles = {rate_of(item) for item in owned(loop.model) if item.trains}
+    for role, rate in loop.training.lr_of or ():
+        if rate is not None and role not in roles:
+            told.append(f"train.lr_of.{role}: nothing of that role trains here")
+    return told
