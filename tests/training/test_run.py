@@ -220,6 +220,13 @@ def stop_after(folder, out, steps, overrides=()):
     return last_checkpoint(out / "checkpoints")
 
 
+def test_a_run_killed_in_its_first_moment_begins_anew(folder, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".run.yaml.new").write_text("half")
+    _, run = go(folder, tmp_path / "out", ["train.steps=2"])
+    assert not (run.folder / ".run.yaml.new").exists()
+
+
 def test_resumed_in_this_process_too(folder, tmp_path):
     straight, _ = go(folder, tmp_path / "straight")
     checkpoint = stop_after(folder, tmp_path / "broken", 11)

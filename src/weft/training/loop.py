@@ -274,7 +274,8 @@ class Loop:
         if self.state.step <= self.before:
             return  # gates are still being found, or have just been decided
         self.watch.note(self.state, scores, more["window"]["draws"])
-        self._stop_tasks(log, progress)
+        if self.state.step < self.total:
+            self._stop_tasks(log, progress)
 
     def _stop_tasks(self, log: Log, progress: Progress) -> None:
         """Take out of the sampler whoever has got no better for so many evaluations."""

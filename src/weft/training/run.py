@@ -205,8 +205,10 @@ def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
             )
     elif folder.is_file():
         raise WeftError(f"{folder} is a file; give the folder of a run as --out")
-    elif folder.is_dir() and any(folder.iterdir()):
-        raise WeftError(f"{folder} is not empty; go on with --resume, or give another --out")
+    elif folder.is_dir():
+        sweep(folder, ".run.yaml.new")  # all that a run killed in its first moment leaves
+        if any(folder.iterdir()):
+            raise WeftError(f"{folder} is not empty; go on with --resume, or give another --out")
 
 
 def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
