@@ -10,7 +10,7 @@ import torch
 import yaml
 
 import weft
-from tests.tiny_run import write_run
+from tests.tiny_run import breaking_off, write_run
 from weft.cli import run as cli
 
 pytestmark = pytest.mark.usefixtures("token_cache")
@@ -92,9 +92,7 @@ def test_a_run_can_begin_from_a_bundle(folder, tmp_path, capsys):
     assert said["start"] == str(tmp_path / "first")
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_from_the_bundle_again(folder, tmp_path, monkeypatch):
-    from weft.training.loop import Loop
-
+def test_a_run_killed_before_its_first_checkpoint_begins_from_the_bundle_again(folder, tmp_path):
     method = "method={use: lora, rank: 2}"
     assert cli(["train", str(folder / "run.yaml"), method, "--out", str(tmp_path / "first")]) == 0
     call = [
@@ -106,8 +104,7 @@ def test_a_run_killed_before_its_first_checkpoint_begins_from_the_bundle_again(f
         "--out",
     ]
     assert cli([*call, str(tmp_path / "straight")]) == 0
-    with monkeypatch.context() as patch:
-        patch.setattr(Loop, "_step", lambda self, step: exec("raise KeyboardInterrupt"))
+    with breaking_off(0):
         assert cli([*call, str(tmp_path / "broken")]) != 0
     assert cli([*call, str(tmp_path / "broken"), "--resume"]) == 0
     one, other = (weft.load(tmp_path / name) for name in ("straight", "broken"))
@@ -198,21 +195,11 @@ def test_a_start_whose_tasks_or_heads_mean_something_else(folder, tmp_path, caps
     assert not (tmp_path / "out").exists()
 
 
-def test_a_resumed_run_does_not_need_its_start_any_more(folder, tmp_path, monkeypatch):
-    from weft.training.loop import Loop
-
+def test_a_resumed_run_does_not_need_its_start_any_more(folder, tmp_path):
     assert cli(["train", str(folder / "run.yaml"), "train.steps=2", "--out", str(tmp_path / "first")]) == 0
     call = ["train", str(folder / "run.yaml"), "train.steps=5", f"start={tmp_path / 'first'}", "--out"]
     assert cli([*call, str(tmp_path / "straight")]) == 0
-    step = Loop._step
-
-    def failing(self, one):
-        if one.number == 4:
-            raise KeyboardInterrupt
-        return step(self, one)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Loop, "_step", failing)
+    with breaking_off(4):
         assert cli([*call, str(tmp_path / "broken")]) != 0
     shutil.rmtree(tmp_path / "first")
     assert cli([*call, str(tmp_path / "broken"), "--resume"]) == 0
@@ -248,10 +235,8 @@ def test_settings_that_only_some_commands_would_see(folder, capsys):
     assert sum(task["drawn"] for task in found["tasks"]) == 25
 
 
-def test_a_frozen_part_of_a_tasks_own_encoder_is_resumed_as_it_began(folder, tmp_path, monkeypatch):
+def test_a_frozen_part_of_a_tasks_own_encoder_is_resumed_as_it_began(folder, tmp_path):
     """It comes from the start, and does not train: the checkpoint must have it all the same."""
-    from weft.training.loop import Loop
-
     run = str(folder / "run.yaml")
     full = ["method=full", "train.lr=0.01", "train.steps=3"]
     assert cli(["train", run, *full, "--out", str(tmp_path / "first")]) == 0
@@ -266,15 +251,7 @@ def test_a_frozen_part_of_a_tasks_own_encoder_is_resumed_as_it_began(folder, tmp
         "--out",
     ]
     assert cli([*call, str(tmp_path / "straight")]) == 0
-    step = Loop._step
-
-    def failing(self, one):
-        if one.number == 4:
-            raise KeyboardInterrupt
-        return step(self, one)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Loop, "_step", failing)
+    with breaking_off(4):
         assert cli([*call, str(tmp_path / "broken")]) == 130
     assert cli([*call, str(tmp_path / "broken"), "--resume"]) == 0
     for file in (tmp_path / "straight" / "bundle").rglob("*.safetensors"):

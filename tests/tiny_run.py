@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from tests.tiny import CONFIGS, tiny
+from weft.sampling.plan import Step
+from weft.training.loop import Loop
 
 WORDS = (
     *("the", "a", "cat", "dog", "bird", "sees", "likes", "fears", "red", "blue"),
@@ -101,6 +106,21 @@ def write_run(folder: Path, **train: Any) -> Path:
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(run, sort_keys=False), encoding="utf-8")
     return path
+
+
+@contextmanager
+def breaking_off(step: int) -> Iterator[None]:
+    """Inside, a run is interrupted as it begins step `step`."""
+    original = Loop._step
+
+    def failing(self: Loop, one: Step) -> Any:
+        if one.number == step:
+            raise KeyboardInterrupt
+        return original(self, one)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Loop, "_step", failing)
+        yield
 
 
 def assert_refused(code: int, told: Any, messages: list[str]) -> None:

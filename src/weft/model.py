@@ -30,7 +30,7 @@ from weft.merge import merge
 from weft.methods import build_method
 from weft.output import Output
 from weft.reads import Reads
-from weft.routing import Route, select, task_owner
+from weft.routing import Route, task_owner
 from weft.targets import collate_targets
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task, check_tasks
@@ -218,14 +218,11 @@ class Model(nn.Module):
 
     def example_losses(self, output: Output, labels: Mapping[str, Tensor]) -> Tensor:
         """The loss of each example by its task's kind, [E]: every shape for all, then each its own."""
-        shapes = list(self._kinds)
-        shape_of_task = torch.tensor([shapes.index(h) for h in self._heads], device=output.task.device)
-        shape = select(shape_of_task, output.task)  # [E]
-        total = torch.zeros(output.task.shape, device=output.task.device)
-        for number, (name, kind) in enumerate(self._kinds.items()):
-            loss = kind.loss(output.by_shape[name], labels[kind.name], output.layout)
-            total = total + torch.where(shape == number, loss, 0.0)
-        return total
+        losses = {
+            shape: kind.loss(output.by_shape[shape], labels[kind.name], output.layout)
+            for shape, kind in self._kinds.items()
+        }
+        return output.of_own_shape(losses)
 
     def loss(self, output: Output, labels: Mapping[str, Tensor], weight: Tensor | None = None) -> Tensor:
         """Σ weight·ℓ over the examples.

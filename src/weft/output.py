@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from weft.layout import Layout
+from weft.routing import select
 
 
 @dataclass
@@ -50,6 +51,22 @@ class Output:
         tasks = self.task.tolist()
         rows = self._rows()
         return [self._own(self.heads[t], e, rows[e]) for e, t in enumerate(tasks)]
+
+    def of_own_shape(self, found: Mapping[str, Tensor], rest: float = 0.0) -> Tensor:
+        """Of what each head shape has for every example, that of the example's own, [E].
+
+        Args:
+            found: numbers of all examples by shape, each [E]; those of other shapes are not looked at.
+            rest: for examples whose shape is not in it.
+        """
+        shapes = list(self.by_shape)
+        shape_of_task = torch.tensor([shapes.index(head) for head in self.heads], device=self.task.device)
+        shape = select(shape_of_task, self.task)  # [E]
+        own = torch.full(self.task.shape, rest, device=self.task.device)
+        for number, name in enumerate(shapes):
+            if name in found:
+                own = torch.where(shape == number, found[name], own)
+        return own
 
     def on_host(self) -> Output:
         """The same with logits in float32 and all that they are found by on the CPU, in one move each."""

@@ -11,9 +11,8 @@ import yaml
 
 import weft
 from tests.every_kind import NAMES, SETTINGS, rows_of_kind
-from tests.tiny_run import save_encoder, write_rows
+from tests.tiny_run import breaking_off, save_encoder, write_rows
 from weft.config import load_run
-from weft.training.loop import Loop
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 
@@ -90,17 +89,8 @@ def test_every_kind_is_trained_and_judged(straight, folder):
 
 
 def test_broken_off_and_resumed_it_ends_with_the_same_weights(straight, folder, tmp_path):
-    original = Loop._step
-
-    def failing(self, step):
-        if step.number == 5:
-            raise KeyboardInterrupt
-        return original(self, step)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Loop, "_step", failing)
-        with pytest.raises(KeyboardInterrupt):
-            go(folder, tmp_path / "broken")
+    with breaking_off(5), pytest.raises(KeyboardInterrupt):
+        go(folder, tmp_path / "broken")
     resumed, run = go(folder, tmp_path / "broken", resume=True)
     for (name, one), (_, other) in zip(
         straight[0].named_parameters(), resumed.named_parameters(), strict=True

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 import weft
 from tests.conformance.table import METHODS
 from tests.tiny import TASKS
-from tests.tiny_run import rows_of, save_encoder
+from tests.tiny_run import breaking_off, rows_of, save_encoder
 from weft.config import load_run
 from weft.errors import RunFailed, WeftError
 from weft.evaluation.evaluate import fixed_rows
@@ -204,19 +204,8 @@ def test_settings_that_this_model_cannot_keep(folder, tmp_path):
 
 def stop_after(folder, out, steps, overrides=()):
     """Begin a run and break it off by an error in step `steps`."""
-    from weft.training.loop import Loop
-
-    original = Loop._step
-
-    def failing(self, step):
-        if step.number == steps:
-            raise KeyboardInterrupt
-        return original(self, step)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Loop, "_step", failing)
-        with pytest.raises(KeyboardInterrupt):
-            go(folder, out, overrides)
+    with breaking_off(steps), pytest.raises(KeyboardInterrupt):
+        go(folder, out, overrides)
     return last_checkpoint(out / "checkpoints")
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from weft.errors import WeftError, did_you_mean
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
@@ -25,7 +22,8 @@ class TaskWeights:
     its task's, and stays as it is in steps without the task.
 
     Args:
-        setting: {task: weight}, where tasks left out weigh 1; "learned"; or None: all weigh 1.
+        setting: {task: weight}, where tasks left out weigh 1; "learned"; or None: all weigh 1. As
+            `train.task_weights` has checked it.
         names: the names of the tasks that train, [T].
         squared: whether each one's loss is a squared error, [T]: `Kind.squared`.
         lr: the peak learning rate of s.
@@ -44,18 +42,7 @@ class TaskWeights:
         count = len(self._names)
         self._fixed = np.ones(count)
         if isinstance(setting, Mapping):
-            for name, weight in setting.items():
-                if name not in self._names:
-                    raise WeftError(f"train.task_weights: no task {name!r}; {did_you_mean(name, names)}")
-                if not (isinstance(weight, int | float) and math.isfinite(weight) and weight > 0):
-                    raise WeftError(
-                        f"train.task_weights: expected a number above 0 for {name!r}; found {weight!r}"
-                    )
-                self._fixed[self._names.index(name)] = weight
-        elif setting is not None and not self.learned:
-            raise WeftError(
-                f"train.task_weights: expected {{task: weight}}, learned or null; found {setting!r}"
-            )
+            self._fixed = np.array([setting.get(name, 1.0) for name in names])
         self._c = np.where(np.asarray(squared, bool), 0.5, 1.0)
         self._s, self._m, self._v = (np.zeros(count) for _ in range(3))
         self._steps = np.zeros(count, np.int64)

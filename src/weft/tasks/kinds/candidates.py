@@ -11,7 +11,10 @@ from weft.tasks.kinds.kind import Given, Inputs, Kind, Oddity, Wrong
 from weft.tasks.values import listed, wrong_text
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from weft.data.tokens import Tokens
+    from weft.layout import Layout
     from weft.tasks.task import Task
 
 PLACEHOLDER = "@placeholder"
@@ -28,7 +31,16 @@ class Candidates(Kind):
     """
 
     answers_by = "row"
+    has_uncertainty = True
     least: ClassVar[int] = 2
+
+    def uncertainty(
+        self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
+    ) -> Tensor:
+        """Over the example's choices, as the softmax loss takes them, C their number, [E]; of one alone 0."""
+        from weft.tasks.kinds.uncertainty import of_rows
+
+        return of_rows(logits[:, 0], layout, measure)
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
         """One score a choice."""

@@ -27,7 +27,6 @@ class Choose(Candidates):
     """
 
     name = "choose"
-    has_uncertainty = True
     metrics = ("accuracy",)
     options = ("choices",)
 
@@ -69,14 +68,6 @@ class Choose(Candidates):
         """−log of the right rows' share, [E]."""
         scores = logits.float()[:, 0]
         return layout.log_sum_exp(scores) - layout.log_sum_exp(scores, (labels > 0).float())
-
-    def uncertainty(
-        self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
-    ) -> Tensor:
-        """Over the example's choices, of which C is the number, [E]."""
-        from weft.tasks.kinds.uncertainty import of_rows
-
-        return of_rows(logits[:, 0], layout, measure)
 
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]

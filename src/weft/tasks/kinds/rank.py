@@ -32,7 +32,6 @@ class Rank(Candidates):
     """
 
     name = "rank"
-    has_uncertainty = True
     metrics = ("mrr", "ndcg", "p_at_1")
     options = ("choices", "rank_loss")
     least = 1
@@ -100,14 +99,6 @@ class Rank(Candidates):
         share = labels / layout.of_rows(total).clamp(min=1e-9)
         each = layout.of_rows(layout.log_sum_exp(scores)) - scores  # −log softmax
         return layout.sum(share * each)
-
-    def uncertainty(
-        self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
-    ) -> Tensor:
-        """Over the candidates, as the softmax loss takes them, [E]; of one alone 0."""
-        from weft.tasks.kinds.uncertainty import of_rows
-
-        return of_rows(logits[:, 0], layout, measure)
 
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]

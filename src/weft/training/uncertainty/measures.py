@@ -30,16 +30,11 @@ def measures(
     """
     import torch
 
-    kinds = {task.head: KINDS[task.kind]().of(task) for task in model.tasks}
-    shapes = list(kinds)
-    device = output.task.device
-    shape_of_task = torch.tensor([shapes.index(head) for head in output.heads], device=device)
-    shape = shape_of_task[output.task]  # [E]
-    found = torch.full(shape.shape, torch.nan, device=device)
+    found: dict[str, Tensor] = {}
     with torch.no_grad():
-        for number, (name, kind) in enumerate(kinds.items()):
+        for shape, kind in {task.head: KINDS[task.kind]().of(task) for task in model.tasks}.items():
             own = None if labels is None else labels[kind.name]
-            unsure = kind.uncertainty(output.by_shape[name], output.layout, measure, own)
+            unsure = kind.uncertainty(output.by_shape[shape], output.layout, measure, own)
             if unsure is not None:
-                found = torch.where(shape == number, unsure, found)
-    return found.double().cpu()
+                found[shape] = unsure
+        return output.of_own_shape(found, rest=torch.nan).double().cpu()
