@@ -111,6 +111,40 @@ def test_predict(done, capsys):
     assert (done / "answers.jsonl").read_text() == told.out
 
 
+def test_predict_for_many_tasks(done, capsys):
+    texts = done / "texts.txt"
+    texts.write_text("the old cat\n\na dog sees\n")
+    pairs = done / "pairs.jsonl"
+    pairs.write_text('["a dog", "a bird"]\n{"text_a": "a dog", "text_b": "a dog"}\n"a cat"\n')
+    code, told = said(capsys, ["predict", str(done / "out"), str(texts), "--all"])
+    assert code == 0
+    answers = [json.loads(line) for line in told.out.splitlines()]
+    assert [list(one) for one in answers] == [["cat", "count"]] * 2
+    found = said(capsys, ["predict", str(done / "out"), str(pairs), "--all"])[1].out
+    assert [list(json.loads(line)) for line in found.splitlines()] == [["same"], ["same"], ["cat", "count"]]
+    code, told = said(capsys, ["predict", str(done / "out"), str(texts), "--tasks", "count, cat"])
+    assert [list(json.loads(line)) for line in told.out.splitlines()] == [["count", "cat"]] * 2
+    code, told = said(capsys, ["predict", str(done / "out"), str(texts), "--tasks", "same"])
+    assert code == 2
+    assert "text 1: task 'same' takes a pair of texts" in told.err
+    assert run(["predict", str(done / "out"), str(texts), "--all", "--tasks", "cat"]) == 2
+
+
+def test_predict_in_fewer_bits(done, capsys):
+    file = write_rows(done / "ask.jsonl", [{"task": "cat", "text": "the old cat"}])
+    found = {}
+    for precision in ("float32", "bf16", "int8"):
+        code, told = said(capsys, ["predict", str(done / "out"), str(file), "--precision", precision])
+        assert code == 0
+        found[precision] = json.loads(told.out)["probabilities"]["yes"]
+    assert len(set(found.values())) == 3
+    assert found["bf16"] == pytest.approx(found["float32"], abs=0.05)
+    assert found["int8"] == pytest.approx(found["float32"], abs=0.05)
+    code, told = said(capsys, ["predict", str(done / "out"), str(file), "--precision", "int4"])
+    assert code == 2
+    assert "int8" in told.err
+
+
 def test_check_and_show(done, capsys):
     code, told = said(capsys, ["check", str(done / "run.yaml")])
     assert code == 0

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.errors import WeftError
-from weft.routing import Route, Slots, StackedModule, row_linear
+from weft.kernels import row_linear
+from weft.routing import Route, Slots, StackedModule
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -15,8 +15,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from tests.tiny import CONFIGS, tiny
-from weft.sampling.plan import Step
 from weft.training.loop import Loop
+from weft.training.parts import Prepared
+from weft.training.progress import Progress
 
 WORDS = (
     *("the", "a", "cat", "dog", "bird", "sees", "likes", "fears", "red", "blue"),
@@ -113,10 +114,10 @@ def breaking_off(step: int) -> Iterator[None]:
     """Inside, a run is interrupted as it begins step `step`."""
     original = Loop._step
 
-    def failing(self: Loop, one: Step) -> Any:
-        if one.number == step:
+    def failing(self: Loop, prepared: Prepared, progress: Progress) -> None:
+        if prepared.step.number == step:
             raise KeyboardInterrupt
-        return original(self, one)
+        original(self, prepared, progress)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Loop, "_step", failing)

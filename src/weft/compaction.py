@@ -50,6 +50,7 @@ def compact(model: Model) -> Model:
         head_dropout=model.head_dropout,
         max_length=model.max_length,
         seed=model.seed,
+        kernels=model.kernels,
     )
     kept = [
         adapter

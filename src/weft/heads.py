@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from weft.errors import WeftError
 from weft.reads import TASK_POOLER, Reads, base_pool, width_of
-from weft.routing import Route, Slots, StackedModule, row_linear, task_owner
+from weft.routing import Route, Slots, StackedModule, task_owner
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task
 
@@ -98,18 +98,16 @@ class Head(StackedModule):
             return self._mapped(reads.hidden, route)
         x = reads.pooled(base_pool(self.pool))
         if "pooler" in self.stacks:
-            x = torch.tanh(
-                row_linear(x[:, None], self.take("pooler", route), self.take("pooler_bias", route))
-            )[:, 0]
+            x = torch.tanh(self.mapped(x[:, None], "pooler", route, "pooler_bias"))[:, 0]
         return self._mapped(reads.joined(self.reads, x)[:, None], route)[:, 0]
 
     def _mapped(self, x: Tensor, route: Route) -> Tensor:
         """[R, n, d'] → [R, n, C] through the layers."""
         x = F.dropout(x, self.dropout, self.training)
         for number in range(self.layers - 1):
-            weight, bias = (self.take(f"{name}_{number}", route) for name in ("hidden", "hidden_bias"))
-            x = F.dropout(F.relu(row_linear(x, weight, bias)), self.dropout, self.training)
-        logits = row_linear(x, self.take("weight", route))
+            x = F.relu(self.mapped(x, f"hidden_{number}", route, f"hidden_bias_{number}"))
+            x = F.dropout(x, self.dropout, self.training)
+        logits = self.mapped(x, "weight", route)
         return logits + self.take("bias", route)[:, None]
 
 

@@ -23,6 +23,8 @@ from weft.errors import WeftError, did_you_mean
 from weft.head_settings import HeadSettings
 from weft.heads import build_heads, pool_of
 from weft.inputs import Rows, checked_task, single_task
+from weft.kernel_setting import Setting
+from weft.kernels import checked_setting
 from weft.layout import Layout
 from weft.ledger import Ledger, count
 from weft.losses import example_weights
@@ -31,13 +33,15 @@ from weft.methods import build_method
 from weft.output import Output
 from weft.reads import Reads
 from weft.routing import Route, task_owner
-from weft.targets import collate_targets
+from weft.row_order import OrderedBody
+from weft.targets import Targets
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task, check_tasks
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
     from weft.encoder.sites import Site
+    from weft.trunk import Trunk
 
 
 class Model(nn.Module):
@@ -58,12 +62,17 @@ class Model(nn.Module):
         max_length: tokens of a row in `predict`, by default 128 at the most; longer texts are cut.
         seed: of all start values.
         device: where to put it; `meta` counts without memory (`random:` encoders).
+        kernels: how rows of several tasks go through maps of their own: `auto`, the cheapest way, or
+            `reference`, in which a row's answer stays the same to the last bit when tasks are added.
 
     Attributes:
         encoder: the Hugging Face encoder, its names unchanged; one for each task under `separate`.
         adapters: the method's adapters, by site.
         heads: the stacked heads, by shape.
         num_layers: the number of the encoder's blocks.
+        targets: what makes a batch's targets.
+        longest: the longest row that it takes, in tokens; None: any.
+        is_bare: whether the adapters are off.
     """
 
     def __init__(
@@ -79,12 +88,14 @@ class Model(nn.Module):
         max_length: int | None = None,
         seed: int = 0,
         device: str | None = None,
+        kernels: Setting = "auto",
     ) -> None:
         super().__init__()
         settings = HeadSettings(pool=pool, dropout=head_dropout, layers=head_layers, hidden=head_hidden)
         self.tasks = tuple(settings.applied(task) for task in check_tasks(tasks))
         self.method = build_method(method)
         self.seed = seed
+        self.kernels = checked_setting(kernels)
         self.head_dropout = settings.dropout
         encoder = as_encoder(encoder, seed=seed, device=device)
         self.source = encoder
@@ -108,8 +119,8 @@ class Model(nn.Module):
             told = " and ".join(map(repr, sorted(read)))
             sites.leave_out("pooler", f"the heads read {told} (pool), so that nothing reads the pooler")
         limits = [longest_row(base.config), *(part.longest_row for part in self.method.parts)]
-        self._longest = min((limit for limit in limits if limit is not None), default=None)
-        self.set_max_length(min(128, self._longest or 128) if max_length is None else max_length)
+        self.longest: int | None = min((limit for limit in limits if limit is not None), default=None)
+        self.set_max_length(min(128, self.longest or 128) if max_length is None else max_length)
         self.pad_id: int = base.config.pad_token_id or 0
         names = [task.name for task in self.tasks]
         with torch.device(device or base.device):
@@ -137,11 +148,17 @@ class Model(nn.Module):
         else:
             self.encoder = base
             self.body = WovenBody(base, self.pairs)
+        self._ordered = OrderedBody(self.body, self.adapters, len(names))
         self.num_layers = sites.num_layers
         self._heads = tuple(task.head for task in self.tasks)
-        self._bare = False
+        self.is_bare = False
         self._kinds = {task.head: KINDS[task.kind]().of(task) for task in self.tasks}
+        self.targets = Targets(self.tasks, self._kinds)
         self._answers_by = {shape: kind.answers_by for shape, kind in self._kinds.items()}
+        # on the model's device: a forward pass must not wait for a number of the host's
+        shapes = list(self.heads)
+        index = torch.tensor([shapes.index(task.head) for task in self.tasks], device=device or base.device)
+        self.register_buffer("_shape_of_task", index, persistent=False)
 
     def forward(
         self,
@@ -151,7 +168,9 @@ class Model(nn.Module):
         task: Tensor | None = None,
         *,
         example: Tensor | None = None,
+        examples: int | None = None,
         marks: Tensor | None = None,
+        trunk: Trunk | None = None,
         layers: bool = False,
         attention: bool = False,
     ) -> Output:
@@ -166,36 +185,53 @@ class Model(nn.Module):
             example: the example of each row, [R], from 0 on without a gap; by default each row is its own.
                 What several rows mean is the kind's to say: `classify` and `regress` take the mean of their
                 logits, or read the two texts of a pair; `choose` and `rank` have a row a choice.
+            examples: how many there are; by default what `example` says, which has to be asked for.
             marks: the marks that each token lies in, 1, 2 or both 3, else 0, [R, L]; for `marked` tasks.
+            trunk: what the lowest blocks gave for these rows, which then do not run; see `weft.trunk`.
             layers: whether to collect `Output.layers`.
             attention: whether to collect `Output.attention`.
         """
         rows = Rows(input_ids, attention_mask, token_type_ids, task, example, marks)
-        task = checked_task(rows, len(self.tasks), self._longest)
+        task = checked_task(rows, len(self.tasks), self.longest)
         mask = None if attention_mask is None else attention_mask.bool()
         wanted = layers or self.body.reads_layers
         collected: list[Tensor | None] | None = [None] * (self.num_layers + 1) if wanted else None
         single = single_task(task)
-        task = task.to(input_ids.device)
-        route = Route(task, mask, collected, {} if attention else None, single, self._bare)
+        task = task.to(input_ids.device, non_blocking=True)
+        probabilities: dict[str, Tensor] | None = {} if attention else None
+        route = Route(task, mask, collected, probabilities, single, self.is_bare, trunk, kernels=self.kernels)
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
-        hidden, pooled = self.body.encode(route, {k: v for k, v in given.items() if v is not None})
+        hidden, pooled = self._ordered.encode(route, {k: v for k, v in given.items() if v is not None})
         layout = Layout(None, task.size(0), mask)
         if example is not None:
             example = example.to(input_ids.device)
-            layout = Layout(example, int(example.max()) + 1, mask)
+            layout = Layout(example, int(example.max()) + 1 if examples is None else examples, mask)
             task = task.new_zeros(layout.count).index_copy(0, example, task)
-        reads = Reads(hidden, pooled, layout, marks)
+        by_shape = self.answered(Reads(hidden, pooled, layout, marks), route)
+        every = tuple(x for x in route.layers or () if x is not None) if layers else None
+        return Output(
+            hidden,
+            pooled,
+            every,
+            by_shape,
+            task,
+            self._heads,
+            layout,
+            self._answers_by,
+            route.attention,
+            self.get_buffer("_shape_of_task"),
+        )
+
+    def answered(self, reads: Reads, route: Route) -> dict[str, Tensor]:
+        """The logits of every head shape; see `Output.by_shape`."""
         by_shape = {shape: head(reads, route) for shape, head in self.heads.items()}
         for shape, by in self._answers_by.items():
             if by == "example":
                 # a pair's head gives both rows one answer, each under a dropout of its own
                 paired = self.heads[shape].reads in ("pair", "cosine")
-                by_shape[shape] = (layout.first if paired else layout.mean)(by_shape[shape])
-        every = tuple(x for x in route.layers or () if x is not None) if layers else None
-        return Output(
-            hidden, pooled, every, by_shape, task, self._heads, layout, self._answers_by, route.attention
-        )
+                over = reads.layout.first if paired else reads.layout.mean
+                by_shape[shape] = over(by_shape[shape])
+        return by_shape
 
     def run(self, *inputs: Any, **more: Any) -> Output:
         """The forward pass, as calling the model; it takes what `forward` takes."""
@@ -214,7 +250,7 @@ class Model(nn.Module):
             example: the example of each row, [R]; by default each row is its own.
             length: of the rows, L.
         """
-        return collate_targets(self.tasks, self._kinds, values, task, example, length)
+        return self.targets.collate(values, task, example, length)
 
     def example_losses(self, output: Output, labels: Mapping[str, Tensor]) -> Tensor:
         """The loss of each example by its task's kind, [E]: every shape for all, then each its own."""
@@ -244,6 +280,21 @@ class Model(nn.Module):
         from weft.predict import predict
 
         return predict(self, requests, batch_size)
+
+    def predict_all(
+        self, texts: Sequence[Any], tasks: Sequence[str] | None = None, batch_size: int = 64
+    ) -> list[dict[str, dict[str, Any]]]:
+        """For each text the answers of many tasks, by name; see `weft.predict_all`."""
+        from weft.predict_all import predict_all
+
+        return predict_all(self, texts, tasks, batch_size)
+
+    @property
+    def trunk_depth(self) -> int:
+        """How many of the lowest blocks give the same for every task; see `weft.trunk`."""
+        from weft.trunk import trunk_depth
+
+        return trunk_depth(self)
 
     def save(self, folder: str | Path, with_encoder: bool = False) -> Path:
         """Write the model as a bundle; see `weft.bundle`."""
@@ -277,20 +328,20 @@ class Model(nn.Module):
         """
         if self.method.separate:
             raise WeftError("method 'separate' has no adapters to take off: each task's encoder is its own")
-        before, self._bare = self._bare, True
+        before, self.is_bare = self.is_bare, True
         try:
             yield
         finally:
-            self._bare = before
+            self.is_bare = before
 
     def set_max_length(self, max_length: int) -> None:
         """Cut texts to so many tokens; more than the encoder has positions for is an error."""
         if max_length < 2:
             raise WeftError(f"max_length {max_length}: expected at least 2")
-        if self._longest is not None and max_length > self._longest:
-            built = [p for p in self.method.parts if p.longest_row == self._longest]
+        if self.longest is not None and max_length > self.longest:
+            built = [p for p in self.method.parts if p.longest_row == self.longest]
             why = f"method {built[0].name!r} was built for (method.length)" if built else "the encoder takes"
-            raise WeftError(f"max_length {max_length} is more than {why}; expected at most {self._longest}")
+            raise WeftError(f"max_length {max_length} is more than {why}; expected at most {self.longest}")
         self.max_length = max_length
 
     def task_id(self, name: str) -> int:

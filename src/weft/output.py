@@ -29,6 +29,7 @@ class Output:
         answers_by: of each shape, whether its logits are by `example`, `row` or `token`.
         attention: the probabilities [R, heads, L, L] of the adapters' own attentions, where asked for; by
             site (`3/ffn_delta`), or `top/0` and so on for those on top.
+        shape_of_task: the number of each task's shape in `by_shape`, [T], where it is at hand.
     """
 
     hidden: Tensor
@@ -40,6 +41,7 @@ class Output:
     layout: Layout
     answers_by: dict[str, str]
     attention: dict[str, Tensor] | None = None
+    shape_of_task: Tensor | None = None
 
     @property
     def logits(self) -> list[Tensor]:
@@ -60,8 +62,10 @@ class Output:
             rest: for examples whose shape is not in it.
         """
         shapes = list(self.by_shape)
-        shape_of_task = torch.tensor([shapes.index(head) for head in self.heads], device=self.task.device)
-        shape = select(shape_of_task, self.task)  # [E]
+        of_task = self.shape_of_task
+        if of_task is None:
+            of_task = torch.tensor([shapes.index(head) for head in self.heads], device=self.task.device)
+        shape = select(of_task, self.task)  # [E]
         own = torch.full(self.task.shape, rest, device=self.task.device)
         for number, name in enumerate(shapes):
             if name in found:

@@ -46,7 +46,7 @@ def predict(model: Model, requests: Sequence[Request], batch_size: int = ROWS) -
         places.setdefault(index, []).append(number)
     tokens, position = {}, {}
     for index, own in places.items():
-        split = _as_split(model.tasks[index], [checked[number][1] for number in own])
+        split = as_split(model.tasks[index], [checked[number][1] for number in own])
         tokens[index] = in_memory(split, model.source.tokenizer, model.max_length)
         position.update({number: place for place, number in enumerate(own)})
     rows = [(index, tokens[index], position[number]) for number, (index, _) in enumerate(checked)]
@@ -60,7 +60,8 @@ def predict(model: Model, requests: Sequence[Request], batch_size: int = ROWS) -
     return told
 
 
-def _as_split(task: Task, examples: Sequence[Inputs]) -> Split:
+def as_split(task: Task, examples: Sequence[Inputs]) -> Split:
+    """What is asked of one task, as a split of it."""
     return Split(
         task,
         "test",
@@ -102,6 +103,22 @@ def read_request(task: Task, given: Any, where: str) -> Inputs:
             f"{where}: task {task.name!r} takes {_wanted(task)}; {column} is {value!r}: {message}"
         )
     return inputs
+
+
+def plain_form(task: Task, given: Any) -> Any:
+    """What a task reads of an object that may have other names for it than the task's files.
+
+    The object itself where the task's own columns are all there; else its `text`, or `text_a` and `text_b`,
+    with `choices` where the task has some.
+    """
+    if not isinstance(given, Mapping) or task.marks:
+        return given
+    names = ["text"] if len(task.texts) == 1 else ["text_a", "text_b"]
+    names += ["choices"] if task.choices else []
+    if all(column in given for column in read_columns(task)) or any(name not in given for name in names):
+        return given
+    values = [given[name] for name in names]
+    return values[0] if len(values) == 1 else tuple(values)
 
 
 def _by_column(task: Task, given: Mapping[str, Any], where: str) -> Given:

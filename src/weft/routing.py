@@ -9,15 +9,20 @@ nothing that uses it, knows a task's name or loops over tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from weft.errors import WeftError, did_you_mean
+from weft.kernel_setting import Setting
+from weft.kernels import Mix, stacked_linear
+from weft.kernels import select as select  # those who look rows up find it here too
 from weft.seeding import generator
+
+if TYPE_CHECKING:
+    from weft.trunk import Trunk
 
 Memory = Literal["block_input", "attention_input", "after_attention", "ffn_input"]
 """What a route may remember of the block that is running."""
@@ -108,6 +113,13 @@ class Route:
         attention: filled, where asked for, with the probabilities of the adapters' own attentions by name,
             each [R, heads, L, L].
         bare: whether the adapters are off, and the encoder runs as it would by itself.
+        trunk: what the lowest blocks gave for these rows, which then do not run; None: they all run.
+        kernels: how rows go through stacked maps: `auto`, or `reference` (see `weft.kernels`).
+        ends: the number of rows whose task is this one or an earlier, [T], where rows are sorted by task and
+            a grouped product can run.
+        counts: the number of rows of each task, where rows are sorted by task and the host knows it.
+        prepared: what modules have computed for the whole pass before the first block, by their place.
+        until: the number of blocks that run, those above hand on what they are given; None: all.
         block_input: what entered the block that is running, [R, L, d].
         attention_input: what its attention reads, [R, L, d]: the block's input in a post-norm encoder, the
             output of norm 1 in a pre-norm one.
@@ -123,6 +135,12 @@ class Route:
     attention: dict[str, Tensor] | None = None
     single: int | None = None
     bare: bool = False
+    trunk: Trunk | None = None
+    until: int | None = None
+    kernels: Setting = "auto"
+    ends: Tensor | None = None
+    counts: tuple[int, ...] | None = None
+    prepared: dict[str, Tensor] = field(default_factory=dict)
     block_input: Tensor | None = None
     attention_input: Tensor | None = None
     after_attention: Tensor | None = None
@@ -142,6 +160,11 @@ class Route:
     def rows(self) -> int:
         """The number of rows R."""
         return self.task.size(0)
+
+    @property
+    def only(self) -> int | None:
+        """The one task of all rows; None while a graph is compiled, which must serve every mix."""
+        return None if torch.compiler.is_compiling() else self.single
 
 
 class RouteHolder:
@@ -174,7 +197,8 @@ Init = Callable[[Tensor, torch.Generator], object]
 class StackedModule(nn.Module):
     """A module with parameters [S, …], one entry a slot.
 
-    Subclasses declare them with `stack`, fill them with `start` and read them with `take`.
+    Subclasses declare them with `stack`, fill them with `start`, read vectors with `take` and send rows
+    through maps with `mapped`, which finds the cheapest way for a batch of several tasks.
 
     Attributes:
         stacks: how each stacked parameter was declared, by name.
@@ -210,36 +234,47 @@ class StackedModule(nn.Module):
 
     def of_rows(self, stacked: Tensor, name: str, route: Route) -> Tensor:
         """What is stacked as the parameter `name` is, [S, …], for each row: [R, …] or [1, …]."""
+        stacked, mix = self.mixed(stacked, name, route)
+        return stacked if mix is None else select(stacked, mix.slot)
+
+    def mixed(self, stacked: Tensor, name: str, route: Route) -> tuple[Tensor, Mix | None]:
+        """What is stacked as the parameter `name` is, and which slot each row uses: for `weft.kernels`.
+
+        Returns:
+            [S, …] and the rows' slots, or [1, …] and None where all rows use one.
+        """
         slots = self.stacks[name].slots
-        if slots.is_shared:
-            return stacked
-        if route.single is not None:
-            slot = slots.of_task[route.single]
-            return stacked[slot : slot + 1]
+        # a slot that only some tasks use is gathered: a head must not change when another gets its shape
+        if slots.is_shared or len(slots.of_task) == 1:
+            return stacked, None
+        if route.only is not None:
+            slot = slots.of_task[route.only]
+            return stacked[slot : slot + 1], None
         if slots.is_identity:
-            return select(stacked, route.task)
-        return select(stacked, select(self.get_buffer(f"_{name}_slot"), route.task))
+            return stacked, Mix(route.task, route.ends, route.counts, route.kernels)
+        # another order than the tasks': rows sorted by task are not sorted by these slots
+        return stacked, Mix(select(self.get_buffer(f"_{name}_slot"), route.task), setting=route.kernels)
 
+    def mapped(
+        self,
+        x: Tensor,
+        name: str,
+        route: Route,
+        bias: str | None = None,
+        weight: Tensor | None = None,
+        shift: Tensor | None = None,
+    ) -> Tensor:
+        """Each row through its own map: [R, L, i] → [R, L, o].
 
-def select(stacked: Tensor, index: Tensor) -> Tensor:
-    """stacked[index] along the first dimension, [S, …] and [R] → [R, …].
-
-    By `index_select`: the backward of `stacked[index]` is not deterministic on the CPU.
-    """
-    return stacked.index_select(0, index)
-
-
-def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Each row through its own map: y[r] = x[r] · weight[r]ᵀ + bias[r].
-
-    Args:
-        x: [R, L, i].
-        weight: [R, o, i], or [1, o, i] for one map that all rows share.
-        bias: [R, o] or [1, o], or none.
-
-    Returns:
-        [R, L, o].
-    """
-    y = F.linear(x, weight[0]) if weight.size(0) == 1 else torch.bmm(x, weight.transpose(1, 2))
-    # in the product's dtype: under autocast a float32 vector would lift the result to float32
-    return y if bias is None else y + bias[:, None].to(y.dtype)
+        Args:
+            x: [R, L, i].
+            name: the map's parameter, [S, o, i].
+            route: of the batch.
+            bias: its bias' parameter, [S, o], of the same slots.
+            weight: what stands for the map, [S, o, i], if it is made from the parameter and not it itself.
+            shift: likewise for the bias, [S, o].
+        """
+        maps, mix = self.mixed(self.get_parameter(name) if weight is None else weight, name, route)
+        if bias is not None:
+            shift, _ = self.mixed(self.get_parameter(bias) if shift is None else shift, bias, route)
+        return stacked_linear(x, maps, mix, shift)

@@ -4,8 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.data.test_tokens import PAIRS, SINGLE, split_of
+from tests.every_kind import task_of_kind, tokens_of
+from tests.tiny_tokenizers import tiny_tokenizer
 from weft.data import collate, tokenise
 from weft.errors import WeftError
+
+MIX = ("classify", "marked", "span", "choose")
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +74,31 @@ def test_what_cannot_be(splits):
         collate([(tokens, 0), (tokens, 2)], 0, length=10)
     with pytest.raises(WeftError, match="at least one row"):
         collate([], 0)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=9), st.integers(0, 3))
+def test_rows_of_any_mix_are_those_of_each(chosen, further):
+    """Of one row and of several, with types, marks and neither: row by row what `Tokens` says."""
+    every = [tokens_of(task_of_kind(name, 3), tiny_tokenizer("words")) for name in MIX]
+    items = [(every[t], i) for t, i in chosen]
+    rows = [(tokens, r, e) for e, (tokens, i) in enumerate(items) for r in tokens.rows_of(i)]
+    batch = collate(items, 0, rows=len(rows) + further + 1, keys=("token_type_ids", "marks", "example"))
+    longest = max(len(tokens.ids(r)) for tokens, r, _ in rows)
+    for number, (tokens, r, e) in enumerate(rows):
+        padding = [0] * (longest - len(tokens.ids(r)))
+        assert batch["example"][number] == e
+        assert batch["input_ids"][number].tolist() == [*tokens.ids(r).tolist(), *padding]
+        for name, found in (("token_type_ids", tokens.types(r)), ("marks", tokens.marks(r))):
+            values = [0] * longest if found is None else [*found.tolist(), *padding]
+            assert batch[name][number].tolist() == values
+    assert batch["attention_mask"].sum(1).tolist() == [
+        *(len(tokens.ids(r)) for tokens, r, _ in rows),
+        *[1] * (further + 1),
+    ]
+    assert batch["example"][len(rows) :].tolist() == [len(items)] * (further + 1)
+
+
+def test_what_the_examples_need_cannot_be_left_out(splits):
+    with pytest.raises(WeftError, match="the examples need token_type_ids"):
+        collate([(splits[PAIRS[0]], 0)], 0, keys=())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import weft
 from tests.every_kind import NAMES, SETTINGS, perfect_logits, rows_of_kind, task_of_kind, tokens_of
@@ -17,6 +21,7 @@ from weft.data.tokens import in_memory
 from weft.evaluation import evaluate as module
 from weft.evaluation.answers import answers, outputs
 from weft.evaluation.baselines import bag_of_words, majority
+from weft.evaluation.cuts import by_tokens
 from weft.evaluation.evaluate import decoded, evaluate, fixed_examples, judged, main_score
 from weft.tasks.kinds import KINDS
 from weft.tasks.suites import load_suite
@@ -38,11 +43,11 @@ def data(model):
 def knowing(monkeypatch):
     """A model that knows: its answers are the targets."""
 
-    def known(model, listed, batch_size=64, processes=None):
+    def known(model, listed, **_):
         by_tokens = {id(tokens): perfect_logits(tokens) for _, tokens, _ in listed}
-        return [torch.from_numpy(by_tokens[id(tokens)][i]) for _, tokens, i in listed]
+        return [by_tokens[id(tokens)][i] for _, tokens, i in listed]
 
-    monkeypatch.setattr(module, "answers", known)
+    monkeypatch.setattr(module, "logits_of", known)
 
 
 def test_every_kind_is_judged_by_its_metrics(model, data):
@@ -89,6 +94,68 @@ def test_batches_change_nothing(model, data):
             assert sorted(set(batch.of_rows)) == sorted(batch.examples)
     seen = [e for batch in outputs(model, listed, 7) for e in batch.examples]
     assert sorted(seen) == list(range(len(listed)))
+
+
+@pytest.mark.parametrize("names", [NAMES, ("classify", "regress", "multilabel")])
+def test_a_batch_may_be_run_another_way(model, data, names):
+    """In batches of few shapes, whatever the examples: the same answers."""
+    listed = [(NAMES.index(name), data[name], i) for i in range(6) for name in names]
+    shapes = []
+
+    def run(**inputs):
+        assert all(x.device.type == "cpu" for x in inputs.values() if isinstance(x, torch.Tensor))
+        shapes.append((sorted(inputs), tuple(inputs["input_ids"].shape)))
+        return model(**inputs)
+
+    found, plain = answers(model, listed, run=run), answers(model, listed)
+    for one, other in zip(found, plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert len({length for _, (_, length) in shapes}) == len(shapes)  # one batch a length, of all its rows
+    assert len({tuple(keys) for keys, _ in shapes}) == 1
+    assert all(length % 8 == 0 for _, (_, length) in shapes)
+
+
+@settings(max_examples=30, deadline=None)
+@given(drawn=st.data(), budget=st.sampled_from([24, 100, 400]), few=st.booleans())
+def test_batches_by_tokens(data, drawn, budget, few):
+    listed = drawn.draw(
+        st.lists(
+            st.tuples(st.integers(0, len(NAMES) - 1), st.integers(0, 5)), min_size=1, max_size=40, unique=True
+        )
+    )
+    listed = [(t, data[NAMES[t]], i) for t, i in listed]
+    every = by_tokens(listed, limit=24, few=few, budget=budget)
+    assert sorted(e for cut in every for e in cut.chosen) == list(range(len(listed)))
+    for cut in every:
+        own = [listed[e][1:] for e in cut.chosen]
+        rows = sum(len(tokens.rows_of(i)) for tokens, i in own)
+        longest = max(int(tokens.lengths[i]) for tokens, i in own)
+        assert longest <= cut.length <= 24
+        assert len(own) == 1 or max(rows, cut.rows or 0) * cut.length <= budget
+        assert cut.rows is None if not few else cut.rows >= rows
+    shapes = {(cut.length, cut.rows) for cut in every}
+    assert not few or budget == 24 or len(shapes) == len({length for length, _ in shapes})
+
+
+def test_passes_run_inside_what_is_given(model, data):
+    inside = []
+
+    @contextmanager
+    def precision():
+        inside.append(True)
+        with torch.autocast("cpu", torch.bfloat16):
+            yield
+
+    name = "regress"
+    listed = [(NAMES.index(name), data[name], i) for i in range(6)]
+    found, plain = (
+        torch.stack(answers(model, listed, precision=precision)),
+        torch.stack(answers(model, listed)),
+    )
+    assert inside == [True]
+    assert found.dtype == torch.float32
+    assert not torch.equal(found, plain)
+    torch.testing.assert_close(found, plain, rtol=0.1, atol=0.1)
 
 
 def test_some_examples_alone(model, data):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
@@ -13,6 +15,7 @@ from tests.every_kind import NAMES, rows_of_kind, task_of_kind, tokens_of
 from tests.tiny import build, no_dropout, scramble
 from tests.tiny_run import save_encoder
 from tests.tiny_tokenizers import tiny_tokenizer
+from weft.errors import WeftError
 from weft.training.batch import class_weights, make_batch
 from weft.training.loop import Loop
 
@@ -90,6 +93,88 @@ def test_a_batch_of_every_kind():
             assert batch.labels[kind][e, : len(wanted)].tolist() == pytest.approx(wanted.tolist())
 
 
+@cache
+def every_kind():
+    tasks = [task_of_kind(name, 3) for name in NAMES]
+    model = scramble(build("bert", "lora", tasks))
+    return model, [tokens_of(task, tiny_tokenizer("words")) for task in tasks]
+
+
+EXAMPLES = st.lists(st.tuples(st.integers(0, len(NAMES) - 1), st.integers(0, 2)), min_size=1, max_size=12)
+KEYS = ("token_type_ids", "marks", "example")
+
+
+@settings(max_examples=25, deadline=None)
+@given(EXAMPLES, st.integers(1, 9), st.integers(0, 8))
+def test_a_batch_filled_up_loses_the_same(chosen, further, longer):
+    """To a fixed length and number of rows, with inputs that it may not need: the examples' own losses."""
+    model, every = every_kind()
+    items, ids = [(every[t], i) for t, i in chosen], np.array([t for t, _ in chosen])
+    plain = make_batch(model, items, ids, CPU)
+    rows, length = plain.inputs["input_ids"].shape
+    filled = make_batch(model, items, ids, CPU, length=length + longer, rows=rows + further, keys=KEYS)
+    assert set(filled.inputs) == {"input_ids", "attention_mask", "task", *KEYS}
+    assert filled.inputs["input_ids"].shape == (rows + further, length + longer)
+    assert filled.examples == len(chosen) + 1 == plain.examples + 1
+    for name, labels in filled.labels.items():
+        by_row = name in ("choose", "rank", "span", "tag")
+        assert labels.size(0) == (rows + further if by_row else filled.examples)
+        # how wide they are follows from the model's tasks
+        assert labels.dtype == plain.labels[name].dtype
+        assert name == "tag" or labels.shape[1:] == plain.labels[name].shape[1:]
+    with torch.no_grad():
+        losses = model.example_losses(model(**plain.inputs), plain.labels)
+        found = model.example_losses(model(**filled.inputs, examples=filled.examples), filled.labels)
+    assert found.isfinite().all()
+    torch.testing.assert_close(found[: len(chosen)], losses, rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(EXAMPLES)
+def test_targets_that_are_kept_are_those_that_are_given(chosen):
+    model, every = every_kind()
+    ids = [t for t, _ in chosen]
+    batch = make_batch(model, [(every[t], i) for t, i in chosen], np.array(ids), CPU)
+    values = [every[t].target(i) for t, i in chosen]
+    length = batch.inputs["input_ids"].size(1)
+    given_ = model.collate_labels(values, torch.tensor(ids), batch.inputs.get("example"), length)
+    assert set(batch.labels) == set(given_)
+    for name, labels in given_.items():
+        assert torch.equal(batch.labels[name], labels), name
+
+
+def test_targets_are_as_wide_as_the_model_needs():
+    tasks = [weft.Task(f"m{k}", "multilabel", size=k) for k in (3, 7)]
+    tasks += [weft.Task(f"r{k}", "regress", size=k) for k in (1, 4)]
+    found = build("bert", "frozen", tasks).collate_labels([[0, 2], 1.5], torch.tensor([0, 2]))
+    assert found["multilabel"].tolist() == [[1, 0, 1, 0, 0, 0, 0], [0] * 7]
+    assert found["regress"].tolist() == [[0] * 4, [1.5, 0, 0, 0]]
+
+
+def test_filled_up_by_examples_of_one_row():
+    task = task_of_kind("classify", 3)
+    model = build("bert", "frozen", [task])
+    tokens = tokens_of(task, tiny_tokenizer("words"))
+    items, ids = [(tokens, i) for i in range(3)], np.zeros(3, np.int64)
+    batch = make_batch(model, items, ids, CPU, rows=5, length=16, keys=())
+    assert set(batch.inputs) == {"input_ids", "attention_mask", "task"}
+    assert batch.examples == len(batch.labels["classify"]) == 5
+    assert batch.inputs["attention_mask"].sum(1).tolist()[3:] == [1, 1]
+    assert len(model(**batch.inputs).logits) == 5
+    with pytest.raises(WeftError, match="3 rows; expected 2 at the most"):
+        make_batch(model, items, ids, CPU, rows=2)
+    with pytest.raises(WeftError, match="fewer than 3, so that one is left"):
+        make_batch(model, items, ids, CPU, rows=3, keys=["example"])
+
+
+def test_a_wrong_label_is_named():
+    task = weft.Task("a", size=3, files={"train": [{"text": "the cat", "label": 2}] * 2})
+    tokens = tokens_of(task, tiny_tokenizer("words"))
+    model = build("bert", "frozen", [weft.Task("a", size=2)])
+    with pytest.raises(WeftError, match="example 0, task 'a': label 2; expected a label id from 0 to 1"):
+        make_batch(model, [(tokens, 1)], np.zeros(1, np.int64), CPU)
+
+
 def test_a_batch_of_one_row_each_has_no_examples():
     task = task_of_kind("classify", 3)
     model = build("bert", "frozen", [task])
@@ -121,7 +206,7 @@ def test_weights_of_labels_scale_the_weights_of_examples(tmp_path):
     weighted, plain = (loop_of(encoder, tmp_path, own) for own in (True, False))
     step = weighted.plan.step(0)
     assert np.array_equal(step.weight, plain.plan.step(0).weight)
-    told = weighted.gradients.of(step, None, None)
+    told = weighted.driver.gradients.of(weighted.driver.gradients.parts.prepare(step), None, None)
     # by hand, on the model without class weights
     names = ["classify", "marked", "regress"]
     items = [(plain.train[t], i) for t, i in zip(step.task.tolist(), step.index.tolist(), strict=True)]
@@ -158,7 +243,7 @@ def test_a_weight_of_two_is_the_example_twice(tmp_path):
         loop = Loop(model, training, [tokens], {"a": tokens}, tmp_path)
         step = loop.plan.step(0)
         assert sorted(step.index.tolist()) == list(range(len(files)))
-        loop.gradients.of(step, None, None)
+        loop.driver.gradients.of(loop.driver.gradients.parts.prepare(step), None, None)
         gradients.append(model.heads["classify-2"].weight.grad.clone())
     assert gradients[0].abs().max() > 1e-3
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)

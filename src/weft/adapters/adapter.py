@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from weft.encoder.sites import Site, check_kind
 from weft.errors import WeftError
+from weft.kernels import add
 from weft.routing import Memory, Route, StackedModule
 
 
@@ -48,6 +49,14 @@ class Adapter(StackedModule):
     def forward(self, x: Tensor, route: Route) -> Tensor | None:
         """The term or the new value; see the class."""
         raise WeftError(f"{type(self).__name__} does not say what it does: it has no forward")
+
+    def added(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
+        """At a linear map or a norm: y and the term; y, [R, L, o], may be overwritten.
+
+        One that adds by a product of its own says so here: the sum is then no pass of its own.
+        """
+        term = self(x, route)
+        return y if term is None else add(y, term)
 
     def meet(self, module: nn.Module) -> None:
         """At a norm: called once, when it is woven in, with the norm, whose weights it may read.

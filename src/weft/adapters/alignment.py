@@ -8,7 +8,7 @@ from weft.adapters.adapter import Adapter
 from weft.adapters.film import Film
 from weft.adapters.task_embedding import Condition
 from weft.encoder.sites import Site
-from weft.routing import Route, Slots, row_linear
+from weft.routing import Route, Slots
 
 
 class FilmAlignment(Adapter):
@@ -58,7 +58,8 @@ class MatrixAlignment(Adapter):
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, d] → [R, L, d]."""
         gamma, beta = self.film.scale_and_shift(self.condition(route), route)
-        turned = x + row_linear(x, self.take("delta", route).transpose(1, 2)).to(x.dtype)
+        delta = self.get_parameter("delta").transpose(1, 2)
+        turned = x + self.mapped(x, "delta", route, weight=delta).to(x.dtype)
         aligned = (1 + gamma[:, None]) * turned + x.sum(-1, keepdim=True) * beta[:, None]
         return aligned.to(x.dtype)
 
@@ -82,4 +83,5 @@ class TaskAlignment(Adapter):
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, d] → [R, L, d]."""
-        return x + row_linear(x, self.take("delta", route).transpose(1, 2)).to(x.dtype)
+        delta = self.get_parameter("delta").transpose(1, 2)
+        return x + self.mapped(x, "delta", route, weight=delta).to(x.dtype)

@@ -11,6 +11,8 @@ from torch.nn import functional as F
 
 from weft.adapters.stacked import StackedLinear
 from weft.errors import WeftError
+from weft.kernels import is_half
+from weft.kernels_grouped import ALIGNED
 from weft.routing import Route, Slots
 
 
@@ -58,15 +60,38 @@ class StackedAttention(nn.Module):
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, s] → [R, L, s]."""
-        qkv = self.qkv(x, route).unflatten(-1, (3, self.heads, -1))  # [R, L, 3, n, s/n]
+        width = x.size(-1) // self.heads
+        more = head_padding(width, x)
+        qkv = self._qkv(x, route, more).unflatten(-1, (3, self.heads, -1))  # [R, L, 3, n, s/n]
         query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each [R, n, L, s/n]
         mask = None if route.attention_mask is None else route.attention_mask[:, None, None, :]
         if route.attention is not None:
-            route.attention[self.name] = _probabilities(query, key, mask)
+            route.attention[self.name] = _probabilities(query[..., :width], key[..., :width], mask)
         dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
-        mixed = mixed.transpose(1, 2).flatten(2)  # [R, L, s]
+        mixed = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=dropout, scale=1 / math.sqrt(width)
+        )
+        mixed = mixed[..., :width].transpose(1, 2).flatten(2)  # [R, L, s]
         return mixed if self.out is None else self.out(mixed, route)
+
+    def _qkv(self, x: Tensor, route: Route, more: int) -> Tensor:
+        """[R, L, s] → [R, L, 3·(s + n·more)], each head's part with `more` zeros behind it.
+
+        The zeros are the map's, which is small, and not put behind what it gives, which is not.
+        """
+        if not more:
+            mapped: Tensor = self.qkv(x, route)
+            return mapped
+        parts = (3 * self.heads, x.size(-1) // self.heads)
+        weight, bias = (self.qkv.get_parameter(name).unflatten(1, parts) for name in ("weight", "bias"))
+        weight, bias = F.pad(weight, (0, 0, 0, more)).flatten(1, 2), F.pad(bias, (0, more)).flatten(1, 2)
+        return self.qkv.mapped(x, "weight", route, "bias", weight, bias)
+
+
+def head_padding(width: int, x: Tensor) -> int:
+    """How many zeros a head of this width needs for a fast attention: on CUDA in half precision, up to a
+    multiple of 8, without which a mask goes through products and a softmax of their own."""
+    return -width % ALIGNED if x.is_cuda and is_half(x) else 0
 
 
 def _probabilities(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:

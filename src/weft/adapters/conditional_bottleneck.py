@@ -12,7 +12,7 @@ from weft.adapters.film import Film
 from weft.adapters.stacked import StackedLinear
 from weft.adapters.task_embedding import Condition
 from weft.encoder.sites import Site
-from weft.routing import Route, row_linear
+from weft.routing import Route
 
 
 class FilmBottleneck(nn.Module):
@@ -73,7 +73,7 @@ class ModulatedBottleneck(nn.Module):
         z: Tensor = self.condition(route)
         for linear, film in ((self.down, self.film_down), (self.up, self.film_up)):
             gamma, beta = film.scale_and_shift(z, route)
-            mapped = row_linear(x, linear.take("weight", route))  # W·x
+            mapped = linear.mapped(x, "weight", route)  # W·x
             shift = x.sum(-1, keepdim=True) * beta[:, None]
             x = (1 + gamma[:, None]) * mapped + shift + linear.take("bias", route)[:, None]
         return x

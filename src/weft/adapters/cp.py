@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from weft.adapters.ranked import RankedAdapter
 from weft.adapters.stacked import uniform
 from weft.encoder.sites import LINEAR, Site
-from weft.routing import Route, Slots, row_linear
+from weft.routing import Route, Slots
 
 if TYPE_CHECKING:
     from weft.l0_settings import L0
@@ -49,9 +49,17 @@ class CpAdapter(RankedAdapter):
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, i] → the term [R, L, o]."""
-        low = row_linear(x, self.take("C", route).transpose(1, 2))  # [R, L, r]
-        coefficients = self.gated(self.take("B", route), route)  # [R, r] or [1, r]
-        return row_linear(low * coefficients[:, None].to(low.dtype), self.take("A", route))
+        return self._update(x, route, None)
+
+    def added(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
+        """y and the term, [R, L, o]."""
+        return self._update(x, route, y)
+
+    def _update(self, x: Tensor, route: Route, onto: Tensor | None) -> Tensor:
+        coefficients, z = self.get_parameter("B"), self.gate_values()  # [S, r] and [1, r]
+        coefficients = coefficients if z is None else coefficients * z
+        down, up = self.get_parameter("C").transpose(1, 2), self.get_parameter("A")
+        return self.pair(x, route, down, up, "B", coefficients, onto=onto)
 
     def factors(self, task: int) -> tuple[Tensor, Tensor]:
         """A·diag(B_t ∘ z) and Cᵀ, [o, k] and [k, i], shut components left out."""

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from weft.adapters.ranked import RankedAdapter
 from weft.encoder.sites import LINEAR, Site
-from weft.routing import Route, Slots, row_linear
+from weft.routing import Route, Slots
 
 if TYPE_CHECKING:
     from weft.l0_settings import L0
@@ -56,9 +56,16 @@ class LoraAdapter(RankedAdapter):
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, i] → the term [R, L, o]."""
+        return self._update(x, route, None)
+
+    def added(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
+        """y and the term, [R, L, o]."""
+        return self._update(x, route, y)
+
+    def _update(self, x: Tensor, route: Route, onto: Tensor | None) -> Tensor:
         x = F.dropout(x, self.dropout, self.training)
-        low = self.gated(row_linear(x, self.take("A", route)), route)  # [R, L, r]
-        return row_linear(low, self.take("B", route)) * self.scale  # [R, L, o]
+        down, up = self.get_parameter("A"), self.get_parameter("B")
+        return self.pair(x, route, down, up, "A", self.gate_values(), self.scale, onto)
 
     def factors(self, task: int) -> tuple[Tensor, Tensor]:
         """s·B and A, [o, k] and [k, i], shut components left out."""

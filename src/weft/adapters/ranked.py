@@ -10,6 +10,7 @@ from torch import Tensor
 from weft.adapters.adapter import Adapter
 from weft.adapters.gate import RankGate
 from weft.encoder.sites import Site
+from weft.kernels import low_rank
 from weft.routing import Route, Slots
 
 if TYPE_CHECKING:
@@ -49,6 +50,43 @@ class RankedAdapter(Adapter):
             return low
         z = self.gate(route).to(low.dtype)
         return low * (z[:, None] if low.dim() == 3 else z)
+
+    def pair(
+        self,
+        x: Tensor,
+        route: Route,
+        down: Tensor,
+        up: Tensor,
+        by: str,
+        factor: Tensor | None = None,
+        scale: float = 1.0,
+        onto: Tensor | None = None,
+    ) -> Tensor:
+        """onto + s·up_t·(factor_t ∘ down_t·x) in the cheapest way, [R, L, i] → [R, L, o].
+
+        Args:
+            x: [R, L, i].
+            route: of the batch.
+            down: [S, r, i], or [1, r, i] if all tasks share it, and then `up` as well.
+            up: [S, o, r] or [1, o, r].
+            by: the parameter whose slots these are: that of what differs between tasks.
+            factor: [S, r], or none.
+            scale: s.
+            onto: what it is added to, [R, L, o]; see `weft.kernels.low_rank`.
+        """
+        shared = down.size(0) == 1
+        if not shared:
+            (down, mix), (up, _) = self.mixed(down, by, route), self.mixed(up, by, route)
+            factor = None if factor is None else self.mixed(factor, by, route)[0]
+        elif factor is not None:
+            factor, mix = self.mixed(factor, by, route)
+        else:
+            mix = None
+        return low_rank(x, down, up, mix, factor, scale, onto)
+
+    def gate_values(self) -> Tensor | None:
+        """z of every slot as it is now, [S, r] or [1, r]; None if there are no gates."""
+        return None if self.gate is None else self.gate.values(self.gate.noise if self.training else None)
 
     def gates(self, task: int) -> Tensor | None:
         """z of the task as it is after training, [r]; None if there are no gates."""

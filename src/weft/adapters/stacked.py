@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.routing import Init, Route, Slots, StackedModule, row_linear
+from weft.routing import Init, Route, Slots, StackedModule
 
 STD = 0.02
 """BERT's start, and that of every new map in the PALs code: N(0, 0.02), biases at zero."""
@@ -56,7 +56,7 @@ class StackedLinear(StackedModule):
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, i] → [R, L, o]."""
-        return row_linear(x, self.take("weight", route), self.take("bias", route))
+        return self.mapped(x, "weight", route, "bias")
 
 
 class StackedNorm(StackedModule):

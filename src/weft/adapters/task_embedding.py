@@ -43,11 +43,19 @@ class TransformedEmbedding(nn.Module):
 
     def __init__(self, embedding: TaskEmbedding, width: int, slots: Slots, seed: int, place: str) -> None:
         super().__init__()
+        self.place = place
         self.embedding = embedding
         self.transform = StackedLinear(width, width, slots, seed, place)
 
+    def prepare(self, route: Route) -> None:
+        """Compute z' once for all that read it: called before the first block."""
+        route.prepared[self.place] = self(route)
+
     def forward(self, route: Route) -> Tensor:
         """The rows' z', [R, d] or [1, d]."""
+        found = route.prepared.get(self.place)
+        if found is not None:
+            return found
         z: Tensor = self.embedding(route)
         transformed: Tensor = self.transform(z[:, None], route)
         return transformed[:, 0]

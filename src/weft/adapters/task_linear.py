@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from weft.adapters.adapter import Adapter
 from weft.encoder.sites import LINEAR, Site
-from weft.routing import Route, Slots, row_linear
+from weft.routing import Route, Slots
 
 
 class TaskLinearAdapter(Adapter):
@@ -32,7 +32,7 @@ class TaskLinearAdapter(Adapter):
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, i] → the term [R, L, o]."""
-        return row_linear(x, self.take("weight", route), self.take("bias", route))
+        return self.mapped(x, "weight", route, "bias")
 
     def merged(self, task: int) -> tuple[Tensor, Tensor]:
         """ΔW [o, i] and Δb [o]."""

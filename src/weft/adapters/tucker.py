@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from weft.adapters.ranked import RankedAdapter
 from weft.adapters.stacked import uniform
 from weft.encoder.sites import LINEAR, Site
-from weft.routing import Route, Slots, row_linear
+from weft.kernels import row_linear
+from weft.routing import Route, Slots
 
 if TYPE_CHECKING:
     from weft.l0_settings import L0
@@ -59,11 +60,15 @@ class TuckerAdapter(RankedAdapter):
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, i] → the term [R, L, o]."""
-        core = torch.einsum(
-            "sk,kpq->spq", self.take("B", route), self.get_parameter("G")[0]
-        )  # [R or 1, r, r]
-        low = self.gated(row_linear(x, self.take("C", route).transpose(1, 2)), route)  # [R, L, r]
-        return row_linear(self.gated(row_linear(low, core), route), self.take("A", route))
+        down = self.get_parameter("C").transpose(1, 2)
+        low = self.gated(self.mapped(x, "C", route, weight=down), route)  # [R, L, r]
+        if route.kernels == "reference":  # a row's core must not depend on how many tasks there are
+            core = torch.einsum("sk,kpq->spq", self.take("B", route), self.get_parameter("G")[0])
+            turned = row_linear(low, core)
+        else:
+            core = torch.einsum("sk,kpq->spq", self.get_parameter("B"), self.get_parameter("G")[0])
+            turned = self.mapped(low, "B", route, weight=core)  # a core a task, not a row: [S, r, r]
+        return self.mapped(self.gated(turned, route), "A", route)
 
     def core(self, task: int) -> Tensor:
         """G_t, [r, r]."""

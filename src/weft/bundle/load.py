@@ -13,6 +13,8 @@ from weft.bundle.padding import Ranked, fill, fits, ranked_parameters
 from weft.bundle.save import FORMAT, MANIFEST, METADATA, SHARED_FILE, in_files, key, method_sha256, task_file
 from weft.encoder.load import as_encoder, file_sha256, weights_sha256
 from weft.errors import WeftError
+from weft.kernel_setting import Setting
+from weft.kernels import checked_setting
 from weft.methods import build_method
 from weft.ownership import Owned, owned
 from weft.routing import task_owner
@@ -35,15 +37,20 @@ FIELDS: dict[str, tuple[Any, str]] = {
 """What bundle.json must say, and in which form."""
 
 
-def load(folder: str | Path, *, encoder: Any = None, device: str | None = None) -> Model:
+def load(
+    folder: str | Path, *, encoder: Any = None, device: str | None = None, kernels: Setting = "auto"
+) -> Model:
     """Load a bundle.
 
     Args:
         folder: the bundle's folder, or a run's folder that holds one.
         encoder: the encoder or where it is, if not where it was; its weights must be the same.
         device: where to put the model.
+        kernels: as `Model` takes it; it is no part of a bundle.
     """
-    return load_changed(folder, encoder=encoder, device=device)
+    model = load_changed(folder, encoder=encoder, device=device)
+    model.kernels = checked_setting(kernels)
+    return model
 
 
 def load_changed(

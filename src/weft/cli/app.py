@@ -21,6 +21,7 @@ from weft.cli.devices import device_of
 from weft.cli.export import export
 from weft.cli.import_peft import import_peft
 from weft.cli.policy import policy
+from weft.cli.predict import predict
 from weft.cli.show import show
 from weft.cli.submit import submit
 from weft.cli.task import task
@@ -45,6 +46,7 @@ app.command()(compact)
 app.command()(export)
 app.command(name="import")(import_peft)
 app.command()(policy)
+app.command()(predict)
 app.command()(submit)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN.yaml", help="a run file, or a preset by name")]
@@ -167,34 +169,6 @@ def evaluate(
         print(json.dumps({"split": split, **scores, **({"baselines": beside} if beside else {})}))
     else:
         print_scores(scores, title=f"{folder}: {split}", beside=beside)
-
-
-@app.command()
-def predict(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="a bundle, or a run's folder")],
-    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="one object a line with its `task`")],
-    out: Annotated[Path | None, typer.Option(help="write here and not to standard output")] = None,
-    encoder: Annotated[str | None, typer.Option(help="where the encoder is, if not where it was")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU if there is one")] = None,
-) -> None:
-    """Answer every line of a file, tasks mixed anyhow: {"task": …, "text": …}, or with the task's columns."""
-    from weft.bundle.load import find_bundle
-
-    find_bundle(bundle)
-    from weft.cli.requests import read_requests
-
-    lines = read_requests(file)
-    from weft.bundle.load import load
-    from weft.cli.requests import as_requests
-    from weft.files import write_text
-
-    model = load(bundle, encoder=encoder, device=device_of(device))
-    answers = model.predict(as_requests(lines, model.tasks, file))
-    text = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_text(out, text)
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -29,4 +29,5 @@ def model_of(run_file: RunFile) -> Model:
         head_hidden=run_file.heads.hidden,
         max_length=training.max_length,
         seed=training.seed,
+        kernels=run_file.kernels,
     )

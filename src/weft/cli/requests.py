@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.data.columns import read_columns
 from weft.data.lines import text_lines
 from weft.errors import WeftError, did_you_mean
 
@@ -19,9 +18,7 @@ Lines = list[tuple[int, dict[str, Any]]]
 
 def read_requests(file: Path) -> Lines:
     """The objects of a jsonl file with their line numbers; blank lines are skipped."""
-    if not file.is_file():
-        what = "found a folder; expected a file" if file.is_dir() else "there is no such file"
-        raise WeftError(f"{file}: {what}")
+    _check_file(file)
     lines: Lines = []
     with text_lines(file) as text:
         for number, line in enumerate(text, 1):
@@ -31,14 +28,40 @@ def read_requests(file: Path) -> Lines:
     return lines
 
 
+def read_texts(file: Path) -> list[Any]:
+    """What many tasks are to read, one a line: the values of a .jsonl file, else the lines themselves."""
+    _check_file(file)
+    texts: list[Any] = []
+    with text_lines(file) as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                value = _value(file, number, line) if file.suffix == ".jsonl" else line.strip()
+                texts.append(
+                    tuple(value) if isinstance(value, list) else value
+                )  # a pair, as an object is not
+    if not texts:
+        raise WeftError(f"{file} holds no line to predict")
+    return texts
+
+
+def _check_file(file: Path) -> None:
+    if not file.is_file():
+        what = "found a folder; expected a file" if file.is_dir() else "there is no such file"
+        raise WeftError(f"{file}: {what}")
+
+
+def _value(file: Path, number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as wrong:
+        raise WeftError(f"{file}, line {number}: not JSON: {wrong}") from None
+
+
 def _read(file: Path, number: int, line: str, lines: Lines) -> None:
     """Add a line's object, unless it is blank."""
     if not line.strip():
         return
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError) as wrong:
-        raise WeftError(f"{file}, line {number}: not JSON: {wrong}") from None
+    entry = _value(file, number, line)
     if not isinstance(entry, dict) or not isinstance(entry.get("task"), str):
         raise WeftError(f'{file}, line {number}: expected an object with "task"; found {line.strip()[:80]}')
     lines.append((number, entry))
@@ -50,7 +73,7 @@ def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[s
     From the task's own columns where all are there; else from `text`, or `text_a` and `text_b`, with
     `choices` where the task has some.
     """
-    from weft.predict import read_request
+    from weft.predict import plain_form, read_request
 
     known = {task.name: task for task in tasks}
     found: list[tuple[str, Any]] = []
@@ -59,17 +82,7 @@ def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[s
         where = f"{file}, line {number}"
         if name not in known:
             raise WeftError(f"{where}: task {name!r}; {did_you_mean(name, known)}")
-        given = _given(known[name], entry)
+        given = plain_form(known[name], entry)
         read_request(known[name], given, where)
         found.append((name, given))
     return found
-
-
-def _given(task: Task, entry: dict[str, Any]) -> Any:
-    own = read_columns(task)
-    plain = ["text"] if len(task.texts) == 1 else ["text_a", "text_b"]
-    plain += ["choices"] if task.choices else []
-    if all(column in entry for column in own) or task.marks or any(column not in entry for column in plain):
-        return entry
-    values = [entry[column] for column in plain]
-    return values[0] if len(values) == 1 else tuple(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from weft.config.presets import preset_names, preset_text
 from weft.config.reading import Reading, merged, override_key, parse, read_text
@@ -13,6 +13,7 @@ from weft.config.tasks import read_tasks
 from weft.encoder.names import check_name
 from weft.errors import WeftError, did_you_mean
 from weft.head_settings import HeadSettings
+from weft.kernel_setting import Setting
 from weft.methods import Method, build_method
 from weft.methods.ranked import l0_of
 from weft.sampling.counterfactual import read_policy
@@ -21,7 +22,7 @@ from weft.tasks.task import Task
 from weft.training.checks import mistakes
 from weft.training.settings import Training
 
-SECTIONS = ("preset", "encoder", "method", "heads", "tasks", "train", "start")
+SECTIONS = ("preset", "encoder", "method", "heads", "kernels", "tasks", "train", "start")
 
 
 @dataclass
@@ -35,6 +36,7 @@ class RunFile:
         heads: the `heads` section.
         training: the `train` section.
         start: a bundle whose weights the run begins from, if there is one.
+        kernels: how rows of several tasks go through maps of their own; see `weft.kernels`.
         notes: what a user should know of the tasks: what a suite lacks, what is left out.
         warnings: tasks of which one must not be trained on and the other tested on.
         resolved: the run file with presets, overrides and defaults filled in and paths absolute.
@@ -46,6 +48,7 @@ class RunFile:
     tasks: tuple[Task, ...]
     training: Training
     start: str | None
+    kernels: Setting
     resolved: dict[str, Any]
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -112,6 +115,7 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
     heads = read_section("heads", HeadSettings, raw.get("heads") or {}, reading)
     training = read_train(_fitted(raw.get("train"), method), [t.name for t in tasks], reading)
     start = _start(raw.get("start"), reading)
+    kernels = _kernels(raw.get("kernels", "auto"), reading)
     if method is not None and training is not None:
         _check_length(method, training, reading)
     stop_if_wrong(reading)
@@ -127,6 +131,7 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
         "tasks": spec,
         "train": training.model_dump(mode="json"),
         **({"start": start} if start else {}),
+        **({"kernels": kernels} if kernels != "auto" else {}),
     }
     return RunFile(
         encoder,
@@ -135,10 +140,18 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
         tasks,
         training,
         start,
+        kernels,
         resolved,
         tuple(reading.notes),
         tuple(reading.warnings),
     )
+
+
+def _kernels(value: object, reading: Reading) -> Setting:
+    if value not in get_args(Setting):
+        reading.wrong(["kernels"], f"{value!r}; {did_you_mean(str(value), get_args(Setting))}")
+        return "auto"
+    return value  # type: ignore[return-value]
 
 
 def _encoder(value: object, reading: Reading) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,12 +43,15 @@ class Tokens:
         row_counts: how many rows each example has, [n].
         full_lengths: what each example's longest row was before it was cut or windowed, [n].
         labels: the split's labels, n of them, or None.
+        offsets: where each row begins among all tokens, and where the last one ends, [R + 1].
+        kept: what others have made of the examples and want to find again.
     """
 
     def __init__(self, key: str, arrays: Arrays, split: Split) -> None:
         self.key, self.split, self.labels = key, split, split.labels
         self._ids, self._types, self._marks = arrays["ids"], arrays.get("types"), arrays.get("marks")
-        self._offsets = arrays["offsets"]
+        self.offsets = self._offsets = arrays["offsets"]
+        self.kept: dict[object, Any] = {}
         self._channels = {name: arrays[name] for name in CHANNELS if name in arrays}
         self.full_lengths: NDArray[np.integer] = arrays["full_lengths"]
         self.row_lengths: NDArray[np.int64] = np.diff(self._offsets)
@@ -79,6 +83,24 @@ class Tokens:
             return range(i, i + 1)
         return range(int(self._first_rows[i]), int(self._first_rows[i + 1]))
 
+    def rows_of_many(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of several examples, those of the first, then those of the second, and so on."""
+        if self._first_rows is None:
+            return index
+        counts = self.row_counts[index]
+        # from each example's first row on, counted within it
+        ends = np.cumsum(counts)
+        return np.repeat(self._first_rows[index] - ends + counts, counts) + np.arange(counts.sum())
+
+    @property
+    def one_row_each(self) -> bool:
+        """Whether every example has one row, by what it is a split of."""
+        return self._first_rows is None
+
+    def flat(self, name: str) -> NDArray[np.integer] | None:
+        """`ids`, `types` or `marks` of all rows, one after another, [tokens]; None where there are none."""
+        return {"ids": self._ids, "types": self._types, "marks": self._marks}[name]
+
     def ids(self, row: int) -> NDArray[np.integer]:
         """The token ids of a row, [length]."""
         return self._ids[self._offsets[row] : self._offsets[row + 1]]
@@ -95,11 +117,28 @@ class Tokens:
         """Example i as its rows."""
         return ExampleRows(self.split.texts[i], self.rows_of(i), self._offsets, self._channels)
 
+    def examples(self, which: Sequence[int]) -> Sequence[ExampleRows]:
+        """Several examples as their rows, each made when it is looked at: most kinds look at none."""
+        return _Examples(self, which)
+
     def target(self, i: int) -> object:
         """What is learnt of example i."""
         task = self.split.task
         assert self.labels is not None
         return KINDS[task.kind]().target(self.labels[i], task, self.example(i))
+
+
+class _Examples(Sequence[ExampleRows]):
+    def __init__(self, tokens: Tokens, which: Sequence[int]) -> None:
+        self._tokens, self._which = tokens, which
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return _Examples(self._tokens, self._which[place])
+        return self._tokens.example(self._which[place])
 
 
 def tokenise(

@@ -64,9 +64,11 @@ class WovenBody:
             inputs = {name: value for name, value in inputs.items() if name != "token_type_ids"}
         self.holder.route = route
         try:
+            if route.trunk is not None and route.layers is not None:
+                route.layers[: route.trunk.depth + 1] = route.trunk.collected
             output: Any = self.encoder(**inputs)
             hidden: Tensor = output.last_hidden_state
-            top = [] if route.bare else self.top
+            top = [] if route.bare or route.until is not None else self.top
             for adapter in top:
                 hidden = adapter(hidden, route)
             if top and route.layers is not None:

@@ -19,12 +19,12 @@ from weft.encoder.woven import (
     Remember,
     RoutedCheckpoint,
     RoutedEnable,
-    WovenBlock,
     WovenLinear,
     WovenNorm,
     WovenScores,
     WovenValue,
 )
+from weft.encoder.woven_block import BlockForm, WovenBlock
 from weft.errors import WeftError
 from weft.routing import Memory, RouteHolder
 
@@ -61,6 +61,7 @@ def weave(
     if any(site.kind == "scores" for site in at) and not anatomy.disentangled:
         _check_attention(encoder)
     wanted = {(s.layer, name) for s, adapters in at.items() for a in adapters for name in a.reads}
+    form = BlockForm()
     fused: dict[str, list[list[Adapter]]] = {}
     for site in sites:
         adapters = at.get(site, [])
@@ -96,7 +97,7 @@ def weave(
             # a module between block 0 and 1 gives what Hugging Face calls block 0's hidden states
             late = site.layer == 0 and anatomy.after_first_block and _has(encoder, anatomy.after_first_block)
             collect = None if late else site.layer + 1
-            _around(encoder, site.path, WovenBlock, holder, adapters, collect)
+            _around(encoder, site.path, WovenBlock, holder, adapters, collect, site.layer, form)
             if late:
                 assert anatomy.after_first_block is not None
                 _around(encoder, anatomy.after_first_block, WovenValue, holder, [], 1)
@@ -119,12 +120,19 @@ def unweave(encoder: nn.Module) -> nn.Module:
 
 def is_woven(encoder: nn.Module) -> bool:
     """Whether the encoder is part of a model already."""
-    return any(isinstance(m.__dict__.get("forward"), WovenBlock) for m in encoder.modules())
+    return any(isinstance(woven_of(m), WovenBlock) for m in encoder.modules())
+
+
+def woven_of(module: nn.Module) -> Any:
+    """What a module was woven with, the outermost; None of one that was not."""
+    return getattr(module.__dict__.get("forward"), "__self__", None)
 
 
 def _around(encoder: nn.Module, path: str, kind: Callable[..., Any], *rest: Any) -> None:
     module: Any = encoder.get_submodule(path)
-    module.forward = kind(module.forward, *rest)
+    # a bound method: a compiled block guards on its function, which all blocks have in common, where it would
+    # guard on a callable object itself, and compile each block anew
+    module.forward = kind(module.forward, *rest).__call__
 
 
 def _has(encoder: nn.Module, path: str) -> bool:

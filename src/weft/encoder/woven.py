@@ -136,8 +136,13 @@ class WovenValue:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The module, its value exchanged, in the form the module gave it."""
-        output = self.inner(*args, **kwargs)
         route = self.holder.route
+        if route is not None and route.trunk is not None and self.collect is not None:
+            return route.trunk.hidden  # embeddings, or a module after block 0: the trunk has them in it
+        return self._run(route, *args, **kwargs)
+
+    def _run(self, route: Route | None, *args: Any, **kwargs: Any) -> Any:
+        output = self.inner(*args, **kwargs)
         if route is None:
             return output
         value = output if isinstance(output, Tensor) else output[0]
@@ -149,22 +154,6 @@ class WovenValue:
         if self.collect is not None and route.layers is not None and route.layers[self.collect] is None:
             route.layers[self.collect] = value
         return value if isinstance(output, Tensor) else (value, *output[1:])
-
-
-class WovenBlock(WovenValue):
-    """A value site whose route knows, while it runs, what entered the block."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The block; what the route remembers of it is dropped before it returns."""
-        route = self.holder.route
-        if route is None:
-            return super().__call__(*args, **kwargs)
-        route.block_input = args[0] if args else kwargs["hidden_states"]
-        route.attention_input = route.block_input  # a norm before the attention says otherwise
-        try:
-            return super().__call__(*args, **kwargs)
-        finally:  # checkpointing ends a recomputation by an exception
-            route.forget_block()
 
 
 class Remember:
@@ -246,10 +235,10 @@ def sum_terms(x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor | 
 
 
 def add_terms(y: Tensor, x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor:
-    """y + Σ adapter(x)."""
-    term = sum_terms(x, adapters, route)
-    # in the map's dtype: under autocast a float32 vector would lift the whole stream to float32
-    return y if term is None else y + term.to(y.dtype)
+    """y + Σ adapter(x), in the dtype of y; y is overwritten where no gradient is wanted."""
+    for adapter in adapters:
+        y = adapter.added(y, x, route)
+    return y
 
 
 def masked_scores(term: Tensor, mask: Tensor | None, hidden: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.evaluation.answers import answers
+from weft.evaluation.answers import Precision, Run, logits_of
 from weft.evaluation.metrics import is_error
 from weft.evaluation.names import ALSO, task_of
 from weft.tasks.kinds import KINDS
@@ -42,6 +42,8 @@ def evaluate(
     data: Mapping[str, Tokens],
     rows: Mapping[str, Sequence[int]] | None = None,
     processes: Processes | None = None,
+    run: Run | None = None,
+    precision: Precision | None = None,
 ) -> Scores:
     """Evaluate on labelled examples.
 
@@ -50,12 +52,15 @@ def evaluate(
         data: the tokenised split of each task, with labels; of a further set under `TASK:SET`, after it.
         rows: which examples of each; by default all.
         processes: those that share the work; each gets the scores.
+        run: runs a batch instead of the model; see `weft.evaluation.answers.outputs`.
+        precision: what each pass runs inside; by default nothing, so float32.
     """
     chosen = {
         name: list(range(len(tokens))) if rows is None else list(rows[name]) for name, tokens in data.items()
     }
-    listed = [(model.task_id(task_of(name)), data[name], i) for name, which in chosen.items() for i in which]
-    logits = [x.numpy() for x in answers(model, listed, processes=processes)]
+    ids = {name: model.task_id(task_of(name)) for name in chosen}
+    listed = [(ids[name], data[name], i) for name, which in chosen.items() for i in which]
+    logits = logits_of(model, listed, processes=processes, run=run, precision=precision)
     metrics: dict[str, dict[str, float]] = {}
     position = 0
     for name, which in chosen.items():
@@ -85,7 +90,7 @@ def judged(
         which: the examples that the logits are of.
     """
     kind = KINDS[task.kind]()
-    examples = [tokens.example(i) for i in which]
+    examples = tokens.examples(which)
     labels: Any = tokens.labels
     groups = tokens.split.groups
     return kind.score(
@@ -98,10 +103,10 @@ def judged(
 
 def decoded(model: Model, name: str, tokens: Tokens) -> list[Any]:
     """The model's answers to all examples of a task, as its metrics have them: ids, numbers, texts."""
-    task = model.tasks[model.task_id(name)]
-    logits = answers(model, [(model.task_id(name), tokens, i) for i in range(len(tokens))])
-    examples = [tokens.example(i) for i in range(len(tokens))]
-    return list(KINDS[task.kind]().decode([x.numpy() for x in logits], task, examples))
+    number = model.task_id(name)
+    task = model.tasks[number]
+    logits = logits_of(model, [(number, tokens, i) for i in range(len(tokens))])
+    return list(KINDS[task.kind]().decode(logits, task, tokens.examples(range(len(tokens)))))
 
 
 def main_score(metrics: Mapping[str, float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.data.collate import collate
+from weft.data.collate import gather, picked
 
 if TYPE_CHECKING:
     from weft.data.tokens import Tokens
@@ -25,32 +25,58 @@ class TrainingBatch:
     Attributes:
         inputs: what the forward pass takes, `task` of each row among it, on the host, where the model can see
             that all are one.
-        labels: of `Model.collate_labels`.
+        labels: as `Model.collate_labels` gives them.
+        examples: how many the model sees: E, and those that only fill the batch up.
     """
 
     inputs: dict[str, Tensor]
     labels: dict[str, Tensor]
+    examples: int
+
+    def to(self, device: torch.device) -> TrainingBatch:
+        """The same with all but the task ids on a device."""
+        inputs = {
+            name: x if name == "task" else x.to(device, non_blocking=True) for name, x in self.inputs.items()
+        }
+        labels = {name: x.to(device, non_blocking=True) for name, x in self.labels.items()}
+        return TrainingBatch(inputs, labels, self.examples)
 
 
 def make_batch(
-    model: Model, items: Sequence[tuple[Tokens, int]], task: NDArray[np.int64], device: torch.device
+    model: Model,
+    items: Sequence[tuple[Tokens, int]],
+    task: NDArray[np.int64],
+    device: torch.device,
+    *,
+    length: int | None = None,
+    rows: int | None = None,
+    keys: Collection[str] | None = None,
 ) -> TrainingBatch:
     """Collate examples and their targets.
+
+    With `rows`, further rows of one token each fill the batch up. With `example` among the `keys`, or where
+    an example has several rows, they are all of one example more, number E, and there must be one at the
+    least; else each is an example by itself. Such examples have the task of the first and any target: the
+    losses of the first E are those that count.
 
     Args:
         model: the model.
         items: (tokens, example) of each of E examples.
         task: the model's task id of each, [E].
         device: where all but the task ids go.
+        length: L; by default the length of the longest row.
+        rows: R; by default as many as the examples have.
+        keys: which of `token_type_ids`, `marks` and `example` the inputs have; by default what the examples
+            need.
     """
-    inputs = collate(items, model.pad_id)
-    of_examples = torch.from_numpy(task)
-    example = inputs.get("example")
-    targets: list[Any] = [tokens.target(i) for tokens, i in items]
-    labels = model.collate_labels(targets, of_examples, example, inputs["input_ids"].size(1))
-    inputs = {name: value.to(device) for name, value in inputs.items()}
-    inputs["task"] = of_examples if example is None else of_examples[example]
-    return TrainingBatch(inputs, {name: value.to(device) for name, value in labels.items()})
+    chosen = picked(items, task)
+    found = gather(chosen, model.pad_id, length, rows, keys)
+    labels = model.targets.gather(chosen, found, task)
+    of_examples = np.full(found.total, task[0])
+    of_examples[: len(task)] = task
+    found.inputs["task"] = torch.from_numpy(of_examples[found.example])
+    batch = TrainingBatch(found.inputs, labels, found.total)
+    return batch if device.type == "cpu" else batch.to(device)
 
 
 def class_weights(tokens: Tokens) -> NDArray[np.float32] | None:

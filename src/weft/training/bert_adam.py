@@ -26,7 +26,8 @@ class BertAdam(torch.optim.Optimizer):
 
     k is the parameter's own: one that is used in few steps is warmed up for as many of its own. The first
     update has factor 0 where there is a warm-up: it fills m and v alone. State is AdamW's, by the same keys;
-    `step` is k, a tensor on the host, since the factor is a number that the host gives to the kernels.
+    `step` is k, a tensor on the host, since the factor is a number that the host gives to the kernels. With
+    a tensor as a group's `lr` (a captured step) the factor is in it, and who sets it counts the steps.
 
     Args:
         params: parameters, or groups of them. A group with `constant: True` has factor 1.
@@ -67,6 +68,11 @@ class BertAdam(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
+            if isinstance(group["lr"], Tensor):
+                for p in group["params"]:
+                    self._state_of(p)
+                self._update(group, group["params"], 1.0, group["lr"].device)
+                continue
             # what has one owner has as a rule taken the same number of steps: one kernel for all of it
             alike: dict[tuple[float, torch.device, torch.dtype], list[Tensor]] = {}
             for p in group["params"]:
@@ -75,7 +81,17 @@ class BertAdam(torch.optim.Optimizer):
                     alike.setdefault((done, p.device, p.dtype), []).append(p)
             for (done, device, _), parameters in alike.items():
                 self._update(group, parameters, self.factor(group, done), device)
+                torch._foreach_add_([self.state[p]["step"] for p in parameters], 1.0)
         return loss
+
+    def done(self, group: dict[str, Any]) -> float:
+        """How many updates a group's first parameter has had."""
+        return float(self._state_of(group["params"][0])["step"])
+
+    def count(self) -> None:
+        """One update more of every parameter, which something else has made."""
+        every = [p for group in self.param_groups for p in group["params"]]
+        torch._foreach_add_([self._state_of(p)["step"] for p in every], 1.0)
 
     def factor(self, group: dict[str, Any], done: float) -> float:
         """The share of the group's learning rate that an update after `done` others has."""
@@ -87,7 +103,8 @@ class BertAdam(torch.optim.Optimizer):
         """The learning rate of a group's last update, of the first where there was none; from its state."""
         state = self.state.get(group["params"][0], {})
         done = max(0.0, float(state["step"]) - 1) if "step" in state else 0.0
-        return float(group["lr"]) * self.factor(group, done)
+        rate = group["peak"] if isinstance(group["lr"], Tensor) else group["lr"]
+        return float(rate) * self.factor(group, done)
 
     def _state_of(self, parameter: Tensor) -> dict[str, Tensor]:
         state = self.state[parameter]
@@ -116,15 +133,15 @@ class BertAdam(torch.optim.Optimizer):
             [local(s["exp_avg_sq"]) for s in states],
             [],
             [torch.full((), math.inf, device=device)] * len(parameters),
-            lr=group["lr"] * factor,
+            lr=group["lr"] if isinstance(group["lr"], Tensor) else group["lr"] * factor,
             beta1=group["betas"][0],
             beta2=group["betas"][1],
             weight_decay=group["weight_decay"],
             eps=group["eps"],
             amsgrad=False,
             maximize=False,
+            found_inf=getattr(self, "found_inf", None),
         )
-        torch._foreach_add_([s["step"] for s in states], 1.0)
 
 
 def own_factor(x: float, warmup: float, schedule: str) -> float:

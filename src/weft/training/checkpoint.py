@@ -121,6 +121,7 @@ def load_checkpoint(path: Path, model: Model, optimizers: OwnerOptimizers) -> di
     """Copy a checkpoint into the live model and optimisers; returns the loop's state."""
     load_tensors(path / "weights.safetensors", trained_tensors(model))
     stored = load_file(path / "optimizers.safetensors")
+    optimizers.moved = {key.rsplit("|", 2)[0] for key in stored}
     for owner, optimizer in optimizers.optimizers.items():
         for number, parameter in enumerate(optimizers.parameters(owner)):
             entry = {m: stored[k] for m in MOMENTS if (k := f"{owner}|{number}|{m}") in stored}
@@ -155,6 +156,6 @@ def _moments(optimizers: OwnerOptimizers) -> dict[str, Tensor]:
         f"{owner}|{number}|{moment}": optimizer.state[parameter][moment]
         for owner, optimizer in optimizers.optimizers.items()
         for number, parameter in enumerate(optimizers.parameters(owner))
-        if parameter in optimizer.state
+        if owner in optimizers.moved  # in a captured step all have moments, those that never moved zeros
         for moment in MOMENTS
     }

@@ -1,4 +1,4 @@
-"""The gradients of one step: its examples cut into parts and over processes, forward and backward.
+"""The gradients of one step: its parts, forward and backward, over one process or several.
 
     loss = Σ_e weight_e · label_weight_e · factor_task(e) · ℓ_e
 
@@ -9,9 +9,8 @@ gradients are merged (`train.conflict`), each task of a part has a forward and b
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,43 +19,23 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weft.errors import RunFailed
-from weft.sampling.draws import Ints, draw_key
+from weft.sampling.draws import draw_key
 from weft.sampling.plan import Candidates, Step
-from weft.training.batch import class_weights, make_batch
+from weft.training.batch import TrainingBatch
+from weft.training.parts import Part, Parts, Prepared
 from weft.training.precision import precision
 from weft.training.processes import Processes
 from weft.training.settings import Training
 from weft.training.sharding import shard_blocks, sum_gradients
+from weft.training.task_losses import Floats, TaskLosses
 
 if TYPE_CHECKING:
-    from weft.data.tokens import Tokens
     from weft.model import Model
     from weft.output import Output
     from weft.training.conflict.gradients import TaskGradients
 
-Floats = NDArray[np.float64]
 Penalty = Callable[[], Tensor]
 Measures = Callable[["Output", Mapping[str, Tensor]], Tensor]
-
-
-@dataclass
-class TaskLosses:
-    """What a step's examples lost, by task: of this process's part until it is summed.
-
-    Attributes:
-        loss: the sum of the examples' losses, [T].
-        examples: how many there are, those of weight 0 left out, [T].
-        part: the task's part of the step's loss before its factor, Σ weight·ℓ, [T].
-    """
-
-    loss: Floats
-    examples: Floats
-    part: Floats
-
-    @classmethod
-    def zero(cls, tasks: int) -> TaskLosses:
-        """Of no example."""
-        return cls(np.zeros(tasks), np.zeros(tasks), np.zeros(tasks))
 
 
 class StepGradients:
@@ -64,29 +43,18 @@ class StepGradients:
 
     Args:
         model: the model, on its device.
-        training: how to train.
-        train: the tokenised training rows of each task of the plan.
+        parts: what makes the batches.
         names: the tasks of the plan, [T].
-        ids: the model's id of each, [T].
-        processes: those that train together.
 
     Attributes:
         merged: each task's gradients, where they are merged; None: they are summed.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        training: Training,
-        train: Sequence[Tokens],
-        names: Sequence[str],
-        ids: Ints,
-        processes: Processes,
-    ) -> None:
-        self.model, self.training, self.train = model, training, train
-        self.names, self.ids, self.processes = names, ids, processes
+    def __init__(self, model: Model, parts: Parts, names: list[str]) -> None:
+        self.model, self.parts, self.names = model, parts, names
+        self.training: Training = parts.training
+        self.processes: Processes = parts.processes
         self.device = next(model.parameters()).device
-        self.class_weights = [class_weights(tokens) for tokens in train]
         self.merged: TaskGradients | None = None
         self.runs: nn.Module = model
         self.arrange()
@@ -99,7 +67,9 @@ class StepGradients:
 
             conflict = build_conflict(self.training.conflict)
             before = self.merged
-            self.merged = TaskGradients(self.model, conflict, self.names, self.ids.tolist(), self.processes)
+            self.merged = TaskGradients(
+                self.model, conflict, self.names, self.parts.ids.tolist(), self.processes
+            )
             if before is not None:
                 self.merged.load(before.state())
         # With one process there is no one to meet. Merging sums each task's gradients by itself, and sharded
@@ -123,11 +93,13 @@ class StepGradients:
         wrapped.register_comm_hook(None, _summed)
         self.runs = wrapped
 
-    def of(self, step: Step, factors: NDArray[np.float32] | None, penalty: Penalty | None) -> TaskLosses:
+    def of(
+        self, prepared: Prepared, factors: NDArray[np.float32] | None, penalty: Penalty | None
+    ) -> TaskLosses:
         """Fill the gradients, which are zero before, with those of a step.
 
         Args:
-            step: its examples.
+            prepared: the step and its parts.
             factors: what each task's loss is multiplied by, [T]; None: 1.
             penalty: what is added to the step's loss, whatever the examples.
 
@@ -136,15 +108,15 @@ class StepGradients:
         """
         losses = TaskLosses.zero(len(self.names))
         if self.merged is not None:
-            self._each_task(step, factors, losses)
+            self._each_task(prepared.step, factors, losses)
             if penalty is not None:
                 penalty().backward()
             return losses
-        parts = list(self._parts(step))
-        for number, (places, weight) in enumerate(parts):
-            last = number == len(parts) - 1
+        number = prepared.step.number
+        for count, part in enumerate(prepared.parts, 1):
+            last = count == len(prepared.parts)
             with nullcontext() if last else self._unsynced():
-                loss = self._loss(step, places, weight, f"dropout {number}", factors, losses)
+                loss = self._loss(number, part, f"dropout {count - 1}", factors, losses)
                 if last and penalty is not None:
                     loss = loss + penalty() / self.processes.world
                 loss.backward()
@@ -170,28 +142,18 @@ class StepGradients:
         places, parts = np.arange(count), self.training.accumulate
         if self.device.type == "cpu":
             pairs = zip(candidates.task.tolist(), candidates.index.tolist(), strict=True)
-            places = np.argsort([self.train[t].lengths[i] for t, i in pairs], kind="stable")
+            places = np.argsort([self.parts.train[t].lengths[i] for t, i in pairs], kind="stable")
             parts = max(parts, -(-count // self.training.batch_size))
         for number, part in enumerate(np.array_split(places, parts)):
             mine = self.processes.cut(part)
             if len(part) == 0 or (len(mine) == 0 and self.training.parallel == "ddp"):
                 continue
             own = mine if len(mine) else part[:1]  # sharded blocks are gathered by all processes or none
-            self._seed(candidates.number, f"candidates {number}")
-            output, labels = self._run(candidates.task[own], candidates.index[own])
+            self.seed(candidates.number, f"candidates {number}")
+            output, labels = self._run(self.parts.batch(candidates.task[own], candidates.index[own]))
             if len(mine):
-                found[mine] = measures(output, labels).double().cpu().numpy()
+                found[mine] = measures(output, labels)[: len(mine)].double().cpu().numpy()
         return self.processes.sum_array(found)
-
-    def _parts(self, step: Step) -> Iterator[tuple[Ints, NDArray[np.float32]]]:
-        """This process's places of each part of a step, and their weights.
-
-        As many parts in every process, and none empty: processes wait for each other in each.
-        """
-        for part in np.array_split(np.arange(len(step.task)), self.training.accumulate):
-            if len(part):
-                mine = self.processes.cut(part)
-                yield (mine, step.weight[mine]) if len(mine) else (part[:1], np.zeros(1, np.float32))
 
     def _each_task(self, step: Step, factors: NDArray[np.float32] | None, losses: TaskLosses) -> None:
         """A pass for each task of each part; what tasks share is merged at the end."""
@@ -204,73 +166,59 @@ class StepGradients:
                 mine = self.processes.cut(part[step.task[part] == task])
                 if len(mine):
                     purpose = f"dropout {number} {task}"
-                    loss = self._loss(step, mine, step.weight[mine], purpose, factors, losses)
+                    own = self.parts.part(step.task[mine], step.index[mine], step.weight[mine])
+                    loss = self._loss(step.number, own, purpose, factors, losses)
                     (loss * len(present)).backward()
                     self.merged.after_backward(task)
         self.merged.finish(step_seed(self.training.seed, step.number, 0, "conflict"))
 
     def _loss(
-        self,
-        step: Step,
-        places: Ints,
-        weight: NDArray[np.float32],
-        purpose: str,
-        factors: NDArray[np.float32] | None,
-        losses: TaskLosses,
+        self, step: int, part: Part, purpose: str, factors: NDArray[np.float32] | None, losses: TaskLosses
     ) -> Tensor:
-        """Σ weight·ℓ over the examples at some places of a step, []."""
-        tasks, index = step.task[places], step.index[places]
-        self._seed(step.number, purpose)
+        """Σ weight·ℓ over the examples of a part, []."""
+        self.seed(step, purpose)
         self.model.train()
-        output, labels = self._run(tasks, index)
-        weight = weight * self._label_weights(tasks, index)
-        scale = weight if factors is None else weight * factors[tasks]
-        found = self.model.example_losses(output, labels)
-        self._note(step.number, found.detach().double().cpu().numpy(), tasks, weight, losses)
+        output, labels = self._run(part.batch)
+        scale = part.weight if factors is None else part.weight * factors[part.tasks]
+        # a batch padded to a fixed number of rows has an example more, which no one lost
+        found = self.model.example_losses(output, labels)[: len(scale)]
+        self._note(step, found.detach().double().cpu().numpy(), part, losses)
         return (found * torch.from_numpy(scale).to(self.device)).sum()
 
-    def _run(self, tasks: Ints, index: Ints) -> tuple[Output, dict[str, Tensor]]:
-        items = [(self.train[t], i) for t, i in zip(tasks.tolist(), index.tolist(), strict=True)]
-        batch = make_batch(self.model, items, self.ids[tasks], self.device)
+    def _run(self, batch: TrainingBatch) -> tuple[Output, dict[str, Tensor]]:
+        batch = batch.to(self.device)
         # without a gradient there is nothing to sum over processes
         run = self.runs if torch.is_grad_enabled() else self.model
         with precision(self.training, self.device):
-            output = run(**batch.inputs)
+            given = self.parts.given(batch.inputs)
+            output: Output = run(**given, examples=batch.examples)
         return output, batch.labels
 
-    def _label_weights(self, tasks: Ints, index: Ints) -> NDArray[np.float32]:
-        """What each example's label weighs, [E]; 1 where its task weighs all alike."""
-        found = np.ones(len(tasks), np.float32)
-        for t in np.unique(tasks).tolist():
-            weights = self.class_weights[t]
-            if weights is not None:
-                labels: Any = self.train[t].labels
-                for place in np.flatnonzero(tasks == t).tolist():
-                    found[place] = weights[labels[int(index[place])]]
-        return found
-
-    def _note(
-        self, step: int, found: Floats, tasks: Ints, weight: NDArray[np.float32], losses: TaskLosses
-    ) -> None:
-        counted = weight != 0
+    def _note(self, step: int, found: Floats, part: Part, losses: TaskLosses) -> None:
+        counted = part.weight != 0
         odd = np.flatnonzero(counted & ~np.isfinite(found))
         if len(odd):
-            loss, name = float(found[odd[0]]), self.names[tasks[odd[0]]]
-            raise RunFailed(
-                f"step {step}: the loss of task {name!r} is {loss}; the run diverged.\n"
-                f"  begin anew with train.lr below {self.training.lr}, or with train.clip set"
-            )
-        tasks, found, weight = tasks[counted], found[counted], weight[counted]
+            raise diverged(step, self.names[part.tasks[odd[0]]], float(found[odd[0]]), self.training)
+        tasks, found, weight = part.tasks[counted], found[counted], part.weight[counted]
         count = len(self.names)
         losses.loss += np.bincount(tasks, found, count)
         losses.examples += np.bincount(tasks, minlength=count)
         losses.part += np.bincount(tasks, found * weight, count)
 
-    def _seed(self, step: int, purpose: str) -> None:
+    def seed(self, step: int, purpose: str) -> None:
+        """Seed torch for one pass of a step: resumed or not, each draws the same."""
         torch.manual_seed(step_seed(self.training.seed, step, self.processes.rank, purpose))
 
     def _unsynced(self) -> AbstractContextManager[object]:
         return nullcontext() if self.runs is self.model else self.runs.no_sync()  # type: ignore[operator]
+
+
+def diverged(step: int, task: str, loss: float, training: Training) -> RunFailed:
+    """What a run ends with when a loss is no number."""
+    return RunFailed(
+        f"step {step}: the loss of task {task!r} is {loss}; the run diverged.\n"
+        f"  begin anew with train.lr below {training.lr}, or with train.clip set"
+    )
 
 
 def sharded(model: Model, training: Training, processes: Processes) -> None:

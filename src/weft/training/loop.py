@@ -13,19 +13,21 @@ import numpy as np
 import torch
 
 from weft.data.cache import FORMAT
+from weft.engines.engine import Move
 from weft.errors import WeftError
 from weft.evaluation.evaluate import Scores, main_score
 from weft.methods.ranked import l0_of
-from weft.sampling.plan import Plan, Step
+from weft.sampling.plan import Plan
 from weft.sparsity import in_words, sparsity
 from weft.tasks.kinds import KINDS
 from weft.training import l0
 from weft.training.checkpoint import load_checkpoint, read_more, read_state, save_checkpoint
-from weft.training.clip import clip_by
 from weft.training.course import Course
-from weft.training.gradients import StepGradients, TaskLosses, sharded, step_seed
+from weft.training.driver import Driver
+from weft.training.gradients import sharded, step_seed
 from weft.training.log import Log
 from weft.training.owners import OwnerOptimizers
+from weft.training.parts import Prepared
 from weft.training.planning import plan_of
 from weft.training.processes import Processes
 from weft.training.progress import Progress
@@ -98,7 +100,7 @@ class Loop:
         self.state = State.fresh(len(train))
         self.watch = Watch(model, training, validation, self.names, self.checkpoints, self.processes)
         sharded(model, training, self.processes)
-        self.gradients = StepGradients(model, training, train, self.names, self.ids, self.processes)
+        self.driver = Driver(model, training, train, self.names, self.ids, self.plan, self.processes)
         self.chooser = chooser_of(model, self.names, sizes, self.plan)
         self.usage = Usage(self.names, sizes, training.starved, max(1, round(self.plan.epoch().steps)))
         self.records = Records(self.names, self.usage, self.processes)
@@ -114,7 +116,7 @@ class Loop:
         if self.l0 is not None and self.state.step >= self.before:
             l0.freeze(self.gates)
             self.optimizers = self._new_optimizers()
-            self.gradients.arrange()
+            self.driver.gradients.arrange()
         said = load_checkpoint(checkpoint, self.model, self.optimizers)
         self.course.follow(self.state.stops)
         parts = self.state.parts
@@ -124,8 +126,8 @@ class Loop:
             self.usage.begin(self.state.step)
         if "task_weights" in parts:
             self.task_weights.load(parts["task_weights"])
-        if self.gradients.merged is not None and "conflict" in parts:
-            self.gradients.merged.load(parts["conflict"])
+        if self.driver.gradients.merged is not None and "conflict" in parts:
+            self.driver.gradients.merged.load(parts["conflict"])
         return said
 
     @property
@@ -143,10 +145,11 @@ class Loop:
         began = time.monotonic() - self.state.seconds
         settings = self.training
         while not self.ended:
-            step = self._next()
-            losses_of_step = self._step(step)
+            prepared = self._next()
+            step = prepared.step
+            self._step(prepared, progress)
             share = None if self.plan.chooses else self.plan.share_at(step.number)
-            for warning in self.records.add(self.state, step, losses_of_step, share, self.plan.mixed):
+            for warning in self.records.add(self.state, step, share, self.plan.mixed):
                 progress.say(f"warning: {warning}")
             if self.plan.chooses:  # it cannot be found again from the plan alone
                 task, index = step.task[: step.real].tolist(), step.index[: step.real].tolist()
@@ -164,47 +167,43 @@ class Loop:
                 self._checkpoint(log)
         if self.state.step < self.total and self.state.step % settings.log_every:
             self._log_losses(log)  # every task has stopped: what came since the last line
+        self.driver.close()
         self.watch.best.restore(self.state)
         return self.watch.scores(whole=settings.last_evaluation == "whole")
 
     def since(self) -> dict[str, Any]:
         """What is told of the steps since the last evaluation, and of the data used; a new window begins."""
         told: dict[str, Any] = {"window": self.records.window(self.state), "usage": self.usage.report()}
-        if self.gradients.merged is not None:
-            told["conflict"] = self.gradients.merged.telemetry.window()
+        if self.driver.gradients.merged is not None:
+            told["conflict"] = self.driver.gradients.merged.telemetry.window()
         return told
 
-    def _next(self) -> Step:
+    def _next(self) -> Prepared:
         """The examples of the next step: the plan's, or those that the model is most unsure of."""
         number = self.state.step
         if self.chooser is None:
-            return self.plan.step(number)
+            return self.driver.take(self.plan, number)
         self._draw_gates(number)  # candidates are seen through the gates of their own step
         candidates = self.plan.candidates(number)
-        found = self.gradients.measured(candidates, self.chooser.measures, self.chooser.settings.dropout)
-        return self.plan.chosen(
-            candidates, self.chooser.places(found, candidates.task, self.training.batch_size)
-        )
+        settings = self.chooser.settings
+        found = self.driver.engine.measured(candidates, self.chooser.measures, settings.dropout)
+        places = self.chooser.places(found, candidates.task, self.training.batch_size)
+        return self.driver.prepared(self.plan.chosen(candidates, places))
 
-    def _step(self, step: Step) -> TaskLosses:
+    def _step(self, prepared: Prepared, progress: Progress) -> None:
         """One step: the gradients of all its parts, then every present owner moves."""
-        number, given = step.number, self.training
-        self.optimizers.zero_grad()
-        penalty = None
-        if number < self.before:
-            self._draw_gates(number)
-            penalty = partial(l0.penalty, self.gates)
-        losses = self.gradients.of(step, self.task_weights.factors(), penalty)
-        if given.clip is not None:
-            self.optimizers.clip(given.clip, clip_by(given))
-        factor, peak = self._lr(number)
-        self.optimizers.set_factor(factor, peak)
+        step = prepared.step
+        self._draw_gates(step.number)
+        factor, peak = self._lr(step.number)
         present = self.ids[np.unique(step.task[: step.real])].tolist()
-        self.optimizers.step(present, drifting=self._drifting() if given.absent == "drift" else ())
+        drifting = self._drifting() if self.training.absent == "drift" else []
+        move = Move(factor, peak, present, drifting, self.task_weights.factors())
+        self.driver.run(prepared, move, progress.say)
         if self.task_weights.learned:
+            losses = self.driver.engine.losses()
+            self.records.lost(losses)
             mass = np.bincount(step.task, step.weight, len(self.names))
             self.task_weights.update(self.processes.sum_array(losses.part), mass, factor)
-        return losses
 
     def _draw_gates(self, number: int) -> None:
         """Where gates are being found, one u a gate and step: for all of its parts, and in every process."""
@@ -225,34 +224,38 @@ class Loop:
         return lr_factor(step, self.before, given.warmup, given.schedule), self.l0.lr
 
     def _new_optimizers(self) -> OwnerOptimizers:
-        """Fresh optimisers of what trains in this phase."""
-        given = self.training
+        """Fresh optimisers of what trains in this phase, which begins."""
+        given, first = self.training, self.state.step < self.before
         rates = given.lr_of or LearningRates()
         gate_lr = None if self.l0 is None else rates.gates or self.l0.gate_lr
-        return OwnerOptimizers(
+        optimizers = OwnerOptimizers(
             self.model,
             lr=given.lr or 0.0,
             weight_decay=given.weight_decay,
             gate_lr=gate_lr,
             lr_of=rates,
             optimizer=given.optimizer,
-            steps=self.before if self.state.step < self.before else given.steps,
+            steps=self.before if first else given.steps,
             warmup=given.warmup,
             schedule=given.schedule,
         )
+        self.driver.begin(optimizers, partial(l0.penalty, self.gates) if first else None)
+        return optimizers
 
     def _decide_gates(self, log: Log, progress: Progress) -> None:
         """Between the phases: gates are opened or shut for good, the weights stay, the optimisers are new."""
+        self.driver.close()
         l0.decide(self.gates)
         self.model.zero_grad()
         self.optimizers = self._new_optimizers()
-        self.gradients.arrange()
+        self.driver.gradients.arrange()
         told = sparsity(self.model)
         log.write("gates", step=self.state.step, **told)
         progress.say(f"gates decided after step {self.state.step}, kept: {in_words(told)}")
 
     def _log_losses(self, log: Log) -> dict[str, float]:
         """A line of the log: the mean loss of each task that had examples since the last."""
+        self.records.lost(self.driver.engine.losses())
         losses = self.records.mean_losses(self.state)
         more: dict[str, Any] = {}
         if self.state.step < self.before:
@@ -265,7 +268,9 @@ class Loop:
 
     def _evaluate(self, log: Log, progress: Progress) -> None:
         """Look at the watched rows; keep the weights if they are the best so far; stop whoever is done."""
-        scores = self.watch.scores()
+        self.records.lost(self.driver.engine.losses())  # a run that has diverged ends before it is judged
+        with self.driver.engine.at_rest():
+            scores = self.watch.scores()
         more = self.since()
         log.write("evaluation", step=self.state.step, **scores, **more)
         told = "  ".join(f"{name} {main_score(m):.3f}" for name, m in scores["tasks"].items())
@@ -289,13 +294,15 @@ class Loop:
             when = "now" if at == state.step else f"step {at}, when the window of sorted examples ends,"
             progress.say(f"{name} is no better since step {own.best_step}: from {when} on it is not drawn")
             self.usage.stopped(task)
+        self.driver.drop_ahead()
         self.course.follow(state.stops)
 
     def _checkpoint(self, log: Log) -> None:
+        self.records.lost(self.driver.engine.losses())
         self.records.sum_losses(self.state)
         parts = {"usage": self.usage.state(), "task_weights": self.task_weights.state()}
-        if self.gradients.merged is not None:
-            parts["conflict"] = self.gradients.merged.state()
+        if self.driver.gradients.merged is not None:
+            parts["conflict"] = self.driver.gradients.merged.state()
         self.state.parts = parts
         log.write("checkpoint", step=self.state.step)
         said = {
@@ -307,8 +314,9 @@ class Loop:
             "processes": self.processes.world,
         }
         more = self.usage.tensors()
-        save_checkpoint(
-            self.checkpoints, self.state.step, self.model, self.optimizers, said, more, self.processes
-        )
+        with self.driver.engine.at_rest():
+            save_checkpoint(
+                self.checkpoints, self.state.step, self.model, self.optimizers, said, more, self.processes
+            )
         if self.processes.is_main:
             self.watch.best.sweep(self.state)

@@ -111,6 +111,8 @@ def count_activations(
 ) -> Count:
     """How much the forward pass keeps for the backward pass, for any batch, [R, L] → bytes.
 
+    Of mixed rows it is what the `reference` kernels keep: others keep less, by how much depends on the batch.
+
     Args:
         model: the model; its mode is put back, and nothing else of it changes.
         mixed: whether the rows of a batch have several tasks.
@@ -119,13 +121,15 @@ def count_activations(
     longest = min(LONGEST, model.max_length)
     shapes = [(rows, max(1, longest * part // 4)) for rows in ROWS for part in (1, 2, 4)]
     device = next(model.parameters()).device
-    training = model.training
+    training, kernels = model.training, model.kernels
     model.train()
+    model.kernels = "reference"
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             found = [kept_bytes(model, *_rows(model, r, n, mixed), precision) for r, n in shapes]
     finally:
         model.train(training)
+        model.kernels = kernels
     terms = np.linalg.solve(np.array([_powers(*shape) for shape in shapes]), np.array(found, float))
 
     def count(rows: int, length: int) -> int:

@@ -10,10 +10,21 @@ from weft.training.owners import rate_of
 def notes(loop: Loop) -> list[str]:
     """Settings that mean something else than one might think, in sentences."""
     told = []
+    driver = loop.driver
+    if driver.note is not None:
+        told.append(f"train.engine is {driver.name}: {driver.note}")
+    if driver.shapes is not None:
+        lengths, waste = ", ".join(map(str, driver.shapes.lengths)), driver.shapes.waste
+        told.append(
+            f"engine {driver.name}: rows are padded to {lengths} tokens; {100 * waste.total:.1f}% of the "
+            f"places hold none ({100 * waste.rounding:.1f}% by rounding up)"
+        )
+    if loop.training.trunk_cache:
+        told += [note for note in [driver.trunk_note] if note is not None]
     if loop.chooser is not None:
         pairs = loop.chooser.told.items()
         told += [f"{task} takes the uncertainty scores of {other}" for task, other in pairs]
-    merged = loop.gradients.merged
+    merged = driver.gradients.merged
     if merged is not None and not merged.shares:
         told.append(
             f"method {loop.model.method.name!r} trains nothing that tasks share: train.conflict changes no "

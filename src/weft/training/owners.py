@@ -51,6 +51,7 @@ class OwnerOptimizers:
 
     Attributes:
         optimizers: the optimiser of each owner.
+        moved: the owners that have taken a step.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class OwnerOptimizers:
                 self.optimizers[owner] = BertAdam(
                     groups, lr=lr, betas=betas, eps=eps, steps=steps, warmup=warmup, schedule=schedule
                 )
+        self.moved: set[str] = set()
         self._own_schedule = optimizer == "bert_adam" and steps is not None
         self._owners_of = owners_of_tasks(model)
 
@@ -123,10 +125,14 @@ class OwnerOptimizers:
         """
         for optimizer in self.optimizers.values():
             for group in optimizer.param_groups:
-                if group["constant"]:
-                    continue
-                top = group["peak"] if peak is None or group["given"] else peak
-                group["lr"] = top if self._own_schedule else top * factor
+                group["lr"] = self.rate(group, factor, peak)
+
+    def rate(self, group: Mapping[str, Any], factor: float, peak: float | None = None) -> float:
+        """The learning rate of a parameter group; see `set_factor`."""
+        if group["constant"]:
+            return float(group["peak"])
+        top: float = group["peak"] if peak is None or group["given"] else peak
+        return top if self._own_schedule else top * factor
 
     def clip(
         self,
@@ -169,12 +175,20 @@ class OwnerOptimizers:
             drifting: those of tasks that move on without one, by momentum and decay: their owners take part
                 if they have moved before. Until its first example an owner has no momentum, and stays.
         """
-        moved = self.present(tasks)
-        moved |= {owner for owner in self.present(drifting) if self.optimizers[owner].state}
-        for owner in sorted(moved):
-            for view in self._views[owner]:
-                view.follow()
+        for owner in sorted(self.moving(tasks, drifting)):
+            self.follow(owner)
             self.optimizers[owner].step()
+
+    def moving(self, tasks: Collection[int], drifting: Collection[int] = ()) -> set[str]:
+        """The owners that a step moves, which have moved from now on; see `step`."""
+        found = self.present(tasks) | (self.present(drifting) & self.moved)
+        self.moved |= found
+        return found
+
+    def follow(self, owner: str) -> None:
+        """Let an owner's optimiser look into the gradients there are now."""
+        for view in self._views[owner]:
+            view.follow()
 
     def zero_grad(self) -> None:
         """Set every gradient to zero, in place."""

@@ -11,9 +11,11 @@ from weft.training.settings import Training
 
 def precision(training: Training, device: torch.device) -> AbstractContextManager[object]:
     """Autocast to bf16 where it is wanted or, with `auto`, where there is a GPU that has it; else nothing."""
-    cuda = device.type == "cuda"
-    if training.precision == "bf16" or (
-        training.precision == "auto" and cuda and torch.cuda.is_bf16_supported()
-    ):
-        return torch.autocast(device.type, torch.bfloat16)
-    return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16) if is_bf16(training, device) else nullcontext()
+
+
+def is_bf16(training: Training, device: torch.device) -> bool:
+    """Whether steps run under autocast to bf16."""
+    if training.precision == "auto":
+        return device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return training.precision == "bf16"

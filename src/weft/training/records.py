@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.sampling.plan import Step
-from weft.training.gradients import TaskLosses
 from weft.training.processes import Processes
 from weft.training.state import State, fresh_window
+from weft.training.task_losses import TaskLosses
 from weft.training.usage import Usage
 
 
@@ -32,7 +32,6 @@ class Records:
         self,
         state: State,
         step: Step,
-        losses: TaskLosses,
         share: NDArray[np.float64] | None,
         mixed: bool,
     ) -> list[str]:
@@ -41,15 +40,12 @@ class Records:
         Args:
             state: of the run.
             step: its examples, of all processes.
-            losses: of this process's examples.
             share: each task's expected share of the draws, [T]; None where it is not known beforehand.
             mixed: whether each example is a draw; else the step is one.
 
         Returns:
             What a person should be warned of.
         """
-        self._own.loss += losses.loss
-        self._own.examples += losses.examples
         task, index = step.task[: step.real], step.index[: step.real]
         window = state.window
         window.steps += 1
@@ -61,6 +57,10 @@ class Records:
         elif window.share:
             window.share = [float(s) for s in share + window.share]
         return self.usage.add(step.number, task, index)
+
+    def lost(self, losses: TaskLosses) -> None:
+        """What this process's examples of some steps have lost."""
+        self._own.add(losses)
 
     def sum_losses(self, state: State) -> None:
         """Bring the losses of all processes into the state: before it is written, or told."""

@@ -138,14 +138,15 @@ def train(
                 save(model, folder / "bundle", with_encoder)
         told = {**loop.watch.outcome(loop.state), "data_used": loop.usage.report()["share"]}
         last = {} if training.evaluate_every else loop.since()
-        log.write(
-            "end", step=loop.state.step, **told, seconds=round(loop.state.seconds, 2), **metrics, **last
-        )
+        by = {"engine": loop.driver.name, "waited": round(loop.driver.waited, 2)}
+        seconds = round(loop.state.seconds, 2)
+        log.write("end", step=loop.state.step, **told, **by, seconds=seconds, **metrics, **last)
         # last: it says that the run has ended
         ended = {"step": told["best_step"], "split": "validation", **told, **metrics}
         ended.pop("best_step")
         processes.on_main(lambda: write_json(folder / "metrics.json", ended))
     finally:
+        loop.driver.close()
         shown.close()
         log.close()
     return Run(folder, metrics)

@@ -23,7 +23,7 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """
     before = _completed(before)
     lines = []
-    for section in ("encoder", "method", "heads", "tasks", "start"):
+    for section in ("encoder", "method", "heads", "tasks", "start", "kernels"):
         lines += _told(section, before.get(section), now.get(section))
     old, new = before.get("train", {}), now["train"]
     for key in sorted(old.keys() | new.keys()):

@@ -153,6 +153,16 @@ class Training(Settings):
     precision: Literal["auto", "float32", "bf16"] = Field(
         "auto", description="auto: bf16 where there is a GPU that has it"
     )
+    engine: Literal["auto", "eager", "compiled", "graph"] = Field(
+        "auto",
+        description="how a step runs: line by line, with the encoder's blocks compiled, or as a CUDA graph; "
+        "auto: graph on a GPU, else eager",
+    )
+    trunk_cache: bool = Field(
+        False,
+        description="whether the blocks below all that trains run once over all rows, without dropout, and "
+        "what they give is kept in memory",
+    )
     seed: int = Field(1, description="of the data's order, dropout and all start values")
     evaluate_every: NonNegativeInt = Field(0, description="steps between two evaluations; 0: only at the end")
     evaluate_rows: PositiveInt | None = Field(

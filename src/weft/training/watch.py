@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from weft.evaluation.evaluate import Scores, evaluate, fixed_examples, main_score
 from weft.training.best import PER_TASK, Best
+from weft.training.precision import precision
 from weft.training.processes import Processes
 from weft.training.settings import Training
 from weft.training.state import State
@@ -48,10 +50,20 @@ class Watch:
         rows, seed = training.evaluate_rows, training.seed
         self.rows = {name: fixed_examples(own, rows, seed, name) for name, own in validation.items()}
 
-    def scores(self, whole: bool = False) -> Scores:
-        """The scores of the model as it is, on the rows that are watched or on all."""
-        # in float32 on any device: the loaded bundle must find the same numbers
-        return evaluate(self.model, self.validation, None if whole else self.rows, self.processes)
+    def scores(self, whole: bool | None = None) -> Scores:
+        """The scores of the model as it is.
+
+        Args:
+            whole: whether on all rows or on those that are watched, in float32 on any device: the loaded
+                bundle must find the same numbers. None, in training: on those that are watched, on a GPU in
+                the precision of training.
+        """
+        rows = None if whole else self.rows
+        device = next(self.model.parameters()).device
+        inside = (
+            partial(precision, self.training, device) if whole is None and device.type == "cuda" else None
+        )
+        return evaluate(self.model, self.validation, rows, self.processes, precision=inside)
 
     def note(self, state: State, scores: Scores, draws: Mapping[str, int]) -> None:
         """Note an evaluation: weights that are the best so far are kept.

@@ -30,7 +30,7 @@ class Candidates(Kind):
         least: the fewest choices of an example.
     """
 
-    answers_by = "row"
+    answers_by = targets_by = "row"
     has_uncertainty = True
     least: ClassVar[int] = 2
 

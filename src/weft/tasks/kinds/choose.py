@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.tasks.kinds.candidates import Candidates
-from weft.tasks.kinds.kind import Inputs, Places, by_row, shares
+from weft.tasks.kinds.kind import Inputs, shares
 from weft.tasks.values import listed, whole
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Choose(Candidates):
     name = "choose"
     metrics = ("accuracy",)
     options = ("choices",)
+    stand_in = 1.0  # so that the loss of rows of other kinds is finite
 
     def metrics_for(self, size: int) -> tuple[str, ...]:
         """By the choice's number, or by its text."""
@@ -57,12 +58,6 @@ class Choose(Candidates):
         sound = isinstance(value, list | tuple) and all(type(x) in (int, float) and x >= 0 for x in value)
         if not sound or not any(value):
             raise ValueError("a list of numbers, one for each row of the example, above 0 where it is right")
-
-    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
-        """1 where a row is right, [R] of float32; 1 for rows of other kinds, so that their loss is finite."""
-        import torch
-
-        return torch.tensor(by_row(values, mine, places, 1.0), dtype=torch.float32)
 
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """−log of the right rows' share, [E]."""

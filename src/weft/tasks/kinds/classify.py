@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from weft.tasks.kinds.kind import Places, shares
+from weft.tasks.kinds.kind import shares
 from weft.tasks.kinds.labelled import Labelled, label_id
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Classify(Labelled):
     has_uncertainty = True
     metrics = ("accuracy",)
     has_classes = True
+    target_type = "int64"
     options: ClassVar[tuple[str, ...]] = ("apart", "class_weights")
 
     def metrics_for(self, size: int) -> tuple[str, ...]:
@@ -43,11 +44,13 @@ class Classify(Labelled):
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < size:
             raise ValueError(f"a label id from 0 to {size - 1}")
 
-    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
-        """Label ids, [E] of int64."""
-        import torch
+    def table(self, labels: Sequence[Any], task: Task) -> NDArray[Any] | None:
+        """Label ids, [n]."""
+        import numpy as np
 
-        return torch.tensor([int(v) if own else 0 for v, own in zip(values, mine, strict=True)])
+        found = np.asarray(labels)
+        sound = found.ndim == 1 and found.dtype == np.int64 and found.size and found.min() >= 0
+        return found if sound and found.max() < (task.size or 0) else None
 
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from weft.errors import WeftError
 from weft.tasks.values import wrong_text
 
 if TYPE_CHECKING:
@@ -66,10 +64,17 @@ class Oddity(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where a batch's examples are: the example of each row, R of them, and the rows' length."""
+    """Where a batch's examples are.
+
+    Attributes:
+        example: the example of each row, R of them.
+        length: the rows' length.
+        size: the largest size of the model's tasks of the kind; 0: what the targets need.
+    """
 
     example: Sequence[int]
     length: int
+    size: int = 0
 
 
 class Kind(ABC):
@@ -86,6 +91,9 @@ class Kind(ABC):
         texts: the least and the most text columns.
         reads: what its head reads: `pooled` [R, d], `tokens` [R, L, d], or `marked` [R, 3d].
         answers_by: what a logit belongs to: `example` [C], `row` (a list of its rows'), or `token` [L, C].
+        targets_by: what a target belongs to: `example`, `row` or `token`.
+        target_type: the numpy type of its targets in a batch.
+        stand_in: the target of an example of another kind: any valid one.
         windows: None, or whether long texts become several rows: `context` (the second text) or `words`.
         empty_label: whether an empty cell of a text file is a label: that none holds.
         channels: what is kept of each token beside its id: `starts` and `ends`, its characters in the
@@ -102,6 +110,9 @@ class Kind(ABC):
     texts: ClassVar[tuple[int, int]] = (1, 2)
     reads: ClassVar[str] = "pooled"
     answers_by: ClassVar[str] = "example"
+    targets_by: ClassVar[str] = "example"
+    target_type: ClassVar[str] = "float32"
+    stand_in: ClassVar[float] = 0
     windows: ClassVar[str | None] = None
     empty_label: ClassVar[bool] = False
     channels: ClassVar[tuple[str, ...]] = ()
@@ -173,12 +184,60 @@ class Kind(ABC):
     def check(self, value: Any, size: int) -> None:
         """Refuse a target that a task of this size cannot have, by a ValueError with what was expected."""
 
-    @abstractmethod
-    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
-        """The targets of a batch: by example [E, …], or by row [R, …] where answers are by row or token.
+    def target_shape(self, size: int) -> tuple[int, ...]:
+        """The shape of one example's, row's or token's target, for tasks of this size or less."""
+        return ()
 
-        An example of another kind gets any valid stand-in.
+    def least_size(self, value: Any) -> int:
+        """The least size of a task that may have this target."""
+        return 1
+
+    def as_array(self, value: Any, size: int) -> NDArray[Any]:
+        """A target in numbers, as a batch of tasks of this size or less has it.
+
+        Of one example [*shape], by row [rows, *shape], by token those of all its rows one after another.
         """
+        import numpy as np
+
+        return np.asarray(value, self.target_type)
+
+    def table(self, labels: Sequence[Any], task: Task) -> NDArray[Any] | None:
+        """The targets of a whole split as a batch has them, by example [n, …].
+
+        None where they have to be found one by one: of kinds whose targets need an example's rows, or where
+        a label is wrong and an error is to say which.
+        """
+        return None
+
+    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
+        """The targets of a batch: by example [E, …], by row [R, …] or by token [R, L], as `targets_by` says.
+
+        An example of another kind gets the stand-in.
+        """
+        import numpy as np
+        import torch
+
+        from weft.tasks.kinds.by_row import by_row
+
+        own = [value for value, here in zip(values, mine, strict=True) if here]
+        size = places.size or max(map(self.least_size, own), default=1)
+        each = (
+            [self.as_array(value, size) if here else None for value, here in zip(values, mine, strict=True)]
+            if self.targets_by == "example"
+            else by_row(values, mine, places, None)
+        )
+        shape = self.target_shape(size)
+        if self.targets_by == "token":
+            shape = (max(places.length, max((len(row) for row in each if row), default=1)),)
+        found = np.full((len(each), *shape), self.stand_in, self.target_type)
+        for number, value in enumerate(each):
+            if value is None:
+                continue
+            if self.targets_by == "token":
+                found[number, : len(value)] = value
+            else:
+                found[number] = value
+        return torch.from_numpy(found)
 
     @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
@@ -243,25 +302,6 @@ class Kind(ABC):
         from weft.evaluation.metrics import score
 
         return score(names, gold, found, groups)
-
-
-def by_row(values: Sequence[Any], mine: Sequence[bool], places: Places, stand_in: Any) -> list[Any]:
-    """The targets of each row, R of them, from a list a row that every example of this kind has."""
-    rows = Counter(places.example)
-    for number, (value, own) in enumerate(zip(values, mine, strict=True)):
-        if own and len(value) != rows[number]:
-            raise WeftError(
-                f"example {number}: {len(value)} targets for {rows[number]} rows; expected one for each row"
-            )
-    taken = [0] * len(values)
-    found = []
-    for example in places.example:
-        if mine[example]:
-            found.append(values[example][taken[example]])
-            taken[example] += 1
-        else:
-            found.append(stand_in)
-    return found
 
 
 def shares(logits: NDArray[np.float32]) -> NDArray[np.float64]:

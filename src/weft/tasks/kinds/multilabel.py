@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.tasks.kinds.kind import Places
 from weft.tasks.kinds.labelled import Labelled, label_id
 from weft.tasks.values import listed, whole
 
@@ -60,15 +59,20 @@ class Multilabel(Labelled):
         if not sound or len(set(value)) < len(value):
             raise ValueError(f"a list of label ids from 0 to {size - 1}, each once")
 
-    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
-        """1 where a label holds, [E, most labels] of float32."""
-        import torch
+    def target_shape(self, size: int) -> tuple[int, ...]:
+        """A number a label."""
+        return (size,)
 
-        rows = [tuple(v) if own else () for v, own in zip(values, mine, strict=True)]
-        width = 1 + max((max(row) for row in rows if row), default=0)
-        found = torch.zeros(len(rows), width)
-        for number, row in enumerate(rows):
-            found[number, list(row)] = 1.0
+    def least_size(self, value: Any) -> int:
+        """With the largest id."""
+        return 1 + max(value, default=0)
+
+    def as_array(self, value: Any, size: int) -> NDArray[Any]:
+        """1 where a label holds, [size]."""
+        import numpy as np
+
+        found = np.zeros(size, self.target_type)
+        found[list(value)] = 1
         return found
 
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.kinds.candidates import Candidates
-from weft.tasks.kinds.kind import Inputs, Kind, Places, by_row
+from weft.tasks.kinds.kind import Inputs, Kind
 from weft.tasks.values import listed, number_of, whole
 
 if TYPE_CHECKING:
@@ -85,12 +85,6 @@ class Rank(Candidates):
         numbers: Any = value if isinstance(value, list | tuple) and value else [None]
         if not all(type(x) in (int, float) and 0 <= x < math.inf for x in numbers):
             raise ValueError("a list of numbers of 0 or more, one for each row of the example")
-
-    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
-        """The relevance of each row, [R] of float32."""
-        import torch
-
-        return torch.tensor(by_row(values, mine, places, 0.0), dtype=torch.float32)
 
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """The softmax loss, [E]."""

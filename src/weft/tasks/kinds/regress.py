@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.errors import WeftError
-from weft.tasks.kinds.kind import Kind, Places
+from weft.tasks.kinds.kind import Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,16 +69,35 @@ class Regress(Kind):
         if len(numbers) != size or not all(isinstance(x, int | float) and math.isfinite(x) for x in numbers):
             raise ValueError("a finite number" if size == 1 else f"a list of {size} finite numbers")
 
-    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
-        """Targets, [E, most outputs] of float32, zero where a task has fewer."""
-        import torch
+    def target_shape(self, size: int) -> tuple[int, ...]:
+        """A number an output."""
+        return (size,)
 
-        rows = [
-            [float(x) for x in (v if isinstance(v, list | tuple) else [v])] if own else []
-            for v, own in zip(values, mine, strict=True)
-        ]
-        width = max(map(len, rows), default=0) or 1
-        return torch.tensor([row + [0.0] * (width - len(row)) for row in rows])
+    def least_size(self, value: Any) -> int:
+        """As many as there are numbers."""
+        return len(value) if isinstance(value, list | tuple) else 1
+
+    def as_array(self, value: Any, size: int) -> NDArray[Any]:
+        """The numbers, zero where a task has fewer, [size]."""
+        import numpy as np
+
+        found = np.zeros(size, self.target_type)
+        found[: self.least_size(value)] = value
+        return found
+
+    def table(self, labels: Sequence[Any], task: Task) -> NDArray[Any] | None:
+        """The numbers, scaled by the task's range, [n, k]."""
+        import numpy as np
+
+        try:
+            found = np.asarray(labels, np.float64)
+        except (TypeError, ValueError):
+            return None
+        found = found[:, None] if found.ndim == 1 else found
+        if found.ndim != 2 or found.shape[1] != task.size or not np.isfinite(found).all():
+            return None
+        low, high = task.range or (0, 1)
+        return ((found - low) / (high - low)).astype(self.target_type)
 
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]

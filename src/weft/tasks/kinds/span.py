@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import category
 
 from weft.errors import WeftError
-from weft.tasks.kinds.kind import Inputs, Kind, Oddity, Places, by_row
+from weft.tasks.kinds.kind import Inputs, Kind, Oddity
 from weft.tasks.values import listed, whole, wrong_text
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Span(Kind):
     texts = (2, 2)
     reads = "tokens"
     answers_by = "token"
+    targets_by = "row"
+    target_type = "int64"
     windows = "context"
     channels = ("starts", "ends")
 
@@ -115,11 +117,9 @@ class Span(Kind):
         ):
             raise ValueError("a list of (first token, last token), one for each row of the example")
 
-    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
-        """First and last token, [R, 2] of int64."""
-        import torch
-
-        return torch.tensor(by_row(values, mine, places, (0, 0)), dtype=torch.long)
+    def target_shape(self, size: int) -> tuple[int, ...]:
+        """First and last token."""
+        return (2,)
 
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """The mean over an example's windows of (CE(start) + CE(end)) / 2, [E]; padding has no share."""

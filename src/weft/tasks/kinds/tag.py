@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
-from weft.tasks.kinds.kind import Given, Inputs, Oddity, Places, Wrong, by_row
+from weft.tasks.kinds.kind import Given, Inputs, Oddity, Wrong
 from weft.tasks.kinds.labelled import Labelled, label_id
 from weft.tasks.values import listed
 
@@ -40,7 +40,9 @@ class Tag(Labelled):
     options = ("stride",)
     texts = (1, 1)
     reads = "tokens"
-    answers_by = "token"
+    answers_by = targets_by = "token"
+    target_type = "int64"
+    stand_in = NOT_A_WORD
     windows = "words"
     channels = ("words",)
 
@@ -114,16 +116,11 @@ class Tag(Labelled):
                 f"a list for each row of the example, of tag ids from 0 to {size - 1} or {NOT_A_WORD} a token"
             )
 
-    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
-        """Tag ids, [R, L] of int64."""
-        import torch
+    def as_array(self, value: Any, size: int) -> NDArray[Any]:
+        """Tag ids, [tokens of all rows]."""
+        import numpy as np
 
-        rows = by_row(values, mine, places, [])
-        width = max(places.length, max(map(len, rows), default=0), 1)
-        found = torch.full((len(rows), width), NOT_A_WORD)
-        for number, row in enumerate(rows):
-            found[number, : len(row)] = torch.tensor(row, dtype=torch.long)
-        return found
+        return np.concatenate([np.asarray(row, self.target_type) for row in value])
 
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """The mean over an example's words of −log softmax(logits)[tag], [E]; 0 of none."""

@@ -1,0 +1,97 @@
+"""Step engines: the same step run line by line, with compiled blocks, or as a CUDA graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+import torch
+
+from weft.errors import WeftError, did_you_mean
+
+if TYPE_CHECKING:
+    from weft.engines.engine import Engine
+    from weft.model import Model
+    from weft.training.gradients import Penalty, StepGradients
+    from weft.training.owners import OwnerOptimizers
+    from weft.training.processes import Processes
+    from weft.training.settings import Training
+
+EngineName = Literal["eager", "compiled", "graph"]
+
+
+def choose_engine(
+    wanted: str, model: Model, training: Training, processes: Processes
+) -> tuple[EngineName, str | None]:
+    """The engine that runs a model's steps, and why it is not the one that was wanted, in a sentence.
+
+    `auto` is `graph` on a GPU and `eager` on a CPU, where compiling costs more than most runs win by it.
+
+    Args:
+        wanted: `auto`, `eager`, `compiled` or `graph`.
+        model: the model, on its device.
+        training: how it is trained.
+        processes: those that train together.
+    """
+    names = ("auto", *get_args(EngineName))
+    if wanted not in names:
+        raise WeftError(f"train.engine {wanted!r}; {did_you_mean(wanted, names)}")
+    device = next(model.parameters()).device
+    if wanted == "auto":
+        wanted = "graph" if device.type == "cuda" else "eager"
+    if wanted == "eager":
+        return "eager", None
+    if model.method.separate:
+        return "eager", "method 'separate' sends other numbers of rows through each task's encoder every step"
+    if wanted == "graph":
+        obstacle = _no_graph(model, training, processes, device)
+        if obstacle is not None:
+            return "eager", obstacle
+        return "graph", None
+    if training.conflict is not None:
+        return "eager", "train.conflict runs each task by itself, with other numbers of rows every step"
+    return "compiled", None
+
+
+def _no_graph(model: Model, training: Training, processes: Processes, device: torch.device) -> str | None:
+    if device.type != "cuda":
+        return f"a graph needs a CUDA GPU, and the model is on {device.type}"
+    if training.conflict is not None:
+        return "train.conflict runs each task by itself, with other numbers of rows every step"
+    if processes.world > 1:
+        return "several processes meet inside the step"
+    if any(getattr(module, "gradient_checkpointing", False) for module in model.encoder.modules()):
+        return "gradient checkpointing reads the state of the random numbers in the middle of a step"
+    return None
+
+
+def build_engine(
+    name: EngineName, gradients: StepGradients, optimizers: OwnerOptimizers, penalty: Penalty | None
+) -> Engine:
+    """An engine by its name.
+
+    Args:
+        name: of `choose_engine`.
+        gradients: what computes the gradients of a step.
+        optimizers: each owner's optimiser.
+        penalty: what is added to every step's loss; None: nothing.
+    """
+    from weft.engines.compiled import Compiled
+    from weft.engines.dress import Dress, Garment
+    from weft.engines.eager import EagerEngine
+    from weft.engines.frozen import FrozenMaps
+    from weft.engines.graph import GraphEngine
+    from weft.engines.norms import RoundedNorms
+    from weft.training.precision import is_bf16
+
+    model, training = gradients.model, gradients.training
+    garments: list[Garment] = []
+    if gradients.processes.world == 1 and is_bf16(training, gradients.device):
+        garments = [FrozenMaps(model)]
+        if not model.method.separate:
+            garments.append(RoundedNorms(model))
+    gradients.parts.keep_trunk()  # as it runs in training, and before it would be compiled for this alone
+    if name != "eager":
+        garments.append(Compiled(model))
+    if name == "graph":
+        return GraphEngine(gradients, optimizers, penalty, Dress(garments))
+    return EagerEngine(gradients, optimizers, penalty, Dress(garments), name)

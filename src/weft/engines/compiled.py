@@ -1,0 +1,68 @@
+"""Compiling a model in pieces: each block of the encoder, the heads, the losses.
+
+A block is small and all blocks are alike: the compiler's work for one serves every other of the same form,
+and with lengths left open it serves every length. The whole encoder as one graph takes minutes, each length
+anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from weft.encoder.anatomy import anatomy_of
+from weft.engines.fused import FusedMaps
+
+if TYPE_CHECKING:
+    from weft.model import Model
+
+RECOMPILATIONS = 512
+"""Each block of each model is a variant of one piece of code to the compiler, whose own limit is 8."""
+
+PIECES = ("answered", "example_losses")
+"""The methods of a model that are compiled beside its blocks."""
+
+
+def blocks_of(encoder: nn.Module) -> list[nn.Module]:
+    """The blocks of a Hugging Face encoder, from the lowest on."""
+    return list(encoder.get_submodule(anatomy_of(encoder).blocks).children())
+
+
+class Compiled:
+    """A model whose pieces are compiled.
+
+    Args:
+        model: any model but one of method `separate`, which runs another number of rows through each encoder
+            in every batch.
+    """
+
+    def __init__(self, model: Model) -> None:
+        config: Any = torch._dynamo.config
+        config.recompile_limit = max(config.recompile_limit, RECOMPILATIONS)
+        config.accumulated_recompile_limit = max(config.accumulated_recompile_limit, 8 * RECOMPILATIONS)
+        self._model, self._blocks = model, blocks_of(model.encoder)
+        self._fused = FusedMaps(model.encoder)
+        for block in self._blocks:
+            block.compile(dynamic=True)
+        self._calls = [block._compiled_call_impl for block in self._blocks]
+        written = {name: getattr(type(model), name).__get__(model) for name in PIECES}
+        self._pieces = {name: torch.compile(piece, dynamic=True) for name, piece in written.items()}
+        self.on()
+
+    def on(self) -> None:
+        """Run compiled."""
+        self._fused.on()
+        for block, call in zip(self._blocks, self._calls, strict=True):
+            block._compiled_call_impl = call
+        for name, piece in self._pieces.items():
+            self._model.__dict__[name] = piece
+
+    def remove(self) -> None:
+        """Run as it was written."""
+        self._fused.remove()
+        for block in self._blocks:
+            block._compiled_call_impl = None
+        for name in self._pieces:
+            self._model.__dict__.pop(name, None)

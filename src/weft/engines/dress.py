@@ -1,0 +1,49 @@
+"""What a model wears while it trains, and takes off to be evaluated or saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Garment(Protocol):
+    """A change to how a model runs that leaves its weights and files alone."""
+
+    def on(self) -> None:
+        """Run so."""
+        ...
+
+    def remove(self) -> None:
+        """Run as before."""
+        ...
+
+
+class Dress:
+    """Several changes, put on one after the other and taken off in the opposite order.
+
+    Args:
+        garments: each on already, in their order.
+    """
+
+    def __init__(self, garments: Sequence[Garment] = ()) -> None:
+        self.garments = list(garments)
+
+    def on(self) -> None:
+        """Put all on."""
+        for garment in self.garments:
+            garment.on()
+
+    def remove(self) -> None:
+        """Take all off."""
+        for garment in reversed(self.garments):
+            garment.remove()
+
+    @contextmanager
+    def off(self) -> Iterator[None]:
+        """Inside, the model is as it is outside training."""
+        self.remove()
+        try:
+            yield
+        finally:
+            self.on()

@@ -1,0 +1,77 @@
+"""A step by the host: each kernel is launched as its line is reached; with its blocks compiled or not."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import torch
+
+from weft.engines.dress import Dress
+from weft.engines.engine import EngineFailed, Measures, Move
+from weft.training.clip import clip_by
+from weft.training.gradients import Penalty, StepGradients
+from weft.training.parts import Prepared
+from weft.training.task_losses import Floats, TaskLosses
+
+if TYPE_CHECKING:
+    from weft.sampling.plan import Candidates
+    from weft.training.owners import OwnerOptimizers
+
+
+class EagerEngine:
+    """Runs steps one line after the other; the losses of each are read at once.
+
+    Args:
+        gradients: what computes the gradients of a step.
+        optimizers: each owner's optimiser.
+        penalty: what is added to every step's loss; None: nothing.
+        dress: what the model wears while it trains.
+        name: `eager`, or `compiled` where compiled pieces are part of the dress.
+    """
+
+    def __init__(
+        self,
+        gradients: StepGradients,
+        optimizers: OwnerOptimizers,
+        penalty: Penalty | None = None,
+        dress: Dress | None = None,
+        name: str = "eager",
+    ) -> None:
+        self.name, self.dress = name, dress or Dress()
+        self.gradients, self.optimizers, self.penalty = gradients, optimizers, penalty
+        self._losses = TaskLosses.zero(len(gradients.names))
+
+    def prepare(self, prepared: Prepared) -> Prepared:
+        """See `Engine`."""
+        return prepared
+
+    def step(self, prepared: Prepared, move: Move) -> None:
+        """See `Engine`."""
+        given = self.gradients.training
+        self.optimizers.zero_grad()
+        try:
+            self._losses.add(self.gradients.of(prepared, move.factors, self.penalty))
+        except torch._dynamo.exc.TorchDynamoException as why:
+            raise EngineFailed(f"the compiler failed: {str(why).strip().splitlines()[0]}") from why
+        if given.clip is not None:
+            self.optimizers.clip(given.clip, clip_by(given))
+        self.optimizers.set_factor(move.factor, move.peak)
+        self.optimizers.step(move.present, move.drifting)
+
+    def losses(self) -> TaskLosses:
+        """See `Engine`."""
+        found, self._losses = self._losses, TaskLosses.zero(len(self.gradients.names))
+        return found
+
+    def measured(self, candidates: Candidates, measures: Measures, dropout: bool) -> Floats:
+        """See `Engine`."""
+        return self.gradients.measured(candidates, measures, dropout)
+
+    def at_rest(self) -> AbstractContextManager[object]:
+        """See `Engine`."""
+        return self.dress.off()
+
+    def close(self) -> None:
+        """See `Engine`."""
+        self.dress.remove()

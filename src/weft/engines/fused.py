@@ -1,0 +1,117 @@
+"""Query, key and value as one product: three maps of one input are one map of three times the width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from weft.encoder.anatomy import anatomy_of, find
+from weft.encoder.weave import woven_of
+from weft.encoder.woven import WovenLinear
+
+MAPS = ("query", "key", "value")
+
+
+class _Together:
+    """[q; k; v] = [W_q; W_k; W_v]·x + [b_q; b_k; b_v], computed when the first is asked for.
+
+    The others are asked for with the very same x, as in self-attention; with another x each map is its own
+    product. Weights that do not train are put together once.
+
+    Args:
+        maps: the three linear maps, all with biases or none.
+    """
+
+    def __init__(self, maps: Sequence[nn.Linear]) -> None:
+        self.maps = list(maps)
+        self._held: tuple[Tensor, tuple[Tensor, ...]] | None = None
+        self._frozen: tuple[Tensor, Tensor | None] | None = None
+        if not any(p.requires_grad for m in maps for p in m.parameters()):
+            self._frozen = self._weights()
+
+    def _weights(self) -> tuple[Tensor, Tensor | None]:
+        weights: list[Tensor] = [m.weight for m in self.maps]
+        biases: list[Tensor] = [m.bias for m in self.maps if m.bias is not None]
+        return torch.cat(weights), torch.cat(biases) if biases else None
+
+    def part(self, number: int) -> Callable[[Tensor], Tensor]:
+        """What stands in the place of one of the maps."""
+
+        return (self.first, self.second, self.third)[number]
+
+    def first(self, x: Tensor) -> Tensor:
+        """The first map's part; all are computed."""
+        weight, bias = self._weights() if self._frozen is None else self._frozen
+        parts = F.linear(x, weight, bias).chunk(len(self.maps), -1)
+        self._held = (x, parts)
+        return parts[0]
+
+    def second(self, x: Tensor) -> Tensor:
+        """The second map's part."""
+        return self._of(1, x)
+
+    def third(self, x: Tensor) -> Tensor:
+        """The third map's part; nothing is held any longer."""
+        part = self._of(2, x)
+        self._held = None
+        return part
+
+    def _of(self, number: int, x: Tensor) -> Tensor:
+        if self._held is None or self._held[0] is not x:
+            return F.linear(x, self.maps[number].weight, self.maps[number].bias)
+        return self._held[1][number]
+
+
+class FusedMaps:
+    """The query, key and value maps of every block of an encoder, computed together.
+
+    Where they are one map already (ModernBERT), or do not all read the same (DeBERTa, whose relative
+    positions go through some of them), nothing is done.
+
+    Args:
+        encoder: a woven encoder; what its maps compute does not change.
+    """
+
+    def __init__(self, encoder: nn.Module) -> None:
+        self._places: list[tuple[nn.Module, Callable[[Tensor], Tensor]]] = []
+        anatomy = anatomy_of(encoder)
+        places = [anatomy.in_block.get(name) for name in MAPS]
+        if anatomy.disentangled or not all(isinstance(place, str) for place in places):
+            return
+        for block in encoder.get_submodule(anatomy.blocks).children():
+            found = [find(block, str(place)) for place in places]
+            maps: list[Any] = [one[1] for one in found if one is not None]
+            alike = {(m.in_features, m.bias is None, m.weight.dtype) for m in maps}
+            if len(maps) == len(MAPS) and len(alike) == 1:
+                together = _Together(maps)
+                self._places += [(m, together.part(n)) for n, m in enumerate(maps)]
+        self._before = [self._inner(module) for module, _ in self._places]
+        self.on()
+
+    def on(self) -> None:
+        """Compute them together."""
+        for module, part in self._places:
+            self._put(module, part)
+
+    def remove(self) -> None:
+        """Compute each by itself, as it was."""
+        for (module, _), before in zip(self._places, self._before if self._places else (), strict=True):
+            self._put(module, before)
+
+    def _inner(self, module: nn.Module) -> Any:
+        """The map's own product: under its adapters, if it is woven; None if it is the module's own."""
+        woven = woven_of(module)
+        return woven.inner if isinstance(woven, WovenLinear) else module.__dict__.get("forward")
+
+    def _put(self, module: nn.Module, function: Any) -> None:
+        woven = woven_of(module)
+        if isinstance(woven, WovenLinear):
+            woven.inner = function
+        elif function is None:
+            module.__dict__.pop("forward", None)
+        else:
+            module.__dict__["forward"] = function

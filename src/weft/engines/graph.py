@@ -1,0 +1,259 @@
+"""The whole step as one CUDA graph for each shape of batch.
+
+Forward, loss, backward, clip and optimisers are captured once; a step then is two copies and one launch. What
+differs from step to step is data in fixed places: rows, targets, weights, learning rates, who is absent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft.engines.capture import Capturer
+from weft.engines.dress import Dress
+from weft.engines.engine import EngineFailed, Measures, Move
+from weft.engines.masked import MaskedOptimizers
+from weft.engines.packed import fields_of, pack, views
+from weft.training.batch import TrainingBatch
+from weft.training.clip import clip_by
+from weft.training.gradients import Penalty, StepGradients, diverged
+from weft.training.parts import Packed, Part, Prepared
+from weft.training.precision import precision
+from weft.training.task_losses import Floats, TaskLosses
+
+if TYPE_CHECKING:
+    from weft.output import Output
+    from weft.sampling.plan import Candidates
+    from weft.training.owners import OwnerOptimizers
+
+INPUT, LABEL = "input ", "label "
+
+
+@dataclass(frozen=True, eq=False)
+class _Captured:
+    """A captured pass: the memory its batch is put into, how it is run, and what it finds, if anything."""
+
+    memory: Tensor
+    run: Callable[[], None]
+    found: Tensor | None = None
+
+
+class GraphEngine:
+    """Runs steps as captured graphs.
+
+    A graph is captured when the first batch of its shape comes, on that batch with every weight 0 and every
+    owner absent, so that warming up leaves weights, optimisers and random numbers as they were.
+
+    Args:
+        gradients: what makes the batches of a run, each padded to one of a few shapes.
+        optimizers: each owner's optimiser.
+        penalty: what is added to every step's loss; None: nothing.
+        dress: what the model wears while it trains, compiled pieces among it.
+
+    Attributes:
+        shapes: how many graphs there are.
+    """
+
+    name = "graph"
+
+    def __init__(
+        self,
+        gradients: StepGradients,
+        optimizers: OwnerOptimizers,
+        penalty: Penalty | None = None,
+        dress: Dress | None = None,
+    ) -> None:
+        self.gradients, self.optimizers, self.penalty = gradients, optimizers, penalty
+        self.dress = dress or Dress()
+        self.model, self.training, self.device = gradients.model, gradients.training, gradients.device
+        self._capture = Capturer(self.device)
+        tasks = len(gradients.names)
+        self._masked = MaskedOptimizers(optimizers, more=1 + tasks)
+        self._number, self._factors = self._masked.more[0], self._masked.more[1:]
+        self._tally = torch.zeros(3, tasks, dtype=torch.float64, device=self.device)
+        self._odd = torch.full((), math.inf, device=self.device)  # the first step with a loss that is none
+        self._passes: dict[tuple[Any, ...], _Captured] = {}
+        self._measures: dict[tuple[Any, ...], _Captured] = {}
+        self._update: Callable[[], None] | None = None
+        self._whole = self.training.accumulate == 1
+        self._trained = [p for p in self.model.parameters() if p.grad is not None]
+
+    @property
+    def shapes(self) -> int:
+        """How many graphs of a pass there are."""
+        return len(self._passes) + len(self._measures)
+
+    def prepare(self, prepared: Prepared) -> Prepared:
+        """See `Engine`: each part becomes one piece of memory, for one copy to the device."""
+        return replace(prepared, packed=[self._packed(_tensors(part)) for part in prepared.parts])
+
+    def step(self, prepared: Prepared, move: Move) -> None:
+        """See `Engine`."""
+        number = prepared.step.number
+        # all is captured before the step's numbers are set: nobody is present in a capture
+        ready = [(self._pass_of(packed), packed) for packed in prepared.packed]
+        if not self._whole and self._update is None:
+            with self._without_trace():
+                self._update = self._captured(self._updated)
+        factors = np.ones(len(self._factors), np.float32) if move.factors is None else move.factors
+        more = np.concatenate([[number], factors]).astype(np.float32)
+        self._masked.set(move.factor, move.peak, move.present, move.drifting, more)
+        for count, (captured, packed) in enumerate(ready):
+            self.gradients.seed(number, f"dropout {count}")
+            captured.memory.copy_(packed.memory, non_blocking=True)
+            captured.run()
+        if self._update is not None:
+            self._update()
+
+    def losses(self) -> TaskLosses:
+        """See `Engine`; this waits for the device."""
+        found, odd = self._tally.to("cpu", copy=True).numpy(), float(self._odd)
+        if math.isfinite(odd):
+            task = int(np.flatnonzero(~np.isfinite(found[0]))[0])
+            raise diverged(int(odd), self.gradients.names[task], float(found[0, task]), self.training)
+        self._tally.zero_()
+        return TaskLosses(found[0], found[1], found[2])
+
+    def measured(self, candidates: Candidates, measures: Measures, dropout: bool) -> Floats:
+        """See `Engine`; the pass over the candidates is a graph as well."""
+        count = len(candidates.task)
+        found = np.zeros(count)
+        for number, part in enumerate(np.array_split(np.arange(count), self.training.accumulate)):
+            if len(part) == 0:
+                continue
+            batch = self.gradients.parts.batch(candidates.task[part], candidates.index[part])
+            packed = self._packed(_of_batch(batch))
+            captured = self._measure_of(packed, measures, dropout)
+            self.gradients.seed(candidates.number, f"candidates {number}")
+            captured.memory.copy_(packed.memory, non_blocking=True)
+            captured.run()
+            assert captured.found is not None
+            found[part] = captured.found[: len(part)].double().cpu().numpy()
+        return found
+
+    def at_rest(self) -> AbstractContextManager[object]:
+        """See `Engine`."""
+        return self.dress.off()
+
+    def close(self) -> None:
+        """See `Engine`."""
+        self._passes, self._measures, self._update = {}, {}, None
+        self._masked.release()
+        for parameter in self._trained:  # theirs is memory of a graph's
+            parameter.grad = torch.zeros_like(parameter)
+        self.dress.remove()
+
+    def _packed(self, tensors: dict[str, Tensor]) -> Packed:
+        return Packed(fields_of(tensors), pack(tensors, self.device.type == "cuda"))
+
+    def _pass_of(self, packed: Packed) -> _Captured:
+        if packed.form not in self._passes:
+
+            def run(batch: dict[str, Tensor]) -> None:
+                self._pass(batch)
+                if self._whole:
+                    self._updated()
+
+            self._passes[packed.form] = self._begin(packed, run)
+        return self._passes[packed.form]
+
+    def _measure_of(self, packed: Packed, measures: Measures, dropout: bool) -> _Captured:
+        if packed.form not in self._measures:
+            examples = next(f.shape[0] for f in packed.form if f.name == "examples")
+            found = torch.zeros(examples, device=self.device)
+
+            @torch.no_grad()
+            def run(batch: dict[str, Tensor]) -> None:
+                output, labels = self._forward(batch, dropout)
+                found.copy_(measures(output, labels)[:examples])
+
+            self._measures[packed.form] = self._begin(packed, run, found)
+        return self._measures[packed.form]
+
+    def _begin(
+        self, packed: Packed, run: Callable[[dict[str, Tensor]], None], found: Tensor | None = None
+    ) -> _Captured:
+        """Capture a pass over batches of a form, on this batch, without a trace."""
+        memory = packed.memory.to(self.device, copy=True)
+        batch = views(memory, packed.form)
+        if "weight" in batch:
+            batch["weight"].zero_()
+        # the mask of a batch without padding is left out by Hugging Face, except in a graph
+        batch[INPUT + "attention_mask"][0, -1] = 0
+        with self._without_trace():
+            return _Captured(memory, self._captured(lambda: run(batch)), found)
+
+    def _captured(self, function: Callable[[], None]) -> Callable[[], None]:
+        try:
+            return self._capture(function)
+        except (RuntimeError, NotImplementedError, TypeError, AssertionError) as why:
+            raise EngineFailed(f"{type(why).__name__}: {str(why).strip().splitlines()[0]}") from why
+
+    @contextmanager
+    def _without_trace(self) -> Iterator[None]:
+        """Inside, every owner is absent; the host's random numbers are put back."""
+        state = torch.get_rng_state()
+        self._masked.absent.fill_(1.0)
+        try:
+            yield
+        finally:
+            torch.set_rng_state(state)
+
+    def _forward(self, batch: dict[str, Tensor], training: bool) -> tuple[Output, dict[str, Tensor]]:
+        inputs = {k.removeprefix(INPUT): x for k, x in batch.items() if k.startswith(INPUT)}
+        labels = {k.removeprefix(LABEL): x for k, x in batch.items() if k.startswith(LABEL)}
+        self.model.train(training)
+        with precision(self.training, self.device):
+            given = self.gradients.parts.given(inputs)
+            output = self.model.run(**given, examples=batch["examples"].size(0))
+        return output, labels
+
+    def _pass(self, batch: dict[str, Tensor]) -> None:
+        """The gradients of a part, added to what there is, and what it has lost."""
+        if self._whole:
+            # not zeros to add to: the gradients of a step are where its backward puts them
+            for parameter in self._trained:
+                parameter.grad = None
+        output, labels = self._forward(batch, True)
+        tasks, weight = batch["tasks"], batch["weight"]
+        found = self.model.example_losses(output, labels)[: len(weight)]
+        (found * (weight * self._factors[tasks])).sum().backward()
+        with torch.no_grad():
+            counted = weight != 0
+            lost = torch.where(counted, found, 0.0).double()
+            self._tally.index_add_(1, tasks, torch.stack([lost, counted.double(), lost * weight]))
+            odd = (counted & ~found.isfinite()).any()
+            self._odd.copy_(torch.minimum(self._odd, torch.where(odd, self._number, math.inf)))
+
+    def _updated(self) -> None:
+        """Every owner that is not absent moves; gradients that are added up are zero then."""
+        if self.penalty is not None:
+            self.penalty().backward()
+        if self.training.clip is not None:
+            self.optimizers.clip(self.training.clip, clip_by(self.training))
+        for parameter in self._trained:
+            if parameter.grad is None:  # nothing reads it: its moments fade all the same
+                parameter.grad = torch.zeros_like(parameter)
+        self._masked.step()
+        if not self._whole:
+            self.optimizers.zero_grad()
+
+
+def _tensors(part: Part) -> dict[str, Tensor]:
+    own = {"tasks": torch.from_numpy(part.tasks), "weight": torch.from_numpy(part.weight)}
+    return {**_of_batch(part.batch), **own}
+
+
+def _of_batch(batch: TrainingBatch) -> dict[str, Tensor]:
+    found = {INPUT + name: x for name, x in batch.inputs.items()}
+    found |= {LABEL + name: x for name, x in batch.labels.items()}
+    # how many examples there are, one without rows of its own included, is part of the batch's form
+    found["examples"] = torch.zeros(batch.examples, dtype=torch.uint8)
+    return found

@@ -1,0 +1,203 @@
+"""Many tasks on one text: what tasks share of the encoder runs once a text, the rest as one mixed batch.
+
+Of n blocks, the k below the first place where the tasks differ (`weft.trunk`) run over the distinct rows,
+[U, L]; what they give is handed to the rows of every task, [R, L], over which the other blocks and the heads
+run. Where tasks differ in their heads alone (k = n), a text costs one pass of the encoder,
+however many read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weft.data.collate import collate
+from weft.data.tokens import Tokens, in_memory
+from weft.errors import WeftError
+from weft.evaluation.answers import ROWS
+from weft.predict import as_split, plain_form, read_request
+from weft.tasks.kinds import KINDS
+from weft.trunk import Trunk, run_trunk, trunk_depth
+
+if TYPE_CHECKING:
+    from weft.model import Model
+    from weft.tasks.kinds.kind import Inputs
+
+MANY = 8
+"""How many times `batch_size` a pass above the trunk may have rows: there they are texts times tasks."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One task's question about one text: which text, the task's id, and its example among some tokens."""
+
+    text: int
+    task: int
+    tokens: Tokens
+    example: int
+
+    @property
+    def rows(self) -> int:
+        return len(self.tokens.rows_of(self.example))
+
+
+def predict_all(
+    model: Model, texts: Sequence[Any], tasks: Sequence[str] | None = None, batch_size: int = ROWS
+) -> list[dict[str, dict[str, Any]]]:
+    """The answers of many tasks for each text.
+
+    Args:
+        model: the model.
+        texts: each what a request of `predict` has beside its task: a text, a pair, (text, [choice, …]),
+            words, or a dict with the columns of the tasks' files, or with `text`, or `text_a` and `text_b`.
+        tasks: the tasks' names; each must be able to read every text. By default each text is read by all
+            tasks that take what it is; a tuple is texts, never words.
+        batch_size: texts, or rather their distinct rows, of a pass.
+
+    Returns:
+        For each text, by the task's name, what `predict` answers to (task, text).
+    """
+    if batch_size < 1:
+        raise WeftError(f"batch_size must be at least 1; found {batch_size}")
+    if isinstance(texts, str | Mapping):
+        raise WeftError(f"texts: expected a list of texts; found {texts!r}: write [{texts!r}]")
+    if isinstance(tasks, str):
+        raise WeftError(f"tasks: expected a list of names; found {tasks!r}: write [{tasks!r}]")
+    named = None if tasks is None else [model.task_id(name) for name in dict.fromkeys(tasks)]
+    if named == []:
+        raise WeftError("tasks: expected at least one task's name; found none")
+    inputs = [_inputs(model, number, text, named) for number, text in enumerate(texts)]
+    found: list[dict[str, dict[str, Any]]] = [
+        {model.tasks[index].name: {} for index in own} for own in inputs
+    ]
+    training = model.training
+    model.eval()
+    try:
+        for asked in _groups(_asked(model, inputs), batch_size):
+            for one, logits in _logits(model, asked, batch_size):
+                task = model.tasks[one.task]
+                answer = KINDS[task.kind]().answer(logits.numpy(), task, one.tokens.example(one.example))
+                found[one.text][task.name] = {"task": task.name, **answer}
+    finally:
+        model.train(training)
+    return found
+
+
+def _inputs(model: Model, number: int, text: Any, named: Sequence[int] | None) -> dict[int, Inputs]:
+    """What each task that reads a text has of it, by the task's id."""
+    where = f"text {number + 1}"
+    if named is not None:
+        return {i: read_request(model.tasks[i], plain_form(model.tasks[i], text), where) for i in named}
+    found, last = {}, None
+    for index, task in enumerate(model.tasks):
+        if isinstance(text, tuple) and KINDS[task.kind].windows == "words":
+            continue  # a tuple is texts; words, which could be taken for them, come as a list
+        try:
+            found[index] = read_request(task, plain_form(task, text), where)
+        except WeftError as wrong:
+            last = wrong
+    if not found:
+        raise WeftError(f"{where}: no task of this model can read it: {text!r}\n  for one, {last}")
+    return found
+
+
+def _asked(model: Model, inputs: Sequence[dict[int, Inputs]]) -> list[_Asked]:
+    """Every question, tokenised; tasks that make the same rows of the same texts do so once."""
+    places: dict[int, list[int]] = {}  # of each task, the texts
+    for number, own in enumerate(inputs):
+        for index in own:
+            places.setdefault(index, []).append(number)
+    known: dict[object, Tokens] = {}
+    asked = []
+    for index, numbers in places.items():
+        task = model.tasks[index]
+        own = [inputs[number][index] for number in numbers]
+        kind = (task.kind, task.apart, task.choices, task.texts, task.stride)
+        key = (kind, tuple(own))
+        if key not in known:
+            known[key] = in_memory(as_split(task, own), model.source.tokenizer, model.max_length)
+        asked += [_Asked(number, index, known[key], place) for place, number in enumerate(numbers)]
+    return asked
+
+
+def _groups(asked: Sequence[_Asked], batch_size: int) -> Iterator[list[_Asked]]:
+    """All questions about some texts of like length, whose distinct rows are `batch_size` at the most."""
+    of_text: dict[int, list[_Asked]] = {}
+    for one in asked:
+        of_text.setdefault(one.text, []).append(one)
+    longest = {
+        text: max(int(one.tokens.lengths[one.example]) for one in own) for text, own in of_text.items()
+    }
+    group: list[_Asked] = []
+    rows = 0
+    for text in sorted(of_text, key=longest.__getitem__):
+        own = of_text[text]
+        distinct = len({_row_key(one.tokens, row) for one in own for row in one.tokens.rows_of(one.example)})
+        if group and rows + distinct > batch_size:
+            yield group
+            group, rows = [], 0
+        group += own
+        rows += distinct
+    if group:
+        yield group
+
+
+def _row_key(tokens: Tokens, row: int) -> tuple[bytes, bytes]:
+    types = tokens.types(row)
+    return tokens.ids(row).tobytes(), b"" if types is None or not types.any() else types.tobytes()
+
+
+@torch.no_grad()
+def _logits(model: Model, asked: Sequence[_Asked], batch_size: int) -> Iterator[tuple[_Asked, Tensor]]:
+    """The logits of each question, on the host."""
+    device = next(model.parameters()).device
+    inputs = collate([(one.tokens, one.example) for one in asked], model.pad_id)
+    of_rows = inputs.pop("example", torch.arange(len(asked)))
+    task = torch.tensor([one.task for one in asked])[of_rows]
+    trunk, row_of = _trunk(model, inputs, task, device)
+    for first, last in _passes([one.rows for one in asked], MANY * batch_size):
+        rows = (of_rows >= first) & (of_rows < last)
+        given = {name: value[rows].to(device) for name, value in inputs.items()}
+        if last - first != int(rows.sum()):
+            given["example"] = (of_rows[rows] - first).to(device)
+        below = None if trunk is None else trunk.of_rows(row_of[rows].to(device))
+        output = model.run(**given, task=task[rows], trunk=below)
+        yield from zip(asked[first:last], output.on_host().logits, strict=True)
+
+
+def _trunk(
+    model: Model, inputs: Mapping[str, Tensor], task: Tensor, device: torch.device
+) -> tuple[Trunk | None, Tensor]:
+    """The trunk of the distinct rows, and which of them each row is, [R]; none where nothing is shared."""
+    tasks = sorted(set(task.tolist()))
+    depth = trunk_depth(model, tasks)
+    distinct, first, row_of = _distinct(inputs)
+    if depth == 0 or distinct == len(task):
+        return None, task
+    given = {name: value[first].to(device) for name, value in inputs.items()}
+    return run_trunk(model, given, task.new_full((distinct,), tasks[0]), depth), row_of
+
+
+def _distinct(inputs: Mapping[str, Tensor]) -> tuple[int, Tensor, Tensor]:
+    """How many rows differ, where each of them is first, [U], and which of them each row is, [R]."""
+    read = [inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in inputs]
+    every: NDArray[np.int64] = torch.cat(read, 1).numpy()
+    _, first, row_of = np.unique(every, axis=0, return_index=True, return_inverse=True)
+    return len(first), torch.from_numpy(first), torch.from_numpy(row_of.reshape(-1))
+
+
+def _passes(rows: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring questions, the first and the one after the last, of `most` rows at the most."""
+    first = total = 0
+    for number, own in enumerate(rows):
+        if number > first and total + own > most:
+            yield first, number
+            first, total = number, 0
+        total += own
+    yield first, len(rows)

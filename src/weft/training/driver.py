@@ -1,0 +1,126 @@
+"""What carries a run's steps out: they are prepared ahead, and an engine runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from weft.engines import build_engine, choose_engine
+from weft.engines.engine import Engine, EngineFailed, Move
+from weft.sampling.draws import Ints
+from weft.sampling.plan import Plan, Step
+from weft.training.gradients import Penalty, StepGradients
+from weft.training.owners import OwnerOptimizers
+from weft.training.parts import Parts, Prepared
+from weft.training.prefetch import Ahead
+from weft.training.processes import Processes
+from weft.training.settings import Training
+from weft.training.shapes import Shapes
+
+if TYPE_CHECKING:
+    from weft.data.tokens import Tokens
+    from weft.model import Model
+
+AHEAD = 16
+"""How many steps are prepared ahead where the steps themselves run on another device."""
+
+
+class Driver:
+    """Prepares steps and has them run.
+
+    Args:
+        model: the model, on its device.
+        training: how to train.
+        train: the tokenised training rows of each task of the plan, [T].
+        names: the tasks of the plan, [T].
+        ids: the model's id of each, [T].
+        plan: of the run.
+        processes: those that train together.
+
+    Attributes:
+        name: of the engine.
+        note: why it is not the engine that was wanted, in a sentence; None if it is.
+        shapes: what batches are padded to; None: to their longest row.
+        gradients: what computes the gradients of a step.
+        waited: the seconds that steps waited for batches that were still being prepared.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        training: Training,
+        train: Sequence[Tokens],
+        names: list[str],
+        ids: Ints,
+        plan: Plan,
+        processes: Processes,
+    ) -> None:
+        self.name, self.note = choose_engine(training.engine, model, training, processes)
+        self.shapes: Shapes | None = None
+        if self.name != "eager":
+            self.shapes = Shapes(train, plan, training.accumulate, model.longest)
+        self.parts = Parts(model, training, train, ids, processes, self.shapes)
+        self.gradients = StepGradients(model, self.parts, names)
+        self.waited = 0.0
+        self._engine: Engine | None = None
+        self._ahead: Ahead[Prepared] | None = None
+        self._optimizers: OwnerOptimizers | None = None
+        self._penalty: Penalty | None = None
+
+    def begin(self, optimizers: OwnerOptimizers, penalty: Penalty | None) -> None:
+        """A phase of the run begins, with these optimisers and this term of every step's loss."""
+        self.close()
+        self._optimizers, self._penalty = optimizers, penalty
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the steps of the present phase."""
+        if self._engine is None:
+            assert self._optimizers is not None, "no phase has begun"
+            self._engine = build_engine(self.name, self.gradients, self._optimizers, self._penalty)
+        return self._engine
+
+    @property
+    def trunk_note(self) -> str | None:
+        """What a user should know of a trunk that is kept; the engine is made for it."""
+        _ = self.engine
+        return None if self.parts.trunk is None else self.parts.trunk.note
+
+    def prepared(self, step: Step) -> Prepared:
+        """A step, prepared now."""
+        return self.engine.prepare(self.parts.prepare(step))
+
+    def take(self, plan: Plan, number: int) -> Prepared:
+        """A step of the plan, prepared ahead; one after another, until what is ahead is dropped."""
+        if self._ahead is None:
+            # on a CPU the cores are busy with the step itself
+            ahead = 0 if self.gradients.device.type == "cpu" else AHEAD
+            _ = self.engine  # made here, and used by the thread
+            self._ahead = Ahead(lambda n: self.prepared(plan.step(n)), number, plan.steps, ahead)
+        return self._ahead.take(number)
+
+    def run(self, prepared: Prepared, move: Move, say: Callable[[str], None]) -> None:
+        """Run a step; where the engine cannot, it says so, and the run goes on without it."""
+        try:
+            self.engine.step(prepared, move)
+        except EngineFailed as why:
+            self.note = str(why)
+            say(f"train.engine {self.name}: {why}; the run goes on with eager")
+            self.close()
+            self.name = "eager"
+            self.engine.step(prepared, move)
+
+    def drop_ahead(self) -> None:
+        """Forget what was prepared ahead: the plan no longer holds it."""
+        if self._ahead is not None:
+            self._ahead.close()
+            if self.gradients.device.type != "cpu":
+                self.waited += self._ahead.waited
+            self._ahead = None
+
+    def close(self) -> None:
+        """End what runs beside the loop, and leave the model as it is outside training."""
+        self.drop_ahead()
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
