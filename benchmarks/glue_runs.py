@@ -152,6 +152,8 @@ def one_run(case: Case, setup: Setup) -> dict[str, Any]:
     """
     began = time.perf_counter()
     data = data_of(setup)
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = weft.Model(
         setup.encoder, data.tasks, case.method, max_length=setup.max_length, seed=case.seed

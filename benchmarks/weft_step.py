@@ -15,7 +15,6 @@ from weft.engines import build_engine, choose_engine
 from weft.engines.capture import Capturer
 from weft.engines.compiled import RECOMPILATIONS, blocks_of
 from weft.engines.engine import Move
-from weft.engines.fused import FusedMaps
 from weft.engines.inference import captured
 from weft.losses import example_weights
 from weft.sampling.plan import Step
@@ -79,7 +78,6 @@ def weft_pass(model: Any, inputs: Mapping[str, Tensor]) -> Callable[[], object]:
         return run
     if isinstance(model, weft.Model):
         return captured(model, dict(inputs))
-    FusedMaps(model)  # as weft's own engine does it
     compile_blocks(model)
     # the mask of a batch without padding is left out by Hugging Face, except in a graph
     mask = inputs["attention_mask"]

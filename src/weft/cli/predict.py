@@ -57,6 +57,8 @@ def predict(
     from weft.cli.requests import as_requests
     from weft.files import write_text
 
+    if precision == "int8" and device is None:
+        device = "cpu"  # the only place where int8 runs
     model = load(bundle, encoder=encoder, device=device_of(device))
     if precision == "int8":
         from weft.quantise import quantise

@@ -36,14 +36,16 @@ class Compiled:
     Args:
         model: any model but one of method `separate`, which runs another number of rows through each encoder
             in every batch.
+        fused: whether query, key and value are one product. It pays in training, where batches are small; in
+            inference an adapter adds to its map's result in place, which it cannot to a part of another.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, fused: bool = True) -> None:
         config: Any = torch._dynamo.config
         config.recompile_limit = max(config.recompile_limit, RECOMPILATIONS)
         config.accumulated_recompile_limit = max(config.accumulated_recompile_limit, 8 * RECOMPILATIONS)
         self._model, self._blocks = model, blocks_of(model.encoder)
-        self._fused = FusedMaps(model.encoder)
+        self._fused = FusedMaps(model.encoder) if fused else None
         for block in self._blocks:
             block.compile(dynamic=True)
         self._calls = [block._compiled_call_impl for block in self._blocks]
@@ -53,7 +55,8 @@ class Compiled:
 
     def on(self) -> None:
         """Run compiled."""
-        self._fused.on()
+        if self._fused is not None:
+            self._fused.on()
         for block, call in zip(self._blocks, self._calls, strict=True):
             block._compiled_call_impl = call
         for name, piece in self._pieces.items():
@@ -61,7 +64,8 @@ class Compiled:
 
     def remove(self) -> None:
         """Run as it was written."""
-        self._fused.remove()
+        if self._fused is not None:
+            self._fused.remove()
         for block in self._blocks:
             block._compiled_call_impl = None
         for name in self._pieces:

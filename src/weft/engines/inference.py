@@ -51,7 +51,7 @@ class CapturedModel:
         for parameter in self._trained:
             parameter.requires_grad_(False)
         garments: list[Garment] = [FrozenMaps(model)] if bf16 else []
-        self._dress = Dress([*garments, *([Compiled(model)] if compiled else [])])
+        self._dress = Dress([*garments, *([Compiled(model, fused=False)] if compiled else [])])
         self._capture = Capturer(self.device)
         self._passes: dict[Any, _Pass] = {}
 

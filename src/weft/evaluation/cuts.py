@@ -56,7 +56,7 @@ def by_tokens(examples: Listed, limit: int | None, few: bool = False, budget: in
     Args:
         examples: (task id, its tokenised examples, which of them).
         limit: the longest row that the model takes.
-        few: whether the batches are to have few shapes: at most 8 lengths, and for each one number of rows,
+        few: whether the batches are to have few shapes: at most 12 lengths, and for each one number of rows,
             or more where one example has more.
         budget: the token places of a batch, unless one example has more.
     """
