@@ -91,7 +91,10 @@ class RankGate(StackedModule):
             return
         # on the CPU whatever the device, so that a seed means the same gates everywhere
         u = torch.rand(alpha.shape, generator=generator).clamp_(SMALLEST_U, 1 - SMALLEST_U)
-        self.noise = u.to(alpha.device)
+        if self.noise is None:
+            self.noise = u.to(alpha.device)
+        else:  # into the same memory: a captured step looks there
+            self.noise.copy_(u, non_blocking=True)
 
     @torch.no_grad()
     def decide(self) -> None:

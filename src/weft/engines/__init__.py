@@ -49,6 +49,8 @@ def choose_engine(
         return "graph", None
     if training.conflict is not None:
         return "eager", "train.conflict runs each task by itself, with other numbers of rows every step"
+    if processes.world > 1 and training.parallel == "fsdp":
+        return "eager", "fsdp gathers a block's weights outside the block, where nothing is compiled"
     return "compiled", None
 
 

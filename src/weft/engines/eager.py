@@ -66,7 +66,10 @@ class EagerEngine:
 
     def measured(self, candidates: Candidates, measures: Measures, dropout: bool) -> Floats:
         """See `Engine`."""
-        return self.gradients.measured(candidates, measures, dropout)
+        try:
+            return self.gradients.measured(candidates, measures, dropout)
+        except torch._dynamo.exc.TorchDynamoException as why:
+            raise EngineFailed(f"the compiler failed: {str(why).strip().splitlines()[0]}") from why
 
     def at_rest(self) -> AbstractContextManager[object]:
         """See `Engine`."""

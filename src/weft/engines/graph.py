@@ -227,10 +227,11 @@ class GraphEngine:
         (found * (weight * self._factors[tasks])).sum().backward()
         with torch.no_grad():
             counted = weight != 0
-            lost = torch.where(counted, found, 0.0).double()
-            self._tally.index_add_(1, tasks, torch.stack([lost, counted.double(), lost * weight]))
             odd = (counted & ~found.isfinite()).any()
             self._odd.copy_(torch.minimum(self._odd, torch.where(odd, self._number, math.inf)))
+            # not what follows from it: the task that is told is the one that it began with
+            lost = torch.where(counted & (self._odd >= self._number), found, 0.0).double()
+            self._tally.index_add_(1, tasks, torch.stack([lost, counted.double(), lost * weight]))
 
     def _updated(self) -> None:
         """Every owner that is not absent moves; gradients that are added up are zero then."""

@@ -71,7 +71,7 @@ class MaskedOptimizers:
         for owner in self._owners:
             optimizer = self._all.optimizers[owner]
             for group in optimizer.param_groups:
-                rate = self._all.rate(group, factor, peak)
+                rate = group["top"] = self._all.rate(group, factor, peak)
                 if isinstance(optimizer, BertAdam):
                     rate *= optimizer.factor(group, optimizer.done(group))
                 rates.append(rate)

@@ -103,7 +103,7 @@ class BertAdam(torch.optim.Optimizer):
         """The learning rate of a group's last update, of the first where there was none; from its state."""
         state = self.state.get(group["params"][0], {})
         done = max(0.0, float(state["step"]) - 1) if "step" in state else 0.0
-        rate = group["peak"] if isinstance(group["lr"], Tensor) else group["lr"]
+        rate = group.get("top", group["peak"]) if isinstance(group["lr"], Tensor) else group["lr"]
         return float(rate) * self.factor(group, done)
 
     def _state_of(self, parameter: Tensor) -> dict[str, Tensor]:

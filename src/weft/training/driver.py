@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from weft.engines import build_engine, choose_engine
 from weft.engines.engine import Engine, EngineFailed, Move
 from weft.sampling.draws import Ints
-from weft.sampling.plan import Plan, Step
-from weft.training.gradients import Penalty, StepGradients
+from weft.sampling.plan import Candidates, Plan, Step
+from weft.training.gradients import Measures, Penalty, StepGradients
 from weft.training.owners import OwnerOptimizers
 from weft.training.parts import Parts, Prepared
 from weft.training.prefetch import Ahead
 from weft.training.processes import Processes
 from weft.training.settings import Training
 from weft.training.shapes import Shapes
+from weft.training.task_losses import Floats, TaskLosses
 
 if TYPE_CHECKING:
     from weft.data.tokens import Tokens
@@ -62,6 +63,7 @@ class Driver:
         self.parts = Parts(model, training, train, ids, processes, self.shapes)
         self.gradients = StepGradients(model, self.parts, names)
         self.waited = 0.0
+        self._lost = TaskLosses.zero(len(names))
         self._engine: Engine | None = None
         self._ahead: Ahead[Prepared] | None = None
         self._optimizers: OwnerOptimizers | None = None
@@ -104,11 +106,32 @@ class Driver:
         try:
             self.engine.step(prepared, move)
         except EngineFailed as why:
-            self.note = str(why)
-            say(f"train.engine {self.name}: {why}; the run goes on with eager")
-            self.close()
-            self.name = "eager"
+            self._give_up(why, say)
             self.engine.step(prepared, move)
+
+    def measured(
+        self, candidates: Candidates, measures: Measures, dropout: bool, say: Callable[[str], None]
+    ) -> Floats:
+        """What the model thinks of candidates, [C]; where the engine cannot tell, as in `run`."""
+        try:
+            return self.engine.measured(candidates, measures, dropout)
+        except EngineFailed as why:
+            self._give_up(why, say)
+            return self.engine.measured(candidates, measures, dropout)
+
+    def losses(self) -> TaskLosses:
+        """What the steps since this was last asked have lost, those of an engine that failed included."""
+        found = self.engine.losses()
+        found.add(self._lost)
+        self._lost = TaskLosses.zero(len(self.gradients.names))
+        return found
+
+    def _give_up(self, why: EngineFailed, say: Callable[[str], None]) -> None:
+        self.note = str(why)
+        say(f"train.engine {self.name}: {why}; the run goes on with eager")
+        self._lost.add(self.engine.losses())
+        self.close()
+        self.name = "eager"
 
     def drop_ahead(self) -> None:
         """Forget what was prepared ahead: the plan no longer holds it."""

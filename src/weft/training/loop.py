@@ -145,7 +145,7 @@ class Loop:
         began = time.monotonic() - self.state.seconds
         settings = self.training
         while not self.ended:
-            prepared = self._next()
+            prepared = self._next(progress)
             step = prepared.step
             self._step(prepared, progress)
             share = None if self.plan.chooses else self.plan.share_at(step.number)
@@ -178,7 +178,7 @@ class Loop:
             told["conflict"] = self.driver.gradients.merged.telemetry.window()
         return told
 
-    def _next(self) -> Prepared:
+    def _next(self, progress: Progress) -> Prepared:
         """The examples of the next step: the plan's, or those that the model is most unsure of."""
         number = self.state.step
         if self.chooser is None:
@@ -186,7 +186,7 @@ class Loop:
         self._draw_gates(number)  # candidates are seen through the gates of their own step
         candidates = self.plan.candidates(number)
         settings = self.chooser.settings
-        found = self.driver.engine.measured(candidates, self.chooser.measures, settings.dropout)
+        found = self.driver.measured(candidates, self.chooser.measures, settings.dropout, progress.say)
         places = self.chooser.places(found, candidates.task, self.training.batch_size)
         return self.driver.prepared(self.plan.chosen(candidates, places))
 
@@ -200,7 +200,7 @@ class Loop:
         move = Move(factor, peak, present, drifting, self.task_weights.factors())
         self.driver.run(prepared, move, progress.say)
         if self.task_weights.learned:
-            losses = self.driver.engine.losses()
+            losses = self.driver.losses()
             self.records.lost(losses)
             mass = np.bincount(step.task, step.weight, len(self.names))
             self.task_weights.update(self.processes.sum_array(losses.part), mass, factor)
@@ -244,6 +244,7 @@ class Loop:
 
     def _decide_gates(self, log: Log, progress: Progress) -> None:
         """Between the phases: gates are opened or shut for good, the weights stay, the optimisers are new."""
+        self.records.lost(self.driver.losses())
         self.driver.close()
         l0.decide(self.gates)
         self.model.zero_grad()
@@ -255,7 +256,7 @@ class Loop:
 
     def _log_losses(self, log: Log) -> dict[str, float]:
         """A line of the log: the mean loss of each task that had examples since the last."""
-        self.records.lost(self.driver.engine.losses())
+        self.records.lost(self.driver.losses())
         losses = self.records.mean_losses(self.state)
         more: dict[str, Any] = {}
         if self.state.step < self.before:
@@ -268,7 +269,7 @@ class Loop:
 
     def _evaluate(self, log: Log, progress: Progress) -> None:
         """Look at the watched rows; keep the weights if they are the best so far; stop whoever is done."""
-        self.records.lost(self.driver.engine.losses())  # a run that has diverged ends before it is judged
+        self.records.lost(self.driver.losses())  # a run that has diverged ends before it is judged
         with self.driver.engine.at_rest():
             scores = self.watch.scores()
         more = self.since()
@@ -278,7 +279,8 @@ class Loop:
         progress.say(f"step {self.state.step}: average {scores['average']:.4f}  {told}")
         if self.state.step <= self.before:
             return  # gates are still being found, or have just been decided
-        self.watch.note(self.state, scores, more["window"]["draws"])
+        with self.driver.engine.at_rest():  # the best weights are kept as a file is: none of them rounded
+            self.watch.note(self.state, scores, more["window"]["draws"])
         if self.state.step < self.total:
             self._stop_tasks(log, progress)
 
@@ -294,11 +296,12 @@ class Loop:
             when = "now" if at == state.step else f"step {at}, when the window of sorted examples ends,"
             progress.say(f"{name} is no better since step {own.best_step}: from {when} on it is not drawn")
             self.usage.stopped(task)
-        self.driver.drop_ahead()
-        self.course.follow(state.stops)
+        if list(self.plan.stops) != list(state.stops):
+            self.driver.drop_ahead()
+            self.course.follow(state.stops)
 
     def _checkpoint(self, log: Log) -> None:
-        self.records.lost(self.driver.engine.losses())
+        self.records.lost(self.driver.losses())
         self.records.sum_losses(self.state)
         parts = {"usage": self.usage.state(), "task_weights": self.task_weights.state()}
         if self.driver.gradients.merged is not None:

@@ -31,6 +31,7 @@ from weft.training.progress import Progress, Quiet, progress_for
 from weft.training.same_run import differences
 from weft.training.settings import Training
 from weft.training.sharding import whole_model
+from weft.training.trunk_cache import check_trunk
 from weft.training.uncertainty import chooser_of
 
 if TYPE_CHECKING:
@@ -167,6 +168,8 @@ def check_model(model: Model, training: Training, names: Sequence[str], sizes: S
         sizes: their training examples, [T].
     """
     check_trains(model)
+    if training.trunk_cache:
+        check_trunk(model)
     if training.best == PER_TASK:
         check_per_task(model)
     if training.conflict is not None:

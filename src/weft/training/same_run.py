@@ -10,8 +10,8 @@ from weft.head_settings import HeadSettings
 from weft.methods import build_method
 from weft.training.settings import Training
 
-FREE = ("log_every", "tensorboard", "checkpoint_every", "starved", "parallel")
-"""Keys of `train` that may differ when a run is resumed: they change no weight."""
+FREE = ("log_every", "tensorboard", "checkpoint_every", "starved", "parallel", "engine")
+"""Keys of `train` that may differ when a run is resumed: they change no weight beyond rounding."""
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

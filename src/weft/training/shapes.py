@@ -76,7 +76,7 @@ class Shapes:
         for size in self._rows:
             if rows < size:
                 return size
-        return rows + 1  # more than any step that was looked at
+        return -(-(rows + 1) // 8) * 8  # more than any step that was looked at; few sizes all the same
 
     def _size(self, tasks: Ints, index: Ints) -> tuple[int, int]:
         """The longest row of some examples, and how many rows they have."""
@@ -93,13 +93,18 @@ class Shapes:
         longest, rows, tokens = [], [], 0
         for number in numbers.tolist():
             step: Step | Candidates = plan.candidates(number) if plan.chooses else plan.step(number)
-            for part in np.array_split(np.arange(len(step.task)), parts):
+            count = len(step.task)
+            places = np.array_split(np.arange(count), parts)
+            if plan.chooses:  # what is chosen is not known; a batch of it is as wide as any other
+                some = np.linspace(0, count - 1, min(plan.batch_size, count)).astype(np.int64)
+                places += np.array_split(some, parts)
+            for part in places:
                 task, index = step.task[part], step.index[part]
                 if len(part) == 0:
                     continue
-                length, count = self._size(task, index)
+                length, own = self._size(task, index)
                 longest.append(length)
-                rows.append(count)
+                rows.append(own)
                 tokens += sum(int(self._of_rows(t, index[task == t])) for t in np.unique(task).tolist())
         return longest, rows, tokens
 

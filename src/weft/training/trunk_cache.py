@@ -56,13 +56,7 @@ class TrunkCache:
         under: AbstractContextManager[object] | None = None,
         limit: int | None = None,
     ) -> None:
-        self.depth = frozen_depth(model)
-        if self.depth == 0:
-            raise WeftError(
-                f"train.trunk_cache: method {model.method.name!r} trains in the encoder's lowest block or "
-                "below it, so that there is nothing to keep; set trunk_cache: false, or let the method train "
-                "upper layers alone (method.layers, method.train_encoder)"
-            )
+        self.depth = check_trunk(model)
         self.device = next(model.parameters()).device
         self.note: str | None = None
         if has_dropout(model, self.depth):
@@ -156,6 +150,18 @@ class TrunkCache:
             torch.zeros(self._total + 1, layer.size(-1), dtype=layer.dtype, device=self.device)
             for layer in layers
         ]
+
+
+def check_trunk(model: Model) -> int:
+    """How many blocks there are to keep the outputs of; none is refused."""
+    depth = frozen_depth(model)
+    if depth == 0:
+        raise WeftError(
+            f"train.trunk_cache: method {model.method.name!r} trains in the encoder's lowest block or "
+            "below it, so that there is nothing to keep; set trunk_cache: false, or let the method train "
+            "upper layers alone (method.layers, method.train_encoder)"
+        )
+    return depth
 
 
 def _batches(

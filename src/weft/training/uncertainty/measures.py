@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def measures(
     model: Model, output: Output, measure: str, labels: Mapping[str, Tensor] | None = None
 ) -> Tensor:
-    """By each task's kind, [E] of float64 on the host: every shape for all, then each its own.
+    """By each task's kind, [E] of float64: every shape for all, then each its own.
 
     Args:
         model: the model.
@@ -37,4 +37,4 @@ def measures(
             unsure = kind.uncertainty(output.by_shape[shape], output.layout, measure, own)
             if unsure is not None:
                 found[shape] = unsure
-        return output.of_own_shape(found, rest=torch.nan).double().cpu()
+        return output.of_own_shape(found, rest=torch.nan).double()
