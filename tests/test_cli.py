@@ -126,7 +126,12 @@ def test_predict_for_many_tasks(done, capsys):
     assert [list(json.loads(line)) for line in told.out.splitlines()] == [["count", "cat"]] * 2
     code, told = said(capsys, ["predict", str(done / "out"), str(texts), "--tasks", "same"])
     assert code == 2
-    assert "text 1: task 'same' takes a pair of texts" in told.err
+    assert f"{texts}, line 1: task 'same' takes a pair of texts" in told.err
+    lines = done / "lines.NDJSON"
+    lines.write_text('"a cat"\n\n["a", "b", "c"]\n')
+    code, told = said(capsys, ["predict", str(done / "out"), str(lines), "--all"])
+    assert (code, told.out) == (2, "")
+    assert f"{lines}, line 3: no task of this model can read it" in told.err
     assert run(["predict", str(done / "out"), str(texts), "--all", "--tasks", "cat"]) == 2
 
 
@@ -217,6 +222,10 @@ CALLS = {
     "no such split": (["evaluate", "OUT", "--split", "tset"], "tset"),
     "no data for a bundle": (["evaluate", "OUT/bundle"], "--tasks RUN.yaml"),
     "no such device": (["predict", "OUT", "ASK", "--device", "cuda:77"], "device 'cuda:77' cannot be used"),
+    "int8 elsewhere": (
+        ["predict", "OUT", "ASK", "--precision", "int8", "--device", "cuda"],
+        "--precision int8 runs on a CPU; found --device cuda: leave --device out",
+    ),
     "no requests": (["predict", "OUT", "nothing.jsonl"], "there is no such file"),
     "no unlabelled split": (["evaluate", "OUT", "--split", "test"], "test"),
 }

@@ -92,6 +92,9 @@ def test_the_mode_is_kept(folder):
     ("texts", "tasks", "message"),
     [
         ("a cat", None, "expected a list of texts"),
+        (None, None, "expected a list of texts; found None"),
+        (["a cat"], 5, "expected a list of names; found 5"),
+        (["a cat"], [["classify"]], "is not in this model"),
         (["a cat"], "classify", "expected a list of names"),
         (["a cat"], [], "at least one task's name"),
         (["a cat"], ["clasify"], "task 'clasify' is not in this model"),
@@ -105,3 +108,12 @@ def test_wrong_texts(folder, texts, tasks, message):
     model = model_of(folder, "frozen", ("classify", "apart"))
     with pytest.raises(WeftError, match=message):
         model.predict_all(texts, tasks)
+
+
+@pytest.mark.parametrize("given_", [(), [], "a cat", ("a cat",), ("a", "b", ["c"])])
+def test_choices_that_are_not_there(folder, given_):
+    model = model_of(folder, "frozen", ("choose",))
+    with pytest.raises(WeftError, match=r"request 1: task 'choose' takes .*a list of choices"):
+        model.predict([("choose", given_)])
+    with pytest.raises(WeftError, match="text 1: no task of this model can read it"):
+        model.predict_all([given_])

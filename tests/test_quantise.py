@@ -6,7 +6,7 @@ import torch
 from tests.conformance.table import METHODS
 from tests.tiny import FAMILIES, batch, build, scramble
 from weft.errors import WeftError
-from weft.quantise import quantise
+from weft.quantise import Int8Map, quantise
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -49,3 +49,31 @@ def test_bodies_of_their_own_are_all_taken():
 def test_a_model_elsewhere_is_refused():
     with pytest.raises(WeftError, match="the model is on meta; expected the CPU"):
         quantise(build("bert", "frozen").to("meta"))
+
+
+def test_a_row_that_is_not_finite_spoils_no_other():
+    torch.manual_seed(0)
+    mapped = Int8Map(torch.nn.Linear(8, 5))
+    x = torch.randn(3, 2, 8)
+    sound = x.clone()
+    sound[1, 0] = 0
+    for bad in (torch.nan, torch.inf, -torch.inf):
+        x[1, 0, 3] = bad
+        found = mapped(x)
+        assert found[1, 0].isnan().all()
+        others = torch.arange(6) != 2
+        assert torch.equal(found.flatten(0, 1)[others], mapped(sound).flatten(0, 1)[others])
+    large = torch.full((2, 8), 3e38)  # finite, though its sum is not
+    assert not mapped(large).isnan().any()
+
+
+def test_halves_are_taken_and_given_back():
+    torch.manual_seed(0)
+    mapped = Int8Map(torch.nn.Linear(8, 5))
+    x = torch.randn(3, 8).bfloat16()
+    found = mapped(x)
+    assert found.dtype == torch.bfloat16
+    assert torch.equal(found, mapped(x.float()).bfloat16())
+    model = quantise(scramble(build("bert", METHODS["lora"])))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert model.run(**batch(model)).hidden.isfinite().all()

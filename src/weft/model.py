@@ -12,13 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from weft.adapters.attention import name_attentions
+from weft.adapters.by_site import by_site
 from weft.encoder.anatomy import sites_of
 from weft.encoder.body import Body, SeparateBodies, WovenBody
-from weft.encoder.load import Encoder, as_encoder, weights_sha256
+from weft.encoder.load import Encoder, weights_sha256
 from weft.encoder.positions import longest_row
 from weft.encoder.restart import restart_block
 from weft.encoder.trained import set_trained
-from weft.encoder.weave import is_woven, unweave
+from weft.encoder.weavable import weavable
 from weft.errors import WeftError, did_you_mean
 from weft.head_settings import HeadSettings
 from weft.heads import build_heads, pool_of
@@ -26,10 +27,9 @@ from weft.inputs import Rows, checked_task, single_task
 from weft.kernel_setting import Setting
 from weft.kernels import checked_setting
 from weft.layout import Layout
-from weft.ledger import Ledger, count
 from weft.losses import example_weights
-from weft.merge import merge
 from weft.methods import build_method
+from weft.model_uses import ModelUses
 from weft.output import Output
 from weft.reads import Reads
 from weft.routing import Route, task_owner
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from weft.trunk import Trunk
 
 
-class Model(nn.Module):
+class Model(ModelUses, nn.Module):
     """One encoder, many tasks, one forward pass.
 
     One forward at a time: the modules of a model find the batch's tasks in one place.
@@ -97,18 +97,9 @@ class Model(nn.Module):
         self.seed = seed
         self.kernels = checked_setting(kernels)
         self.head_dropout = settings.dropout
-        encoder = as_encoder(encoder, seed=seed, device=device)
+        encoder = weavable(encoder, seed=seed, device=device)
         self.source = encoder
         base = encoder.model
-        odd = [p.dtype for p in base.parameters() if p.dtype != torch.float32]
-        if odd:
-            raise WeftError(
-                f"the encoder's weights are {odd[0]}; expected torch.float32: call .float() on it"
-            )
-        if is_woven(base):
-            raise WeftError(
-                "this encoder is woven into a model already; load it anew, or pass a copy of it bare"
-            )
         sites = sites_of(base)
         if encoder.sha256 is None and base.device.type != "meta":
             encoder.sha256 = weights_sha256(base)  # now: the method may train these weights
@@ -127,7 +118,7 @@ class Model(nn.Module):
             self.pairs: list[tuple[Site, Adapter]] = list(self.method.weave(sites, names, seed))
             pooler = getattr(base, "pooler", None)
             self.heads = build_heads(self.tasks, sites.width, head_dropout, seed, self.pool, pooler)
-        self.adapters = _by_site(self.pairs)
+        self.adapters = by_site(self.pairs)
         name_attentions(self.adapters)
         restarted = sorted({n for part in self.method.parts for n in part.restarted(sites.num_layers)})
         set_trained(base, [part.train_encoder for part in self.method.parts], restarted)
@@ -275,51 +266,6 @@ class Model(nn.Module):
             raise WeftError(f"weight: expected one an example, {expected}; found shape {found}")
         return (self.example_losses(output, labels) * weight).sum()
 
-    def predict(self, requests: Sequence[Any], batch_size: int = 64) -> list[dict[str, Any]]:
-        """Answers to (task, text) or (task, (text, text)), in any mix and order; see `weft.predict`."""
-        from weft.predict import predict
-
-        return predict(self, requests, batch_size)
-
-    def predict_all(
-        self, texts: Sequence[Any], tasks: Sequence[str] | None = None, batch_size: int = 64
-    ) -> list[dict[str, dict[str, Any]]]:
-        """For each text the answers of many tasks, by name; see `weft.predict_all`."""
-        from weft.predict_all import predict_all
-
-        return predict_all(self, texts, tasks, batch_size)
-
-    @property
-    def trunk_depth(self) -> int:
-        """How many of the lowest blocks give the same for every task; see `weft.trunk`."""
-        from weft.trunk import trunk_depth
-
-        return trunk_depth(self)
-
-    def save(self, folder: str | Path, with_encoder: bool = False) -> Path:
-        """Write the model as a bundle; see `weft.bundle`."""
-        from weft.bundle.save import save
-
-        return save(self, folder, with_encoder)
-
-    def ledger(self, basis: int | None = None) -> Ledger:
-        """How many parameters it holds, for whom; see `weft.ledger`."""
-        return count(self, basis)
-
-    def merge(self, task: str) -> nn.Module:
-        """A plain Hugging Face encoder that computes, for this task, the hidden states of this model."""
-        index = self.task_id(task)
-        if self.method.separate:
-            own: nn.Module = self.encoder[task_owner(task)]  # type: ignore[index]
-            return unweave(copy.deepcopy(own)).requires_grad_(False).eval()
-        return merge(self.encoder, self.pairs, index)
-
-    def compact(self) -> Model:
-        """The same model without gates and the components they have shut; see `weft.compaction`."""
-        from weft.compaction import compact
-
-        return compact(self)
-
     @contextmanager
     def adapters_off(self) -> Iterator[None]:
         """Inside, the model runs the bare encoder: no adapter takes part, heads read what is left.
@@ -354,11 +300,3 @@ class Model(nn.Module):
     def gradient_checkpointing_enable(self) -> None:
         """Recompute blocks in the backward pass instead of storing them, under the route they ran under."""
         self.body.enable_checkpointing()
-
-
-def _by_site(pairs: Sequence[tuple[Site, Adapter]]) -> nn.ModuleDict:
-    """The adapters by site and, within a site, by their position."""
-    by_site: dict[str, nn.ModuleList] = {}
-    for site, adapter in pairs:
-        by_site.setdefault(site.key, nn.ModuleList()).append(adapter)
-    return nn.ModuleDict(by_site)

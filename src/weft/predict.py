@@ -141,8 +141,9 @@ def _plain(task: Task, given: Any) -> Given | None:
     parts = tuple(given) if isinstance(given, list | tuple) else (given,)
     if not task.choices:
         return Given(parts) if len(parts) == len(task.texts) else None
-    *texts, choices = parts
-    return Given(tuple(texts), (choices,)) if len(texts) == len(task.texts) else None
+    if len(parts) != len(task.texts) + 1:
+        return None
+    return Given(parts[:-1], parts[-1:])
 
 
 def _wanted(task: Task) -> str:

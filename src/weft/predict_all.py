@@ -8,7 +8,7 @@ however many read it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,12 +67,16 @@ def predict_all(
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
     if isinstance(texts, str | Mapping):
         raise WeftError(f"texts: expected a list of texts; found {texts!r}: write [{texts!r}]")
+    if not isinstance(texts, Iterable):
+        raise WeftError(f"texts: expected a list of texts; found {texts!r}: write ['a text', …]")
     if isinstance(tasks, str):
         raise WeftError(f"tasks: expected a list of names; found {tasks!r}: write [{tasks!r}]")
-    named = None if tasks is None else [model.task_id(name) for name in dict.fromkeys(tasks)]
+    if tasks is not None and not isinstance(tasks, Iterable):
+        raise WeftError(f"tasks: expected a list of names; found {tasks!r}: leave it out for all tasks")
+    named = None if tasks is None else list(dict.fromkeys(model.task_id(name) for name in tasks))
     if named == []:
         raise WeftError("tasks: expected at least one task's name; found none")
-    inputs = [_inputs(model, number, text, named) for number, text in enumerate(texts)]
+    inputs = [inputs_of(model, f"text {number}", text, named) for number, text in enumerate(texts, 1)]
     found: list[dict[str, dict[str, Any]]] = [
         {model.tasks[index].name: {} for index in own} for own in inputs
     ]
@@ -89,9 +93,15 @@ def predict_all(
     return found
 
 
-def _inputs(model: Model, number: int, text: Any, named: Sequence[int] | None) -> dict[int, Inputs]:
-    """What each task that reads a text has of it, by the task's id."""
-    where = f"text {number + 1}"
+def inputs_of(model: Model, where: str, text: Any, named: Sequence[int] | None) -> dict[int, Inputs]:
+    """What each task that reads a text has of it, by the task's id.
+
+    Args:
+        model: the model.
+        where: the beginning of a message.
+        text: as in `predict_all`.
+        named: the ids of the tasks that are to read it; None: all that can.
+    """
     if named is not None:
         return {i: read_request(model.tasks[i], plain_form(model.tasks[i], text), where) for i in named}
     found, last = {}, None

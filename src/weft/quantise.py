@@ -39,9 +39,20 @@ class Int8Map:
         self.packed: Any = torch.ops.quantized.linear_prepack(whole, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The map of x; all 8 bits of it, where 7 would do for CPUs that sum pairs in 16 bits."""
-        found: Tensor = torch.ops.quantized.linear_dynamic(x, self.packed, not _sums_in_32_bits())
-        return found
+        """The map of x in its dtype; NaN in rows that are not finite.
+
+        All 8 bits of it are used, where 7 would do for CPUs that sum pairs in 16 bits.
+        """
+        whole = x.float()  # autocast's halves have no such product
+        sound: Tensor | None = None
+        if not bool(whole.sum().isfinite()):
+            # one scale for all of x: a row that is not finite would spoil the others, and nobody see it
+            sound = whole.isfinite().all(-1, keepdim=True)
+            whole = torch.where(sound, whole, 0.0)
+        found: Tensor = torch.ops.quantized.linear_dynamic(whole, self.packed, not _sums_in_32_bits())
+        if sound is not None:
+            found = torch.where(sound, found, torch.nan)
+        return found.to(x.dtype)
 
 
 @torch.no_grad()

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class TargetTable:
-    """The targets of a split's examples as a batch has them, found as they are first asked for.
+    """The targets of a split's examples, found as they are first asked for.
+
+    In numbers as a batch has them, but of the kind's `kept_type`: a batch widens them.
 
     Two threads may ask at once: they would find the same.
 
@@ -37,7 +39,8 @@ class TargetTable:
         shape = (count[kind.targets_by], *kind.target_shape(self._size))
         whole = kind.table(tokens.labels or (), task) if len(tokens) else None
         self._known: NDArray[np.bool_] | None = None if whole is not None else np.zeros(len(tokens), bool)
-        self.values: NDArray[Any] = np.zeros(shape, kind.target_type) if whole is None else whole
+        kept = kind.kept_type or kind.target_type
+        self.values: NDArray[Any] = np.zeros(shape, kept) if whole is None else whole
 
     def find(self, share: Share) -> None:
         """See to it that `values` has the targets of these examples."""

@@ -15,6 +15,7 @@ from weft.engines.fused import FusedMaps
 from weft.engines.inference import CapturedModel
 from weft.engines.norms import RoundedNorms
 from weft.engines.packed import fields_of, pack, views
+from weft.errors import WeftError
 
 TASKS = [weft.Task("a", size=2), weft.Task("b", size=3), weft.Task("c", "regress", size=1)]
 
@@ -110,6 +111,18 @@ def test_a_captured_model_answers_as_the_model_and_is_given_back():
             torch.testing.assert_close(logits(captured(**batch)), right)
     captured.close()
     assert {n: p.requires_grad for n, p in model.named_parameters()} == trains
+    assert not model.training
+    captured = CapturedModel(model.train(), compiled=False)
+    torch.testing.assert_close(logits(captured(**first)), expected[0])
+    captured.close()
+    assert model.training
+
+
+def test_a_model_of_many_encoders_is_not_captured():
+    model = weft.Model(tiny("bert"), TASKS, "separate")
+    with pytest.raises(WeftError, match="method 'separate' sends other numbers of rows"):
+        CapturedModel(model)
+    assert model.training
 
 
 DTYPES = st.sampled_from([torch.int64, torch.float32, torch.uint8, torch.float64])

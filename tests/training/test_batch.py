@@ -16,6 +16,8 @@ from tests.tiny import build, no_dropout, scramble
 from tests.tiny_run import save_encoder
 from tests.tiny_tokenizers import tiny_tokenizer
 from weft.errors import WeftError
+from weft.target_table import target_table
+from weft.tasks.kinds import KINDS
 from weft.training.batch import class_weights, make_batch
 from weft.training.loop import Loop
 
@@ -141,6 +143,29 @@ def test_targets_that_are_kept_are_those_that_are_given(chosen):
     assert set(batch.labels) == set(given_)
     for name, labels in given_.items():
         assert torch.equal(batch.labels[name], labels), name
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "given_"), [("multilabel", bool, "float32"), ("tag", "int32", "int64")]
+)
+def test_targets_are_kept_small_and_given_wide(name, kept, given_):
+    task = task_of_kind(name, 3)
+    tokens = tokens_of(task, tiny_tokenizer("words"))
+    batch = make_batch(build("bert", "frozen", [task]), [(tokens, 1)], np.zeros(1, np.int64), CPU)
+    assert target_table(tokens, KINDS[name](), task).values.dtype == kept
+    assert batch.labels[name].numpy().dtype == given_
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "expected"),
+    [("classify", True, "a label id from 0 to 1"), ("regress", "1.5", "a finite number")],
+)
+def test_a_whole_splits_labels_are_checked_as_one_is(kind, wrong, expected):
+    task = weft.Task("a", kind, size=2 if kind == "classify" else 1)
+    assert KINDS[kind]().table([1, 0], task) is not None
+    assert KINDS[kind]().table([0, wrong], task) is None  # so each is looked at, and the wrong one named
+    with pytest.raises(ValueError, match=expected):
+        KINDS[kind]().check(wrong, task.size)
 
 
 def test_targets_are_as_wide_as_the_model_needs():

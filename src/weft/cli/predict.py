@@ -46,6 +46,10 @@ def predict(
         raise WeftError("found both --all and --tasks; expected one of them: leave --all out")
     if precision not in PRECISIONS:
         raise WeftError(f"--precision {precision}: {did_you_mean(precision, PRECISIONS)}")
+    if precision == "int8":
+        if device is not None and device.partition(":")[0] != "cpu":
+            raise WeftError(f"--precision int8 runs on a CPU; found --device {device}: leave --device out")
+        device = "cpu"
     from weft.bundle.load import find_bundle
 
     find_bundle(bundle)
@@ -54,11 +58,9 @@ def predict(
     mixed = not every and tasks is None
     lines: list[Any] = read_requests(file) if mixed else read_texts(file)
     from weft.bundle.load import load
-    from weft.cli.requests import as_requests
+    from weft.cli.requests import as_requests, as_texts
     from weft.files import write_text
 
-    if precision == "int8" and device is None:
-        device = "cpu"  # the only place where int8 runs
     model = load(bundle, encoder=encoder, device=device_of(device))
     if precision == "int8":
         from weft.quantise import quantise
@@ -69,7 +71,7 @@ def predict(
             answers: list[Any] = model.predict(as_requests(lines, model.tasks, file))
         else:
             names = None if tasks is None else [name.strip() for name in tasks.split(",") if name.strip()]
-            answers = model.predict_all(lines, names)
+            answers = model.predict_all(as_texts(lines, model, names, file), names)
     text = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
     if out is None:
         sys.stdout.write(text)

@@ -11,9 +11,12 @@ from weft.data.lines import text_lines
 from weft.errors import WeftError, did_you_mean
 
 if TYPE_CHECKING:
+    from weft.model import Model
     from weft.tasks.task import Task
 
 Lines = list[tuple[int, dict[str, Any]]]
+JSON_LINES = (".jsonl", ".json", ".ndjson")
+"""The endings of files with a JSON value a line."""
 
 
 def read_requests(file: Path) -> Lines:
@@ -28,17 +31,20 @@ def read_requests(file: Path) -> Lines:
     return lines
 
 
-def read_texts(file: Path) -> list[Any]:
-    """What many tasks are to read, one a line: the values of a .jsonl file, else the lines themselves."""
+def read_texts(file: Path) -> list[tuple[int, Any]]:
+    """What many tasks are to read, with line numbers: the values of JSON lines, else the lines themselves.
+
+    The file's ending tells: see `JSON_LINES`.
+    """
     _check_file(file)
-    texts: list[Any] = []
+    is_json = file.name.lower().removesuffix(".gz").endswith(JSON_LINES)
+    texts: list[tuple[int, Any]] = []
     with text_lines(file) as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
-                value = _value(file, number, line) if file.suffix == ".jsonl" else line.strip()
-                texts.append(
-                    tuple(value) if isinstance(value, list) else value
-                )  # a pair, as an object is not
+                value = _value(file, number, line) if is_json else line.strip()
+                # a list is a pair, as an object is not
+                texts.append((number, tuple(value) if isinstance(value, list) else value))
     if not texts:
         raise WeftError(f"{file} holds no line to predict")
     return texts
@@ -86,3 +92,15 @@ def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[s
         read_request(known[name], given, where)
         found.append((name, given))
     return found
+
+
+def as_texts(
+    lines: Sequence[tuple[int, Any]], model: Model, names: Sequence[str] | None, file: Path
+) -> list[Any]:
+    """What each line holds, checked, so that an error names the line, which `predict_all` does not know."""
+    from weft.predict_all import inputs_of
+
+    ids = None if names is None else [model.task_id(name) for name in names]
+    for number, text in lines:
+        inputs_of(model, f"{file}, line {number}", text, ids)
+    return [text for _, text in lines]

@@ -47,4 +47,14 @@ class Capturer:
         with torch.cuda.graph(graph, pool=self._pool):
             function()
         torch.cuda.set_rng_state(state, self.device)
-        return graph.replay
+        return _Replay(graph, function)
+
+
+class _Replay:
+    """A captured graph. It holds the function, and so all tensors that the graph reads and writes."""
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, function: Callable[[], None]) -> None:
+        self._graph, self._function = graph, function
+
+    def __call__(self) -> None:
+        self._graph.replay()

@@ -15,6 +15,7 @@ from weft.engines.compiled import Compiled
 from weft.engines.dress import Dress, Garment
 from weft.engines.frozen import FrozenMaps
 from weft.engines.packed import fields_of, pack, views
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -44,6 +45,12 @@ class CapturedModel:
     """
 
     def __init__(self, model: Model, bf16: bool = False, compiled: bool = True) -> None:
+        if model.method.separate:
+            raise WeftError(
+                "CapturedModel: method 'separate' sends other numbers of rows through each task's encoder in "
+                "every batch; expected any other method: call the model itself"
+            )
+        self._training = model.training
         self.model = model.eval()
         self.device = next(model.parameters()).device
         self._bf16 = bf16
@@ -85,6 +92,7 @@ class CapturedModel:
         self._dress.remove()
         for parameter in self._trained:
             parameter.requires_grad_(True)
+        self.model.train(self._training)
 
     @contextmanager
     def _running(self) -> Iterator[None]:
@@ -122,7 +130,7 @@ class _Plain(_Pass):
         return self._kept[0]
 
 
-def captured(model: Model, inputs: dict[str, Tensor], bf16: bool = True) -> Callable[[], object]:
+def captured(model: Model, inputs: dict[str, Tensor], bf16: bool = True) -> Callable[[], Output]:
     """A pass over fixed inputs, to be timed.
 
     Args:
@@ -130,9 +138,12 @@ def captured(model: Model, inputs: dict[str, Tensor], bf16: bool = True) -> Call
         inputs: what its forward pass takes, on its device.
         bf16: as in `CapturedModel`.
     """
-    run = CapturedModel(model, bf16)
-    run(None, **inputs)
-    one = next(iter(run._passes.values()))
-    for name, place in views(one.memory, fields_of(inputs)).items():
-        place.copy_(inputs[name])
-    return one.run
+    whole = CapturedModel(model, bf16)
+    whole(None, **inputs)  # captures the pass, and leaves the inputs in its memory
+    (one,) = whole._passes.values()
+
+    def run() -> Output:
+        one.run()
+        return one.output
+
+    return run  # which holds the pass, and with it the memory that its graph reads

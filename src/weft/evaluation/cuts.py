@@ -67,8 +67,9 @@ def by_tokens(examples: Listed, limit: int | None, few: bool = False, budget: in
     if few:
         buckets = choose_lengths(lengths, limit=limit)
         each = np.array([padded(int(length), buckets) for length in lengths])
-    # in a batch of a fixed number of rows, some examples having several, one row is left that is of none
-    idle = int(few and bool((counts != 1).any()))
+    # in a batch of a fixed number of rows, where a split's examples may have several, one row is left that is
+    # of none; whether they may is the split's to say, as in `collate`: the chosen ones may have one each
+    idle = int(few and not all(tokens.one_row_each for _, tokens, _ in examples))
     needed = dict(zip(*_summed(each, counts), strict=True))
 
     def full(length: int) -> int:

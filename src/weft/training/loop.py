@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,7 @@ import torch
 
 from weft.data.cache import FORMAT
 from weft.engines.engine import Move
-from weft.errors import WeftError
 from weft.evaluation.evaluate import Scores, main_score
-from weft.methods.ranked import l0_of
 from weft.sampling.plan import Plan
 from weft.sparsity import in_words, sparsity
 from weft.tasks.kinds import KINDS
@@ -24,16 +21,17 @@ from weft.training import l0
 from weft.training.checkpoint import load_checkpoint, read_more, read_state, save_checkpoint
 from weft.training.course import Course
 from weft.training.driver import Driver
-from weft.training.gradients import sharded, step_seed
+from weft.training.gradients import sharded
+from weft.training.gradients import step_seed as step_seed  # those who ask for a step look here too
 from weft.training.log import Log
 from weft.training.owners import OwnerOptimizers
 from weft.training.parts import Prepared
+from weft.training.phases import Phases
 from weft.training.planning import plan_of
 from weft.training.processes import Processes
 from weft.training.progress import Progress
 from weft.training.records import Records
-from weft.training.schedule import lr_factor
-from weft.training.settings import LearningRates, Training
+from weft.training.settings import Training
 from weft.training.state import State
 from weft.training.task_weights import TaskWeights
 from weft.training.uncertainty import chooser_of
@@ -77,15 +75,9 @@ class Loop:
         # the plan counts the tasks that train; the model counts all of its tasks
         self.ids = np.array([model.task_id(name) for name in self.names], np.int64)
         self.checkpoints = folder / "checkpoints"
-        self.gates = l0.gates_of(model)
-        self.l0 = l0_of(model.method) if self.gates else None
-        if l0.decided(self.gates):
-            raise WeftError(
-                "the gates of this model are decided already: take them out and train what is left, with "
-                "weft compact BUNDLE --out SMALL, or model.compact() in Python"
-            )
-        self.before = 0 if self.l0 is None else self.l0.steps
-        self.total = self.before + training.steps
+        self.phases = Phases(model, training)
+        self.gates, self.l0 = self.phases.gates, self.phases.l0
+        self.before, self.total = self.phases.before, self.phases.total
         sizes = [len(tokens) for tokens in train]
         lengths = [tokens.lengths for tokens in train]
         self.course = Course(plan_of(training, self.names, sizes, lengths, self.before))
@@ -183,7 +175,7 @@ class Loop:
         number = self.state.step
         if self.chooser is None:
             return self.driver.take(self.plan, number)
-        self._draw_gates(number)  # candidates are seen through the gates of their own step
+        self.phases.draw_gates(number)  # candidates are seen through the gates of their own step
         candidates = self.plan.candidates(number)
         settings = self.chooser.settings
         found = self.driver.measured(candidates, self.chooser.measures, settings.dropout, progress.say)
@@ -193,8 +185,8 @@ class Loop:
     def _step(self, prepared: Prepared, progress: Progress) -> None:
         """One step: the gradients of all its parts, then every present owner moves."""
         step = prepared.step
-        self._draw_gates(step.number)
-        factor, peak = self._lr(step.number)
+        self.phases.draw_gates(step.number)
+        factor, peak = self.phases.lr(step.number)
         present = self.ids[np.unique(step.task[: step.real])].tolist()
         drifting = self._drifting() if self.training.absent == "drift" else []
         move = Move(factor, peak, present, drifting, self.task_weights.factors())
@@ -205,41 +197,15 @@ class Loop:
             mass = np.bincount(step.task, step.weight, len(self.names))
             self.task_weights.update(self.processes.sum_array(losses.part), mass, factor)
 
-    def _draw_gates(self, number: int) -> None:
-        """Where gates are being found, one u a gate and step: for all of its parts, and in every process."""
-        if number < self.before:
-            l0.draw(self.gates, step_seed(self.training.seed, number, 0, "gates"))
-
     def _drifting(self) -> list[int]:
         """The model's ids of the tasks that move on without an example: all that may still be drawn."""
         gone = [task for at, task in self.state.stops if at <= self.state.step]
         return np.delete(self.ids, gone).tolist()
 
-    def _lr(self, step: int) -> tuple[float, float | None]:
-        """The share of the peak learning rate, and the peak where this phase has its own."""
-        given = self.training
-        if step >= self.before:
-            return lr_factor(step - self.before, given.steps, given.warmup, given.schedule), None
-        assert self.l0 is not None
-        return lr_factor(step, self.before, given.warmup, given.schedule), self.l0.lr
-
     def _new_optimizers(self) -> OwnerOptimizers:
         """Fresh optimisers of what trains in this phase, which begins."""
-        given, first = self.training, self.state.step < self.before
-        rates = given.lr_of or LearningRates()
-        gate_lr = None if self.l0 is None else rates.gates or self.l0.gate_lr
-        optimizers = OwnerOptimizers(
-            self.model,
-            lr=given.lr or 0.0,
-            weight_decay=given.weight_decay,
-            gate_lr=gate_lr,
-            lr_of=rates,
-            optimizer=given.optimizer,
-            steps=self.before if first else given.steps,
-            warmup=given.warmup,
-            schedule=given.schedule,
-        )
-        self.driver.begin(optimizers, partial(l0.penalty, self.gates) if first else None)
+        optimizers = self.phases.optimizers(self.state.step)
+        self.driver.begin(optimizers, self.phases.penalty(self.state.step))
         return optimizers
 
     def _decide_gates(self, log: Log, progress: Progress) -> None:

@@ -48,6 +48,8 @@ class Classify(Labelled):
         """Label ids, [n]."""
         import numpy as np
 
+        if bool in set(map(type, labels)):  # among whole numbers, an array would have it for one
+            return None
         found = np.asarray(labels)
         sound = found.ndim == 1 and found.dtype == np.int64 and found.size and found.min() >= 0
         return found if sound and found.max() < (task.size or 0) else None

@@ -93,6 +93,7 @@ class Kind(ABC):
         answers_by: what a logit belongs to: `example` [C], `row` (a list of its rows'), or `token` [L, C].
         targets_by: what a target belongs to: `example`, `row` or `token`.
         target_type: the numpy type of its targets in a batch.
+        kept_type: a smaller one that holds them too, for those of a whole split; None: the same.
         stand_in: the target of an example of another kind: any valid one.
         windows: None, or whether long texts become several rows: `context` (the second text) or `words`.
         empty_label: whether an empty cell of a text file is a label: that none holds.
@@ -112,6 +113,7 @@ class Kind(ABC):
     answers_by: ClassVar[str] = "example"
     targets_by: ClassVar[str] = "example"
     target_type: ClassVar[str] = "float32"
+    kept_type: ClassVar[str | None] = None
     stand_in: ClassVar[float] = 0
     windows: ClassVar[str | None] = None
     empty_label: ClassVar[bool] = False

@@ -30,6 +30,7 @@ class Multilabel(Labelled):
     has_uncertainty = True
     metrics = ("micro_f1", "macro_f1", "exact")
     options = ("apart",)
+    kept_type = "bool"
     empty_label = True
 
     def metrics_for(self, size: int) -> tuple[str, ...]:

@@ -90,9 +90,12 @@ class Regress(Kind):
         import numpy as np
 
         try:
-            found = np.asarray(labels, np.float64)
+            found = np.asarray(labels)
         except (TypeError, ValueError):
             return None
+        if found.dtype.kind not in "biuf":  # a text such as "1.5" is no number
+            return None
+        found = found.astype(np.float64)
         found = found[:, None] if found.ndim == 1 else found
         if found.ndim != 2 or found.shape[1] != task.size or not np.isfinite(found).all():
             return None

@@ -42,6 +42,7 @@ class Tag(Labelled):
     reads = "tokens"
     answers_by = targets_by = "token"
     target_type = "int64"
+    kept_type = "int32"
     stand_in = NOT_A_WORD
     windows = "words"
     channels = ("words",)

@@ -1,0 +1,73 @@
+"""What a model is used for once it is there: answers, files, counts, and other models made of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from torch import nn
+
+from weft.encoder.weave import unweave
+from weft.ledger import Ledger, count
+from weft.merge import merge
+from weft.routing import task_owner
+
+if TYPE_CHECKING:
+    from weft.model import Model
+
+
+class ModelUses:
+    """The uses of a `Model`, which is what inherits this; each is told in full where it is carried out."""
+
+    @property
+    def _model(self) -> Model:
+        """The model that this is."""
+        return cast("Model", self)
+
+    def predict(self, requests: Sequence[Any], batch_size: int = 64) -> list[dict[str, Any]]:
+        """Answers to (task, text) or (task, (text, text)), in any mix and order; see `weft.predict`."""
+        from weft.predict import predict
+
+        return predict(self._model, requests, batch_size)
+
+    def predict_all(
+        self, texts: Sequence[Any], tasks: Sequence[str] | None = None, batch_size: int = 64
+    ) -> list[dict[str, dict[str, Any]]]:
+        """For each text the answers of many tasks, by name; see `weft.predict_all`."""
+        from weft.predict_all import predict_all
+
+        return predict_all(self._model, texts, tasks, batch_size)
+
+    @property
+    def trunk_depth(self) -> int:
+        """How many of the lowest blocks give the same for every task; see `weft.trunk`."""
+        from weft.trunk import trunk_depth
+
+        return trunk_depth(self._model)
+
+    def save(self, folder: str | Path, with_encoder: bool = False) -> Path:
+        """Write the model as a bundle; see `weft.bundle`."""
+        from weft.bundle.save import save
+
+        return save(self._model, folder, with_encoder)
+
+    def ledger(self, basis: int | None = None) -> Ledger:
+        """How many parameters it holds, for whom; see `weft.ledger`."""
+        return count(self._model, basis)
+
+    def merge(self, task: str) -> nn.Module:
+        """A plain Hugging Face encoder that computes, for this task, the hidden states of this model."""
+        model = self._model
+        index = model.task_id(task)
+        if model.method.separate:
+            own: nn.Module = model.encoder[task_owner(task)]  # type: ignore[index]
+            return unweave(copy.deepcopy(own)).requires_grad_(False).eval()
+        return merge(model.encoder, model.pairs, index)
+
+    def compact(self) -> Model:
+        """The same model without gates and the components they have shut; see `weft.compaction`."""
+        from weft.compaction import compact
+
+        return compact(self._model)
