@@ -117,7 +117,7 @@ def arguments() -> argparse.Namespace:
     args.rows = args.rows or (288 if cuda else 36)
     args.length = args.length or (64 if cuda else 32)
     args.engines = args.engines or (["graph", "eager"] if cuda else ["auto"])
-    args.steps = args.steps or (2 if args.quick else 250 if cuda else 20)
+    args.steps = args.steps or (2 if args.quick else 250 if cuda else 10)
     args.out = args.out or OUT / f"bench-{torch.device(args.device).type}.json"
     if args.methods in (None, ["all"]):
         every = args.methods is not None or not cuda

@@ -33,6 +33,10 @@ class Capturer:
         """
         if self.device.type != "cuda":
             return function
+        with torch.cuda.device(self.device):  # a capture is of the current one
+            return self._captured(function)
+
+    def _captured(self, function: Callable[[], None]) -> Callable[[], None]:
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         state = torch.cuda.get_rng_state(self.device)
