@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 import weft
-from tests.tiny_run import WORDS
+from tests.tiny_run import WORDS, save_encoder, write_rows
 from weft.data import load_split
 from weft.data.tokens import Tokens, in_memory
 from weft.tasks.kinds import KINDS
@@ -127,6 +130,22 @@ def rows_of_kind(name: str, count: int, seed: int = 1) -> list[dict[str, Any]]:
     """Rows of one of the tasks."""
     draw = random.Random(f"{name} {seed}")
     return [MAKERS[name](draw) for _ in range(count)]
+
+
+def write_every_kind(folder: Path, train: dict[str, Any]) -> Path:
+    """A run file of all the tasks, with its encoder and data, in `folder`; returns its path."""
+    save_encoder(folder / "encoder")
+    tasks = {}
+    for name in NAMES:
+        files = {}
+        for split, count, seed in (("train", 9, 1), ("validation", 5, 2)):
+            files[split] = f"{name}.{split}.jsonl"
+            write_rows(folder / files[split], rows_of_kind(name, count, seed))
+        tasks[name] = json.loads(json.dumps(SETTINGS[name])) | files  # tuples become lists, as YAML has them
+    run = {"encoder": "encoder", "method": {"use": "lora", "rank": 2}, "heads": {"pool": "cls"}}
+    path = folder / "run.yaml"
+    path.write_text(yaml.safe_dump({**run, "tasks": tasks, "train": train}, sort_keys=False))
+    return path
 
 
 def task_of_kind(name: str, train: int = 6, validation: int = 4, **changes: Any) -> weft.Task:

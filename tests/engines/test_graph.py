@@ -7,12 +7,11 @@ import json
 
 import pytest
 import torch
-import yaml
 
 import weft
-from tests.every_kind import NAMES, SETTINGS, rows_of_kind
+from tests.every_kind import write_every_kind
 from tests.tiny import tiny
-from tests.tiny_run import breaking_off, save_encoder, write_rows, write_run
+from tests.tiny_run import breaking_off, write_run
 from weft.config import load_run
 from weft.data import load_split
 from weft.data.tokens import in_memory
@@ -31,20 +30,8 @@ NO_GRADIENT = ("key.bias", "key.0.D", "key.0.E", "choose-1.bias", "rank-1.bias",
 @pytest.fixture(scope="module")
 def every_kind(tmp_path_factory):
     """A run file of all kinds: several rows an example, several head shapes."""
-    path = tmp_path_factory.mktemp("kinds")
-    save_encoder(path / "encoder")
-    tasks = {}
-    for name in NAMES:
-        files = {}
-        for split, count, seed in (("train", 9, 1), ("validation", 5, 2)):
-            files[split] = f"{name}.{split}.jsonl"
-            write_rows(path / files[split], rows_of_kind(name, count, seed))
-        options = {k: list(v) if isinstance(v, tuple) else v for k, v in SETTINGS[name].items()}
-        tasks[name] = json.loads(json.dumps(options)) | files
     train = {"steps": 6, "batch_size": 14, "max_length": 24, "lr": 0.005, "mixed": True, "log_every": 2}
-    run = {"encoder": "encoder", "heads": {"pool": "cls"}, "tasks": tasks, "train": train}
-    (path / "run.yaml").write_text(yaml.safe_dump({**run, "method": {"use": "lora", "rank": 2}}))
-    return path / "run.yaml"
+    return write_every_kind(tmp_path_factory.mktemp("kinds"), train)
 
 
 class Uncompiled:

@@ -7,44 +7,22 @@ import math
 
 import pytest
 import torch
-import yaml
 
 import weft
-from tests.every_kind import NAMES, SETTINGS, rows_of_kind
-from tests.tiny_run import breaking_off, save_encoder, write_rows
+from tests.every_kind import NAMES, SETTINGS, write_every_kind
+from tests.tiny_run import breaking_off
 from weft.config import load_run
 
 pytestmark = pytest.mark.usefixtures("token_cache")
-
-
-def as_yaml(value):
-    if isinstance(value, tuple | list):
-        return [as_yaml(item) for item in value]
-    return value
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A run file of all kinds."""
     path = tmp_path_factory.mktemp("run")
-    save_encoder(path / "encoder")
-    tasks = {}
-    for name in NAMES:
-        files = {}
-        for split, count, seed in (("train", 9, 1), ("validation", 5, 2)):
-            files[split] = f"{name}.{split}.jsonl"
-            write_rows(path / files[split], rows_of_kind(name, count, seed))
-        tasks[name] = {key: as_yaml(value) for key, value in SETTINGS[name].items()} | files
     train = {"steps": 8, "batch_size": 14, "max_length": 24, "lr": 0.005, "mixed": True, "seed": 3}
     train |= {"checkpoint_every": 2, "evaluate_every": 3, "evaluate_rows": 3, "log_every": 1, "accumulate": 2}
-    run = {
-        "encoder": "encoder",
-        "method": {"use": "lora", "rank": 2},
-        "heads": {"pool": "cls"},
-        "tasks": tasks,
-        "train": train,
-    }
-    (path / "run.yaml").write_text(yaml.safe_dump(run, sort_keys=False))
+    write_every_kind(path, train)
     return path
 
 
