@@ -19,7 +19,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.side_by_side import import_for_children, mps, prepare_environment, side_by_side, start_method
+from benchmarks.side_by_side import (
+    import_for_children,
+    mps,
+    prepare_environment,
+    side_by_side,
+    start_method,
+    temporary,
+)
 
 if TYPE_CHECKING:
     from benchmarks.glue_runs import Setup
@@ -70,7 +77,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lr", type=float, help="default: the method's own")
     parser.add_argument("--mps", action="store_true", help="let the GPU run several processes at once")
     parser.add_argument("--out", default="benchmarks/out/glue8.json")
-    parser.add_argument("--work", default="/tmp/weft-glue8")
+    parser.add_argument("--work", default=str(temporary("weft-glue8")))
     return parser.parse_args()
 
 

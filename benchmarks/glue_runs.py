@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 import weft
+from benchmarks.side_by_side import temporary
 from weft.data.also import rows_of_task
 from weft.data.split import Split
 from weft.data.subset import rows_of
@@ -66,7 +67,7 @@ class Setup:
     max_length: int = 128
     limit_rows: int | None = None
     halves: bool = True
-    work: str = "/tmp/weft-runs"
+    work: str = str(temporary("weft-runs"))
 
 
 @dataclass(frozen=True)

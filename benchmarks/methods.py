@@ -19,7 +19,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.side_by_side import import_for_children, mps, prepare_environment, side_by_side, start_method
+from benchmarks.side_by_side import (
+    import_for_children,
+    mps,
+    prepare_environment,
+    side_by_side,
+    start_method,
+    temporary,
+)
 
 if TYPE_CHECKING:
     from benchmarks.glue_runs import Case
@@ -122,7 +129,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--middle-only", action="store_true", help="one rate each, to try it out")
     parser.add_argument("--resume", action="store_true", help="go on: only what FILE does not have")
     parser.add_argument("--note", help="a sentence that the page is to say of these runs")
-    parser.add_argument("--work", default="/tmp/weft-methods", help="for logs and runs while they last")
+    parser.add_argument(
+        "--work", default=str(temporary("weft-methods")), help="for logs and runs while they last"
+    )
     return parser.parse_args()
 
 

@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,11 @@ class Started:
     result: Path
     log: Path
     since: float
+
+
+def temporary(name: str) -> Path:
+    """A folder of this name where the machine keeps what does not last."""
+    return Path(tempfile.gettempdir()) / name
 
 
 def prepare_environment(jobs: int) -> None:
@@ -115,7 +121,7 @@ def side_by_side(
 def start_method() -> tuple[str, dict[str, Any]]:
     """How processes can be started here, and the device that such a one finds."""
     for start in ("fork", "spawn"):
-        ((_, found),) = side_by_side([("probe", _probe)], Path("/tmp/weft-probe"), at_once=1, start=start)
+        ((_, found),) = side_by_side([("probe", _probe)], temporary("weft-probe"), at_once=1, start=start)
         if "error" not in found:
             return start, found
         print(f"no process by {start} can use the GPU: {found['error'].strip().splitlines()[-1]}", flush=True)
@@ -131,14 +137,15 @@ def mps(wanted: bool) -> Iterator[bool]:
             print("without MPS: there is no nvidia-cuda-mps-control; runs take turns on the GPU", flush=True)
         yield False
         return
-    folders = {"CUDA_MPS_PIPE_DIRECTORY": "/tmp/weft-mps", "CUDA_MPS_LOG_DIRECTORY": "/tmp/weft-mps-log"}
+    names = {"CUDA_MPS_PIPE_DIRECTORY": "weft-mps", "CUDA_MPS_LOG_DIRECTORY": "weft-mps-log"}
+    folders = {variable: str(temporary(name)) for variable, name in names.items()}
     for folder in folders.values():
         Path(folder).mkdir(exist_ok=True)
     os.environ.update(folders)
     failed = subprocess.run([control, "-d"], capture_output=True, text=True, check=False)
     works = failed.returncode == 0
     if works:
-        ((_, found),) = side_by_side([("probe", _probe)], Path("/tmp/weft-probe"), at_once=1, start="spawn")
+        ((_, found),) = side_by_side([("probe", _probe)], temporary("weft-probe"), at_once=1, start="spawn")
         works = "error" not in found and found["device"] != "cpu"
     try:
         if not works:

@@ -15,7 +15,7 @@ from weft.engines import build_engine, choose_engine
 from weft.engines.capture import Capturer
 from weft.engines.compiled import RECOMPILATIONS, blocks_of
 from weft.engines.engine import Move
-from weft.engines.inference import captured
+from weft.engines.inference import CapturedModel
 from weft.losses import example_weights
 from weft.sampling.plan import Step
 from weft.training.batch import TrainingBatch
@@ -54,7 +54,7 @@ def weft_step(
     parts = Parts(model, training, [], np.arange(len(names)), processes)
     gradients = StepGradients(model, parts, names)
     optimizers = OwnerOptimizers(model, lr=training.lr or 0.0, weight_decay=training.weight_decay)
-    name, _ = choose_engine(training.engine, model, training, processes)
+    name, _ = choose_engine(model, training, processes)
     engine = build_engine(name, gradients, optimizers, None)
     one = Step(0, tasks, np.arange(rows), weight, rows)
     prepared = engine.prepare(Prepared(one, [Part(tasks, weight, batch)]))
@@ -77,7 +77,8 @@ def weft_pass(model: Any, inputs: Mapping[str, Tensor]) -> Callable[[], object]:
     if device.type != "cuda":
         return run
     if isinstance(model, weft.Model):
-        return captured(model, dict(inputs))
+        whole = CapturedModel(model, bf16=True)
+        return lambda: whole(None, **inputs)
     compile_blocks(model)
     # the mask of a batch without padding is left out by Hugging Face, except in a graph
     mask = inputs["attention_mask"]

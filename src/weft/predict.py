@@ -54,9 +54,7 @@ def predict(model: Model, requests: Sequence[Request], batch_size: int = ROWS) -
     told = []
     for (index, own, place), logits in zip(rows, found, strict=True):
         task = model.tasks[index]
-        told.append(
-            {"task": task.name, **KINDS[task.kind]().answer(logits.numpy(), task, own.example(place))}
-        )
+        told.append({"task": task.name, **KINDS[task.kind]().answer(logits, task, own.example(place))})
     return told
 
 

@@ -209,7 +209,7 @@ def test_a_loss_that_is_no_number_is_told_with_its_step_and_task(tmp_path):
 def test_which_engine_runs_and_why_not_another(wanted, method, conflict, name, why):
     model = weft.Model(tiny("bert"), [weft.Task("a", size=2), weft.Task("b", size=2)], method)
     training = weft.Training(engine=wanted, conflict=conflict, mixed=True)
-    found, told = choose_engine(wanted, model, training, Processes())
+    found, told = choose_engine(model, training, Processes())
     assert found == name
     assert told is None if why is None else told.startswith(why)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import torch
-
-from weft.errors import WeftError, did_you_mean
 
 if TYPE_CHECKING:
     from weft.engines.engine import Engine
@@ -19,23 +17,17 @@ if TYPE_CHECKING:
 EngineName = Literal["eager", "compiled", "graph"]
 
 
-def choose_engine(
-    wanted: str, model: Model, training: Training, processes: Processes
-) -> tuple[EngineName, str | None]:
+def choose_engine(model: Model, training: Training, processes: Processes) -> tuple[EngineName, str | None]:
     """The engine that runs a model's steps, and why it is not the one that was wanted, in a sentence.
 
     `auto` is `graph` on a GPU and `eager` on a CPU, where compiling costs more than most runs win by it.
 
     Args:
-        wanted: `auto`, `eager`, `compiled` or `graph`.
         model: the model, on its device.
-        training: how it is trained.
+        training: how it is trained, the engine that is wanted among it.
         processes: those that train together.
     """
-    names = ("auto", *get_args(EngineName))
-    if wanted not in names:
-        raise WeftError(f"train.engine {wanted!r}; {did_you_mean(wanted, names)}")
-    device = next(model.parameters()).device
+    device, wanted = next(model.parameters()).device, training.engine
     if wanted == "auto":
         wanted = "graph" if device.type == "cuda" else "eager"
     if wanted == "eager":

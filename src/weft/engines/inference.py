@@ -128,22 +128,3 @@ class _Plain(_Pass):
     def output(self) -> Output:  # type: ignore[override]
         """Of the last run."""
         return self._kept[0]
-
-
-def captured(model: Model, inputs: dict[str, Tensor], bf16: bool = True) -> Callable[[], Output]:
-    """A pass over fixed inputs, to be timed.
-
-    Args:
-        model: the model, on a CUDA device.
-        inputs: what its forward pass takes, on its device.
-        bf16: as in `CapturedModel`.
-    """
-    whole = CapturedModel(model, bf16)
-    whole(None, **inputs)  # captures the pass, and leaves the inputs in its memory
-    (one,) = whole._passes.values()
-
-    def run() -> Output:
-        one.run()
-        return one.output
-
-    return run  # which holds the pass, and with it the memory that its graph reads

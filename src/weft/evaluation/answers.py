@@ -104,8 +104,8 @@ def answers(
     processes: Processes | None = None,
     run: Run | None = None,
     precision: Precision | None = None,
-) -> list[Tensor]:
-    """The logits of each example, in the examples' order, on the CPU in float32.
+) -> list[NDArray[np.float32]]:
+    """The logits of each example, in the examples' order, on the host in float32.
 
     Args:
         model: as in `outputs`.
@@ -115,19 +115,6 @@ def answers(
         run: as in `outputs`.
         precision: as in `outputs`.
     """
-    found = logits_of(model, examples, batch_size, processes, run, precision)
-    return [torch.from_numpy(logits) for logits in found]
-
-
-def logits_of(
-    model: Model,
-    examples: Sequence[tuple[int, Tokens, int]],
-    batch_size: int | None = None,
-    processes: Processes | None = None,
-    run: Run | None = None,
-    precision: Precision | None = None,
-) -> list[NDArray[np.float32]]:
-    """The same as `answers`, as arrays."""
     part = (0, 1) if processes is None else (processes.rank, processes.world)
     found: list[NDArray[np.float32] | None] = [None] * len(examples)
     waiting: deque[_Logits] = deque()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.evaluation.answers import Precision, Run, logits_of
+from weft.evaluation.answers import Precision, Run, answers
 from weft.evaluation.metrics import is_error
 from weft.evaluation.names import ALSO, task_of
 from weft.tasks.kinds import KINDS
@@ -60,7 +60,7 @@ def evaluate(
     }
     ids = {name: model.task_id(task_of(name)) for name in chosen}
     listed = [(ids[name], data[name], i) for name, which in chosen.items() for i in which]
-    logits = logits_of(model, listed, processes=processes, run=run, precision=precision)
+    logits = answers(model, listed, processes=processes, run=run, precision=precision)
     metrics: dict[str, dict[str, float]] = {}
     position = 0
     for name, which in chosen.items():
@@ -105,7 +105,7 @@ def decoded(model: Model, name: str, tokens: Tokens) -> list[Any]:
     """The model's answers to all examples of a task, as its metrics have them: ids, numbers, texts."""
     number = model.task_id(name)
     task = model.tasks[number]
-    logits = logits_of(model, [(number, tokens, i) for i in range(len(tokens))])
+    logits = answers(model, [(number, tokens, i) for i in range(len(tokens))])
     return list(KINDS[task.kind]().decode(logits, task, tokens.examples(range(len(tokens)))))
 
 

@@ -56,7 +56,7 @@ class Driver:
         plan: Plan,
         processes: Processes,
     ) -> None:
-        self.name, self.note = choose_engine(training.engine, model, training, processes)
+        self.name, self.note = choose_engine(model, training, processes)
         self.shapes: Shapes | None = None
         if self.name != "eager":
             self.shapes = Shapes(train, plan, training.accumulate, model.longest)
