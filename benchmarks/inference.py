@@ -48,7 +48,7 @@ def measure(
     main = 9 if 9 in tasks else tasks[0]
     cuda = bench.device.type == "cuda"
     variants: list[Variant] = []
-    inputs = {count: half_padded(rows, length, count, bench.device) for count in tasks}
+    inputs = {count: half_padded(rows, length, count, bench.device) for count in {1, *tasks}}
     plain = {name: value for name, value in inputs[main].items() if name != "task"}
 
     def alone(run: Callable[..., Callable[[], object]]) -> Variant:
@@ -67,6 +67,8 @@ def measure(
     bench.build(variants, BARE, lambda: alone(weft_pass), needed=True)
     if cuda:
         bench.build(variants, f"{BARE}, eager", lambda: alone(eager_pass))
+        # what of a difference is the adapters', and what is how weft runs the encoder under them
+        bench.build(variants, named("frozen", 1), partial(mixed, "frozen", 1))
     bench.build(variants, f"{NAMES}, {main} tasks", partial(peer, main, adapter_names_pass))
     bench.build(variants, f"{IN_TURN}, {main} tasks", partial(peer, main, one_after_the_other))
     for count in sorted(tasks, key=lambda n: n != main):

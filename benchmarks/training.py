@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import weft
 from benchmarks.bench import Bench
@@ -30,6 +31,7 @@ def measure(
     wanted = [("lora", 1, engine) for engine in engines]
     wanted += [(method, tasks, engines[0]) for method in ("lora", "morris", "full")]
     models: dict[tuple[str, int, str], weft.Model] = {}
+    engines_of: dict[tuple[str, int, str], Any] = {}
     limit = bare(encoder, bench.device)
 
     def made(method: str, count: int, engine: str, rows: int, length: int) -> Variant:
@@ -37,7 +39,10 @@ def measure(
         shares = (models[key],) if key in models else ()
         if not shares:
             models[key] = model_of(encoder, method, count, bench)
+        if key in engines_of:
+            engines_of[key].close()  # a model runs under one engine at a time
         step, keeps = weft_step(models[key], training_of(models[key], engine), rows, length, count > 1)
+        engines_of[key] = keeps[1]
         return Variant("", step, keeps, shares, {"method": method, "tasks": count, "engine": engine})
 
     def peer(rows: int, length: int) -> Variant:

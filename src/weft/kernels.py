@@ -29,6 +29,7 @@ from weft.errors import WeftError, did_you_mean
 from weft.kernel_setting import Setting
 from weft.kernels_grouped import add_product, grouped
 from weft.kernels_rows import add as add  # adapters find these here too
+from weft.kernels_rows import add_rows as add_rows
 from weft.kernels_rows import compute_dtype as compute_dtype
 from weft.kernels_rows import is_half as is_half
 from weft.kernels_rows import may_overwrite as may_overwrite

@@ -1,6 +1,8 @@
-"""What every way of `weft.kernels` is made of: a product a row, a look-up, a sum, and the dtype of these."""
+"""What every way of `weft.kernels` is made of: a product a row, a look-up, sums, and the dtype of these."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,6 +41,56 @@ def add(y: Tensor, term: Tensor) -> Tensor:
     if may_overwrite(y) and torch.broadcast_shapes(y.shape, term.shape) == y.shape:
         return y.add_(term)
     return y + term
+
+
+def add_rows(y: Tensor, stacked: Tensor, slot: Tensor | None, rows: Tensor | None = None) -> Tensor:
+    """y[r] + stacked[slot[r]] in the dtype of y: [R, L, o], [S, o] and [R] → [R, L, o].
+
+    Args:
+        y: nobody else's: overwritten where no gradient is wanted.
+        stacked: a vector a slot.
+        slot: of each row; None where all use the one slot there is.
+        rows: stacked[slot], [R, o] or [1, o], where it was looked up already.
+    """
+    if torch.is_grad_enabled() and stacked.requires_grad:
+        alike = slot is None or y.size(0) == slot.size(0)  # rows may share one y
+        if alike and (y.is_cuda or rows is not None):
+            added: Tensor = _AddRows.apply(y, stacked, slot, rows)
+            return added
+        rows = None  # a gradient does not go by what was looked up
+    if rows is None:
+        rows = stacked if slot is None else select(stacked, slot)
+    return add(y, rows[:, None])
+
+
+class _AddRows(torch.autograd.Function):
+    """The sum, whose gradient for the vectors is a product: which rows use a slot · the gradient.
+
+    Summed over tokens and then over rows, it would be two further passes over a gradient that a compiler can
+    put together with neither what comes before it nor what comes after.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, stacked: Tensor, slot: Tensor | None, rows: Tensor | None) -> Tensor:
+        """As `add_rows`."""
+        ctx.save_for_backward(slot)
+        ctx.of_stacked = stacked.shape, stacked.dtype
+        if rows is None:
+            rows = stacked if slot is None else select(stacked, slot)
+        return y + rows[:, None].to(y.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        """The gradient itself, and [S, R·L] · [R·L, o]."""
+        (slot,), grad = ctx.saved_tensors, grads[0]
+        (slots, _), dtype = ctx.of_stacked
+        rows, length, width = grad.shape
+        if slot is None:
+            users = grad.new_ones(slots, rows * length)
+        else:
+            own = slot == torch.arange(slots, device=slot.device)[:, None]  # [S, R]
+            users = own[:, :, None].expand(slots, rows, length).reshape(slots, -1).to(grad.dtype)
+        return grad, (users @ grad.reshape(-1, width)).to(dtype), None, None
 
 
 def may_overwrite(y: Tensor) -> bool:

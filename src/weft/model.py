@@ -33,7 +33,7 @@ from weft.model_uses import ModelUses
 from weft.output import Output
 from weft.reads import Reads
 from weft.routing import Route, task_owner
-from weft.row_order import OrderedBody
+from weft.row_order import OrderedBody, Prepares
 from weft.targets import Targets
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task, check_tasks
@@ -228,6 +228,11 @@ class Model(ModelUses, nn.Module):
         """The forward pass, as calling the model; it takes what `forward` takes."""
         output: Output = self(*inputs, **more)
         return output
+
+    @property
+    def preparing(self) -> list[Prepares]:
+        """What computes something for all blocks before the first runs, in every pass."""
+        return self._ordered.prepared
 
     def collate_labels(
         self, values: Sequence[Any], task: Tensor, example: Tensor | None = None, length: int = 0

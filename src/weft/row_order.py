@@ -49,7 +49,9 @@ class OrderedBody:
         self.body = body
         self.tasks = tasks
         self.maps = stacked_maps(adapters)
-        self.prepared = [module for module in adapters.modules() if isinstance(module, Prepares)]
+        self.prepared: list[Prepares] = [
+            module for module in adapters.modules() if isinstance(module, Prepares)
+        ]
 
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """What the body gives, and in `route` the layers and attentions asked for, in the batch's order.

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from weft.encoder.sites import Site, check_kind
 from weft.errors import WeftError
 from weft.kernels import add
+from weft.kernels_joined import Components
 from weft.routing import Memory, Route, StackedModule
 
 
@@ -57,6 +58,14 @@ class Adapter(StackedModule):
         """
         term = self(x, route)
         return y if term is None else add(y, term)
+
+    def joins(self) -> bool:
+        """At a linear map: whether its term is one of few components, which `components` gives."""
+        return False
+
+    def components(self, route: Route) -> Components:
+        """Its term by components, for the rows of a batch; see `weft.kernels_joined`."""
+        raise WeftError(f"{type(self).__name__} does not say its components")
 
     def meet(self, module: nn.Module) -> None:
         """At a norm: called once, when it is woven in, with the norm, whose weights it may read.

@@ -6,6 +6,8 @@ from torch import Tensor, nn
 
 from weft.adapters.adapter import Adapter
 from weft.encoder.sites import LINEAR, NORM, Site
+from weft.kernels import add_rows
+from weft.kernels_joined import Components, joins, own_slot
 from weft.routing import Route, Slots
 
 
@@ -18,6 +20,9 @@ class BiasAdapter(Adapter):
     Args:
         site: a linear map or a norm, with output [R, L, o].
         slots: who has its own v.
+
+    Attributes:
+        rows: v of each row of this pass, [R, o], where it was looked up with those of other sites.
     """
 
     fits = (*LINEAR, *NORM)
@@ -25,12 +30,29 @@ class BiasAdapter(Adapter):
 
     def __init__(self, site: Site, slots: Slots) -> None:
         super().__init__(site)
+        self.rows: Tensor | None = None
         self.stack("v", (site.out_width,), slots, "bias")
         nn.init.zeros_(self.get_parameter("v"))
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """The term [R, 1, o]; x is not read."""
         return self.take("v", route)[:, None]
+
+    def added(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
+        """y and the term, [R, L, o]."""
+        stacked, mix = self.mixed(self.get_parameter("v"), "v", route)
+        return add_rows(y, stacked, None if mix is None else mix.slot, self.rows)
+
+    def joins(self) -> bool:
+        """See `Adapter`: a component for each slot."""
+        v = self.get_parameter("v")
+        return joins(v.size(0), 1, self.site.in_width, v.device)
+
+    def components(self, route: Route) -> Components:
+        """See `Adapter`: a row keeps its slot's."""
+        stacked, mix = self.mixed(self.get_parameter("v"), "v", route)
+        keep = stacked.new_ones(1, 1) if mix is None else own_slot(mix.slot, len(stacked), stacked.dtype)
+        return Components(keep, stacked.T)
 
     def merged(self, task: int) -> tuple[None, Tensor]:
         """Δb = v, [o]."""

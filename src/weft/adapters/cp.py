@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from weft.adapters.ranked import RankedAdapter
 from weft.adapters.stacked import uniform
 from weft.encoder.sites import LINEAR, Site
+from weft.kernels_joined import Components, joins
 from weft.routing import Route, Slots
 
 if TYPE_CHECKING:
@@ -56,10 +57,23 @@ class CpAdapter(RankedAdapter):
         return self._update(x, route, y)
 
     def _update(self, x: Tensor, route: Route, onto: Tensor | None) -> Tensor:
-        coefficients, z = self.get_parameter("B"), self.gate_values()  # [S, r] and [1, r]
-        coefficients = coefficients if z is None else coefficients * z
         down, up = self.get_parameter("C").transpose(1, 2), self.get_parameter("A")
-        return self.pair(x, route, down, up, "B", coefficients, onto=onto)
+        return self.pair(x, route, down, up, "B", self._coefficients(), onto=onto)
+
+    def _coefficients(self) -> Tensor:
+        """B ∘ z, [S, r]."""
+        coefficients, z = self.get_parameter("B"), self.gate_values()
+        return coefficients if z is None else coefficients * z
+
+    def joins(self) -> bool:
+        """See `Adapter`: all rows have the same components."""
+        a = self.get_parameter("A")
+        return joins(1, self.rank, self.site.in_width, a.device)
+
+    def components(self, route: Route) -> Components:
+        """See `Adapter`: a row keeps its task's coefficients of each."""
+        keep = self.of_rows(self._coefficients(), "B", route)
+        return Components(keep, self.get_parameter("A")[0], self.get_parameter("C")[0].T)
 
     def factors(self, task: int) -> tuple[Tensor, Tensor]:
         """A·diag(B_t ∘ z) and Cᵀ, [o, k] and [k, i], shut components left out."""

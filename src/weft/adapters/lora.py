@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from weft.adapters.ranked import RankedAdapter
 from weft.encoder.sites import LINEAR, Site
+from weft.kernels_joined import Components, joins, own_slot
 from weft.routing import Route, Slots
 
 if TYPE_CHECKING:
@@ -66,6 +67,25 @@ class LoraAdapter(RankedAdapter):
         x = F.dropout(x, self.dropout, self.training)
         down, up = self.get_parameter("A"), self.get_parameter("B")
         return self.pair(x, route, down, up, "A", self.gate_values(), self.scale, onto)
+
+    def joins(self) -> bool:
+        """See `Adapter`: not if each map reads x under a dropout of its own."""
+        a = self.get_parameter("A")
+        return self.dropout == 0 and joins(a.size(0), self.rank, self.site.in_width, a.device)
+
+    def components(self, route: Route) -> Components:
+        """See `Adapter`: those of all slots, of which a row keeps its own."""
+        down, mix = self.mixed(self.get_parameter("A"), "A", route)
+        up, _ = self.mixed(self.get_parameter("B"), "A", route)
+        slots, rank = down.shape[:2]
+        if mix is None:
+            keep = down.new_full((1, rank), self.scale)
+        else:
+            keep = own_slot(mix.slot, slots, down.dtype).repeat_interleave(rank, 1) * self.scale
+        z = self.gate_values()  # [S, r]
+        if z is not None:
+            keep = keep * self.mixed(z, "A", route)[0].reshape(1, slots * rank)
+        return Components(keep, up.transpose(0, 1).flatten(1), down.flatten(0, 1))
 
     def factors(self, task: int) -> tuple[Tensor, Tensor]:
         """s·B and A, [o, k] and [k, i], shut components left out."""

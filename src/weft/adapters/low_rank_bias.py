@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from weft.adapters.ranked import RankedAdapter
 from weft.adapters.stacked import uniform
 from weft.encoder.sites import LINEAR, NORM, Site
+from weft.kernels import add_rows
+from weft.kernels_joined import Components, joins
 from weft.routing import Route, Slots
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ class LowRankBiasAdapter(RankedAdapter):
         rank: r.
         seed: of D's start.
         l0: gates on the components, if there are to be any.
+
+    Attributes:
+        table: the bias of every slot, [S, o], where it was computed for this pass with those of other sites.
+        rows: that of each row, [R, o], likewise.
     """
 
     fits = (*LINEAR, *NORM)
@@ -41,6 +47,8 @@ class LowRankBiasAdapter(RankedAdapter):
         self, site: Site, shared: Slots, own: Slots, rank: int, seed: int, l0: L0 | None = None
     ) -> None:
         super().__init__(site, rank, l0, shared)
+        self.table: Tensor | None = None
+        self.rows: Tensor | None = None
         self.stack("D", (site.out_width, rank), shared, "weight")
         self.stack("E", (rank,), own, "weight")
         self.start("D", uniform(rank), seed, site.key)
@@ -50,6 +58,22 @@ class LowRankBiasAdapter(RankedAdapter):
         """The term [R, 1, o]; x is not read."""
         coefficients = self.gated(self.take("E", route), route)  # [R, r] or [1, r]
         return (coefficients @ self.take("D", route)[0].T)[:, None]
+
+    def added(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
+        """y and the term, [R, L, o]."""
+        if self.table is None:
+            return super().added(y, x, route)
+        stacked, mix = self.mixed(self.table, "E", route)
+        return add_rows(y, stacked, None if mix is None else mix.slot, self.rows)
+
+    def joins(self) -> bool:
+        """See `Adapter`: all rows have the same few components."""
+        d = self.get_parameter("D")
+        return joins(1, self.rank, self.site.in_width, d.device)
+
+    def components(self, route: Route) -> Components:
+        """See `Adapter`: a row keeps its task's coefficients of each."""
+        return Components(self.gated(self.take("E", route), route), self.take("D", route)[0])
 
     def merged(self, task: int) -> tuple[None, Tensor]:
         """Δb = D·(E_t ∘ z), [o]."""

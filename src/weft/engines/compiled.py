@@ -13,9 +13,13 @@ import torch
 from torch import nn
 
 from weft.encoder.anatomy import anatomy_of
-from weft.engines.fused import FusedMaps
+from weft.engines.dress import Dress, Garment
+from weft.engines.fused import FusedMaps, groups_of
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from weft.model import Model
 
 RECOMPILATIONS = 512
@@ -36,27 +40,34 @@ class Compiled:
     Args:
         model: any model but one of method `separate`, which runs another number of rows through each encoder
             in every batch.
-        fused: whether query, key and value are one product. It pays in training, where batches are small; in
-            inference an adapter adds to its map's result in place, which it cannot to a part of another.
+        fused: whether query, key and value are one product where adapters do not say their components. It
+            pays in training, where batches are small; in inference an adapter adds to its map's result in
+            place, which it cannot to a part of another.
     """
 
     def __init__(self, model: Model, fused: bool = True) -> None:
+        if PIECES[0] in model.__dict__:
+            raise WeftError("this model runs under another engine already; close that one first")
         config: Any = torch._dynamo.config
         config.recompile_limit = max(config.recompile_limit, RECOMPILATIONS)
         config.accumulated_recompile_limit = max(config.accumulated_recompile_limit, 8 * RECOMPILATIONS)
+        device = next(model.parameters()).device
+        # on a GPU torch's own dropout draws four numbers at a time, a compiled one throws three away
+        options: dict[str, Any] = {"fallback_random": device.type == "cuda"}
         self._model, self._blocks = model, blocks_of(model.encoder)
-        self._fused = FusedMaps(model.encoder) if fused else None
+        self._under = Dress(list(_garments(model, fused)))
         for block in self._blocks:
-            block.compile(dynamic=True)
+            block.compile(dynamic=True, options=options)
         self._calls = [block._compiled_call_impl for block in self._blocks]
         written = {name: getattr(type(model), name).__get__(model) for name in PIECES}
-        self._pieces = {name: torch.compile(piece, dynamic=True) for name, piece in written.items()}
+        self._pieces = {
+            name: torch.compile(piece, dynamic=True, options=options) for name, piece in written.items()
+        }
         self.on()
 
     def on(self) -> None:
         """Run compiled."""
-        if self._fused is not None:
-            self._fused.on()
+        self._under.on()
         for block, call in zip(self._blocks, self._calls, strict=True):
             block._compiled_call_impl = call
         for name, piece in self._pieces.items():
@@ -64,9 +75,27 @@ class Compiled:
 
     def remove(self) -> None:
         """Run as it was written."""
-        if self._fused is not None:
-            self._fused.remove()
+        self._under.remove()
         for block in self._blocks:
             block._compiled_call_impl = None
         for name in self._pieces:
             self._model.__dict__.pop(name, None)
+
+
+def _garments(model: Model, fused: bool) -> Iterator[Garment]:
+    """What a model wears under its compiled pieces."""
+    from weft.engines.attention import AttentionByLength
+    from weft.engines.gelu import CheapGelu
+    from weft.engines.joined import JoinedMaps
+    from weft.engines.tables import BiasTables
+
+    device = next(model.parameters()).device
+    joined = JoinedMaps(groups_of(model.encoder) if model.kernels == "auto" else [])
+    yield joined
+    if fused:
+        yield FusedMaps(model.encoder, but=joined.modules)
+    if device.type == "cuda":
+        if model.kernels == "auto":
+            yield BiasTables(model, but=joined.adapters)
+        yield CheapGelu(model.encoder)
+        yield AttentionByLength(model.encoder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.encoder.anatomy import anatomy_of, find
+from weft.encoder.sites import BLOCK_LINEAR
 from weft.encoder.weave import woven_of
 from weft.encoder.woven import WovenLinear
 
@@ -66,6 +67,27 @@ class _Together:
         return self._held[1][number]
 
 
+def groups_of(encoder: nn.Module) -> list[list[nn.Linear]]:
+    """The linear maps of every block, query, key and value together where they read the same."""
+    anatomy = anatomy_of(encoder)
+    if anatomy.disentangled:
+        return []
+    found: list[list[nn.Linear]] = []
+    for block in encoder.get_submodule(anatomy.blocks).children():
+        maps: dict[str, Any] = {}
+        for name in BLOCK_LINEAR:
+            place = anatomy.in_block.get(name)
+            at = None if place is None else find(block, place if isinstance(place, str) else place[0])
+            if at is not None and isinstance(at[1], nn.Linear) and at[1] not in maps.values():
+                maps[name] = at[1]
+        three = [maps[name] for name in MAPS if name in maps]
+        alike = {(m.in_features, m.out_features, m.bias is None, m.weight.dtype) for m in three}
+        together = len(three) == len(MAPS) and len(alike) == 1
+        found += [three] if together else [[m] for m in three]
+        found += [[m] for name, m in maps.items() if name not in MAPS]
+    return found
+
+
 class FusedMaps:
     """The query, key and value maps of every block of an encoder, computed together.
 
@@ -74,19 +96,15 @@ class FusedMaps:
 
     Args:
         encoder: a woven encoder; what its maps compute does not change.
+        but: maps that are part of another product already.
     """
 
-    def __init__(self, encoder: nn.Module) -> None:
+    def __init__(self, encoder: nn.Module, but: Collection[nn.Module] = ()) -> None:
         self._places: list[tuple[nn.Module, Callable[[Tensor], Tensor]]] = []
-        anatomy = anatomy_of(encoder)
-        places = [anatomy.in_block.get(name) for name in MAPS]
-        if anatomy.disentangled or not all(isinstance(place, str) for place in places):
-            return
-        for block in encoder.get_submodule(anatomy.blocks).children():
-            found = [find(block, str(place)) for place in places]
-            maps: list[Any] = [one[1] for one in found if one is not None]
-            alike = {(m.in_features, m.bias is None, m.weight.dtype) for m in maps}
-            if len(maps) == len(MAPS) and len(alike) == 1:
+        others = {id(module) for module in but}
+        for maps in groups_of(encoder):
+            known = all(woven_of(m) is None or isinstance(woven_of(m), WovenLinear) for m in maps)
+            if known and len(maps) == len(MAPS) and not any(id(m) in others for m in maps):
                 together = _Together(maps)
                 self._places += [(m, together.part(n)) for n, m in enumerate(maps)]
         self._before = [self._inner(module) for module, _ in self._places]

@@ -14,6 +14,7 @@ from weft.engines.capture import Capturer
 from weft.engines.compiled import Compiled
 from weft.engines.dress import Dress, Garment
 from weft.engines.frozen import FrozenMaps
+from weft.engines.norms import RoundedNorms
 from weft.engines.packed import fields_of, pack, views
 from weft.errors import WeftError
 
@@ -40,7 +41,8 @@ class CapturedModel:
 
     Args:
         model: any model but one of method `separate`, on a CUDA device; on a CPU it runs uncaptured.
-        bf16: whether to run under autocast to bf16, its maps held in bf16.
+        bf16: whether to run under autocast to bf16, its maps held in bf16 and its norms' results rounded, as
+            in training.
         compiled: whether to compile the encoder's blocks.
     """
 
@@ -57,7 +59,7 @@ class CapturedModel:
         self._trained = [p for p in model.parameters() if p.requires_grad]
         for parameter in self._trained:
             parameter.requires_grad_(False)
-        garments: list[Garment] = [FrozenMaps(model)] if bf16 else []
+        garments: list[Garment] = [FrozenMaps(model), RoundedNorms(model)] if bf16 else []
         self._dress = Dress([*garments, *([Compiled(model, fused=False)] if compiled else [])])
         self._capture = Capturer(self.device)
         self._passes: dict[Any, _Pass] = {}
