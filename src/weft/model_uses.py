@@ -26,6 +26,12 @@ class ModelUses:
         """The model that this is."""
         return cast("Model", self)
 
+    @property
+    def encoders(self) -> list[nn.Module]:
+        """The one encoder of all tasks; under `separate` each task's, in their order."""
+        held: Any = self._model.encoder
+        return list(held.values()) if self._model.method.separate else [held]
+
     def predict(self, requests: Sequence[Any], batch_size: int = 64) -> list[dict[str, Any]]:
         """Answers to (task, text) or (task, (text, text)), in any mix and order; see `weft.predict`."""
         from weft.predict import predict

@@ -62,8 +62,7 @@ def quantise(model: Model) -> Model:
     if device.type != "cpu":
         raise WeftError(f"quantise: the model is on {device}; expected the CPU: call model.cpu() first")
     smaller = copy.deepcopy(model).requires_grad_(False).eval()
-    encoders = smaller.encoder.values() if smaller.method.separate else [smaller.encoder]  # type: ignore[operator]
-    for encoder in encoders:
+    for encoder in smaller.encoders:
         for module in encoder.get_submodule(anatomy_of(encoder).blocks).modules():
             if isinstance(module, nn.Linear):
                 _put_in(module, Int8Map(module))

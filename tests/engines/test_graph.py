@@ -69,7 +69,7 @@ def undropped(model, dropout):
     return model
 
 
-def go(file, out, engine, *overrides, resume=False, dropout=0.0):
+def go(file, out, engine, *overrides, resume=False, dropout=0.0, progress=False):
     """Train by an engine; returns the model and the log's lines of steps."""
     run = load_run(file, overrides)
     model = weft.Model(run.encoder, run.tasks, run.method, head_dropout=dropout, seed=1)
@@ -77,7 +77,7 @@ def go(file, out, engine, *overrides, resume=False, dropout=0.0):
     with pytest.MonkeyPatch.context() as patch:
         if engine == "graph":
             as_graph(patch)
-        weft.train(model, run.training, out, resume=resume, resolved=run.resolved, progress=False)
+        weft.train(model, run.training, out, resume=resume, resolved=run.resolved, progress=progress)
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     return model, [line["loss"] for line in lines if line["event"] == "step"]
 
@@ -98,6 +98,9 @@ CASES = {
     "learned weights": ["train.task_weights=learned"],
     "pals": ["method={use: pals, d_s: 8, heads: 2}"],
     "full": ["method=full", "train.lr=0.0005"],
+    "separate": ["method=separate", "train.mixed=false", "train.lr=0.0005"],
+    "separate, drift": ["method=separate", "train.mixed=false", "train.lr=0.0005", "train.absent=drift"],
+    "separate, accumulated": ["method=separate", "train.mixed=false", "train.accumulate=2"],
     "gates": ["method={use: morris, rank: 4, l0: {steps: 3, penalty: 0.01}}", "train.steps=3"],
 }
 
@@ -120,6 +123,17 @@ def test_candidates_are_measured_in_a_graph_too(tmp_path):
     captured, found = go(file, tmp_path / "graph", "graph", *short)
     assert [list(a) for a in losses] == [list(b) for b in found]  # the same tasks were chosen in every step
     assert_same(eager, captured)
+
+
+@pytest.mark.parametrize("more", [["train.mixed=true"], ["train.sampler=mt_uncertainty"]])
+def test_a_batch_of_several_tasks_goes_through_separate_encoders_without_a_graph(more, tmp_path, capsys):
+    file = write_run(tmp_path, steps=3, evaluate_every=0, log_every=1)
+    one = ["method=separate", "train.batch_size=4", *more]
+    eager, _ = go(file, tmp_path / "eager", "eager", *one)
+    captured, _ = go(file, tmp_path / "graph", "graph", *one, progress=True)
+    assert "method 'separate' has graphs for batches of one task" in capsys.readouterr().err
+    assert_same(eager, captured)
+    assert captured.body.only is None
 
 
 def test_in_bf16_both_engines_round_alike_and_give_the_encoder_back(tmp_path):
@@ -203,6 +217,7 @@ def test_a_loss_that_is_no_number_is_told_with_its_step_and_task(tmp_path):
         ("compiled", "lora", None, "compiled", None),
         ("graph", "lora", None, "eager", "a graph needs a CUDA GPU, and the model is on cpu"),
         ("compiled", "separate", None, "eager", "method 'separate' sends other numbers of rows"),
+        ("graph", "separate", None, "eager", "method 'separate' sends other numbers of rows"),
         ("compiled", "lora", "pcgrad", "eager", "train.conflict runs each task by itself"),
     ],
 )

@@ -140,8 +140,7 @@ def _write_encoder(model: Model, folder: Path) -> None:
         told = base.source is not None and not lacks_tokenizer(base.source)
         tokenizer = base.tokenizer if told else None
     else:
-        first: Any = model.encoder
-        plain = unweave(copy.deepcopy(next(iter(first.values())) if model.method.separate else first))
+        plain = unweave(copy.deepcopy(model.encoders[0]))
         tokenizer = model.source.__dict__.get("tokenizer")
     with quiet():
         plain.save_pretrained(folder)

@@ -93,16 +93,26 @@ class SeparateBodies:
 
     Args:
         encoders: the Hugging Face encoder of each task, in the order of the task ids.
+
+    Attributes:
+        only: the task of all rows of the passes that follow, where that is known; None: of any.
     """
 
     def __init__(self, encoders: Sequence[nn.Module]) -> None:
         self.bodies = [WovenBody(encoder) for encoder in encoders]
         self.reads_layers = False
+        self.only: int | None = None
+
+    def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """See `Body`; each present task's rows run through its encoder and go back to their places."""
+        if self.only is not None:
+            return self.bodies[self.only].encode(route, inputs)
+        found: tuple[Tensor, Tensor] = self._each(route, inputs)
+        return found
 
     # the rows of a task differ in number from batch to batch: compiled, every batch would compile anew
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """See `Body`; each present task's rows run through its encoder and go back to their places."""
+    def _each(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         order: list[Tensor] = []
         parts: list[tuple[Tensor, ...]] = []
         for task in route.task.unique().tolist():

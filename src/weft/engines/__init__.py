@@ -21,6 +21,7 @@ def choose_engine(model: Model, training: Training, processes: Processes) -> tup
     """The engine that runs a model's steps, and why it is not the one that was wanted, in a sentence.
 
     `auto` is `graph` on a GPU and `eager` on a CPU, where compiling costs more than most runs win by it.
+    Under `separate` a graph is of one task, and so must every step be.
 
     Args:
         model: the model, on its device.
@@ -32,7 +33,7 @@ def choose_engine(model: Model, training: Training, processes: Processes) -> tup
         wanted = "graph" if device.type == "cuda" else "eager"
     if wanted == "eager":
         return "eager", None
-    if model.method.separate:
+    if model.method.separate and (wanted == "compiled" or training.mixed):
         return "eager", "method 'separate' sends other numbers of rows through each task's encoder every step"
     if wanted == "graph":
         obstacle = _no_graph(model, training, processes, device)
@@ -80,9 +81,7 @@ def build_engine(
     model, training = gradients.model, gradients.training
     garments: list[Garment] = []
     if gradients.processes.world == 1 and is_bf16(training, gradients.device):
-        garments = [FrozenMaps(model)]
-        if not model.method.separate:
-            garments.append(RoundedNorms(model))
+        garments = [FrozenMaps(model), RoundedNorms(model)]
     gradients.parts.keep_trunk()  # as it runs in training, and before it would be compiled for this alone
     if name != "eager":
         garments.append(Compiled(model))

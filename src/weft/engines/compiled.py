@@ -38,8 +38,8 @@ class Compiled:
     """A model whose pieces are compiled.
 
     Args:
-        model: any model but one of method `separate`, which runs another number of rows through each encoder
-            in every batch.
+        model: the model; one of method `separate` must be given batches of one task, and be told it
+            (`SeparateBodies.only`).
         fused: whether query, key and value are one product where adapters do not say their components. It
             pays in training, where batches are small; in inference an adapter adds to its map's result in
             place, which it cannot to a part of another.
@@ -54,7 +54,8 @@ class Compiled:
         device = next(model.parameters()).device
         # on a GPU torch's own dropout draws four numbers at a time, a compiled one throws three away
         options: dict[str, Any] = {"fallback_random": device.type == "cuda"}
-        self._model, self._blocks = model, blocks_of(model.encoder)
+        self._model = model
+        self._blocks = [block for encoder in model.encoders for block in blocks_of(encoder)]
         self._under = Dress(list(_garments(model, fused)))
         for block in self._blocks:
             block.compile(dynamic=True, options=options)
@@ -90,10 +91,12 @@ def _garments(model: Model, fused: bool) -> Iterator[Garment]:
     from weft.engines.tables import BiasTables
 
     device = next(model.parameters()).device
-    joined = JoinedMaps(groups_of(model.encoder) if model.kernels == "auto" else [])
+    encoders = model.encoders
+    joins = model.kernels == "auto"
+    joined = JoinedMaps([maps for one in encoders for maps in groups_of(one)] if joins else [])
     yield joined
     if fused:
-        yield FusedMaps(model.encoder, but=joined.modules)
+        yield from (FusedMaps(one, but=joined.modules) for one in encoders)
     if device.type == "cuda":
         if model.kernels == "auto":
             yield BiasTables(model, but=joined.adapters)

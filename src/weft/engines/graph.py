@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from weft.sampling.plan import Candidates
     from weft.training.owners import OwnerOptimizers
 
-INPUT, LABEL = "input ", "label "
+INPUT, LABEL, ONLY = "input ", "label ", "only "
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,9 @@ class GraphEngine:
 
     A graph is captured when the first batch of its shape comes, on that batch with every weight 0 and every
     owner absent, so that warming up leaves weights, optimisers and random numbers as they were.
+
+    Under `separate` a task has a whole encoder, and so graphs, of its own: its id is part of a batch's form,
+    and a batch of several tasks cannot run.
 
     Args:
         gradients: what makes the batches of a run, each padded to one of a few shapes.
@@ -151,6 +154,10 @@ class GraphEngine:
         self.dress.remove()
 
     def _packed(self, tensors: dict[str, Tensor]) -> Packed:
+        if self.model.method.separate:
+            ids = tensors[INPUT + "task"].unique().tolist()
+            task = str(ids[0]) if len(ids) == 1 else ""
+            tensors = {**tensors, ONLY + task: torch.zeros(0, dtype=torch.uint8)}
         return Packed(fields_of(tensors), pack(tensors, self.device.type == "cuda"))
 
     def _pass_of(self, packed: Packed) -> _Captured:
@@ -181,6 +188,8 @@ class GraphEngine:
         self, packed: Packed, run: Callable[[dict[str, Tensor]], None], found: Tensor | None = None
     ) -> _Captured:
         """Capture a pass over batches of a form, on this batch, without a trace."""
+        if any(field.name == ONLY for field in packed.form):
+            raise EngineFailed("method 'separate' has graphs for batches of one task, and this has several")
         memory = packed.memory.to(self.device, copy=True)
         batch = views(memory, packed.form)
         if "weight" in batch:
@@ -210,10 +219,23 @@ class GraphEngine:
         inputs = {k.removeprefix(INPUT): x for k, x in batch.items() if k.startswith(INPUT)}
         labels = {k.removeprefix(LABEL): x for k, x in batch.items() if k.startswith(LABEL)}
         self.model.train(training)
-        with precision(self.training, self.device):
+        with precision(self.training, self.device), self._one_task(batch):
             given = self.gradients.parts.given(inputs)
             output = self.model.run(**given, examples=batch["examples"].size(0))
         return output, labels
+
+    @contextmanager
+    def _one_task(self, batch: dict[str, Tensor]) -> Iterator[None]:
+        """Inside, rows run through the encoder of the task that the batch's form names, if it does."""
+        body: Any = self.model.body
+        for name in batch:
+            if name.startswith(ONLY):
+                body.only = int(name.removeprefix(ONLY))
+        try:
+            yield
+        finally:
+            if self.model.method.separate:
+                body.only = None
 
     def _pass(self, batch: dict[str, Tensor]) -> None:
         """The gradients of a part, added to what there is, and what it has lost."""

@@ -23,12 +23,12 @@ class RoundedNorms:
     never normed, and would lose more in each block: such a family is left alone.
 
     Args:
-        model: any model but one of method `separate`.
+        model: the model.
     """
 
     def __init__(self, model: Model) -> None:
         self._norms: list[tuple[nn.Module, Any, Callable[[Tensor], Tensor]]] = []
-        if not anatomy_of(model.encoder).pre_norm:
+        if not anatomy_of(model.encoders[0]).pre_norm:
             for module in model.encoder.modules():
                 if isinstance(module, nn.LayerNorm):
                     own = module.__dict__.get("forward")

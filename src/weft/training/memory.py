@@ -174,8 +174,8 @@ def working_memory(model: Model, rows: int, length: int) -> int:
 
 
 def _config(model: Model) -> Any:
-    encoders: Any = model.encoder
-    return (next(iter(encoders.values())) if model.method.separate else encoders).config
+    encoder: Any = model.encoders[0]
+    return encoder.config
 
 
 def _powers(rows: int, length: int) -> NDArray[np.float64]:

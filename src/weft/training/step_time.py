@@ -72,8 +72,7 @@ class Costs:
     """
 
     def __init__(self, model: Model) -> None:
-        encoders: Any = model.encoder
-        encoder = next(iter(encoders.values())) if model.method.separate else encoders
+        encoder = model.encoders[0]
         tables = {id(m.weight) for m in encoder.modules() if isinstance(m, nn.Embedding)}
         self._maps = sum(p.numel() for p in encoder.parameters() if p.dim() == 2 and id(p) not in tables)
         config: Any = encoder.config
