@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+if TYPE_CHECKING:
+    from weft.kernels import Mix
 
 
 def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -43,18 +46,20 @@ def add(y: Tensor, term: Tensor) -> Tensor:
     return y + term
 
 
-def add_rows(y: Tensor, stacked: Tensor, slot: Tensor | None, rows: Tensor | None = None) -> Tensor:
+def add_rows(y: Tensor, stacked: Tensor, mix: Mix | None, rows: Tensor | None = None) -> Tensor:
     """y[r] + stacked[slot[r]] in the dtype of y: [R, L, o], [S, o] and [R] → [R, L, o].
 
     Args:
         y: nobody else's: overwritten where no gradient is wanted.
         stacked: a vector a slot.
-        slot: of each row; None where all use the one slot there is.
+        mix: the rows' slots; None where all use the one slot there is.
         rows: stacked[slot], [R, o] or [1, o], where it was looked up already.
     """
+    slot = None if mix is None else mix.slot
     if torch.is_grad_enabled() and stacked.requires_grad:
         alike = slot is None or y.size(0) == slot.size(0)  # rows may share one y
-        if alike and (y.is_cuda or rows is not None):
+        by_product = y.is_cuda and mix is not None and mix.setting != "reference"
+        if alike and (by_product or rows is not None):
             added: Tensor = _AddRows.apply(y, stacked, slot, rows)
             return added
         rows = None  # a gradient does not go by what was looked up
@@ -67,7 +72,8 @@ class _AddRows(torch.autograd.Function):
     """The sum, whose gradient for the vectors is a product: which rows use a slot · the gradient.
 
     Summed over tokens and then over rows, it would be two further passes over a gradient that a compiler can
-    put together with neither what comes before it nor what comes after.
+    put together with neither what comes before it nor what comes after. As under `side`, one task's gradient
+    that is not finite spoils those of the others.
     """
 
     @staticmethod

@@ -20,7 +20,11 @@ class Prepares(Protocol):
     """A module that has something to compute once for all blocks."""
 
     def prepare(self, route: Route) -> None:
-        """Put it into `route.prepared`."""
+        """Compute it for a pass, and put it into `route.prepared` or where it is read."""
+        ...
+
+    def forget(self) -> None:
+        """The pass is over: what is not the route's is dropped."""
         ...
 
 
@@ -73,10 +77,15 @@ class OrderedBody:
         return select(hidden, back), select(pooled, back)
 
     def _run(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        if not route.bare:
+        if route.bare:
+            return self.body.encode(route, inputs)
+        try:
             for module in self.prepared:
                 module.prepare(route)
-        return self.body.encode(route, inputs)
+            return self.body.encode(route, inputs)
+        finally:
+            for module in self.prepared:
+                module.forget()
 
     def _gains(self, route: Route, device: torch.device) -> bool:
         if route.only is not None or route.bare or route.kernels == "reference" or not self.maps:

@@ -18,6 +18,7 @@ from weft.engines.attention import AttentionByLength
 from weft.engines.compiled import Compiled
 from weft.engines.fused import FusedMaps, groups_of
 from weft.engines.gelu import CheapGelu, gelu
+from weft.engines.inference import CapturedModel
 from weft.engines.joined import JoinedMaps
 from weft.engines.tables import BiasTables
 from weft.errors import WeftError
@@ -167,12 +168,52 @@ def test_long_and_short_rows_have_the_same_attention():
 
 
 def test_a_model_runs_under_one_engine_at_a_time():
-    model = copy.deepcopy(build("bert", "lora"))
+    model = build("bert", "lora").train()
     compiled = Compiled(model)
-    with pytest.raises(WeftError, match="another engine"):
-        Compiled(model)
+    for another in (Compiled, lambda own: CapturedModel(own, bf16=True)):
+        with pytest.raises(WeftError, match="another engine"):
+            another(model)
     compiled.remove()
+    assert model.training
+    assert all(p.dtype == torch.float32 for p in model.parameters())
+    assert any(p.requires_grad for p in model.parameters())
     Compiled(model).remove()
+
+
+@pytest.mark.parametrize("method", ["bitfit", "morris", "lora"])
+def test_numbers_of_rows_and_lengths_are_left_open(method, monkeypatch):
+    """What is looked up for the rows of a pass must not compile a block for every number of rows."""
+    plain = torch.compile
+    monkeypatch.setattr(
+        torch, "compile", lambda run, dynamic, options: plain(run, backend="eager", dynamic=dynamic)
+    )
+    model = scramble(build("bert", method))
+    torch._dynamo.reset()
+    compiled = Compiled(model)
+    tables = BiasTables(model)
+    counted = torch._dynamo.utils.counters["stats"]
+
+    def run(rows, length):
+        batch = {**inputs_of(rows, length), "task": torch.arange(rows) % len(TASKS)}
+        model.loss(model(**batch), labels(model, batch["task"])).backward()
+        return counted["unique_graphs"]
+
+    run(6, 8)
+    known = run(9, 10)
+    assert [run(rows, length) for rows, length in ((10, 9), (11, 12), (12, 14), (7, 16))] == [known] * 4
+    tables.remove()
+    compiled.remove()
+    torch._dynamo.reset()
+
+
+def test_a_dressed_model_is_copied_merged_and_checkpointed():
+    model = scramble(build("bert", "morris"))
+    BiasTables(model)
+    AttentionByLength(model.encoder)
+    found(model)
+    copied = copy.deepcopy(model)
+    assert all(adapter.rows is None for _, adapter in copied.pairs if hasattr(adapter, "rows"))
+    assert model.merge("a").config._attn_implementation == "sdpa"
 
 
 def test_an_activation_of_another_kind_is_left_alone():

@@ -41,7 +41,7 @@ class BiasAdapter(Adapter):
     def added(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
         """y and the term, [R, L, o]."""
         stacked, mix = self.mixed(self.get_parameter("v"), "v", route)
-        return add_rows(y, stacked, None if mix is None else mix.slot, self.rows)
+        return add_rows(y, stacked, mix, self.rows)
 
     def joins(self) -> bool:
         """See `Adapter`: a component for each slot."""

@@ -64,7 +64,7 @@ class LowRankBiasAdapter(RankedAdapter):
         if self.table is None:
             return super().added(y, x, route)
         stacked, mix = self.mixed(self.table, "E", route)
-        return add_rows(y, stacked, None if mix is None else mix.slot, self.rows)
+        return add_rows(y, stacked, mix, self.rows)
 
     def joins(self) -> bool:
         """See `Adapter`: all rows have the same few components."""

@@ -51,6 +51,9 @@ class TransformedEmbedding(nn.Module):
         """Compute z' once for all that read it: called before the first block."""
         route.prepared[self.place] = self(route)
 
+    def forget(self) -> None:
+        """Nothing is kept: z' is the route's."""
+
     def forward(self, route: Route) -> Tensor:
         """The rows' z', [R, d] or [1, d]."""
         found = route.prepared.get(self.place)

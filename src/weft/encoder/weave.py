@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
 
 
+BY_LENGTH = "weft"
+"""The name of the attention that `weft.engines.attention` puts in the place of `sdpa`."""
+
 Memories = Mapping[str, tuple[tuple[Memory, ...], tuple[Memory, ...]]]
 
 POST_NORM: Memories = {"norm_1": ((), ("after_attention", "ffn_input"))}
@@ -115,6 +118,9 @@ def unweave(encoder: nn.Module) -> nn.Module:
         checkpoint = module.__dict__.get("_gradient_checkpointing_func")
         if isinstance(checkpoint, RoutedCheckpoint):
             module.__dict__["_gradient_checkpointing_func"] = checkpoint.plain
+    config: Any = getattr(encoder, "config", None)
+    if getattr(config, "_attn_implementation", None) == BY_LENGTH:  # a copy of one that an engine runs
+        config._attn_implementation = "sdpa"
     return encoder
 
 

@@ -70,8 +70,8 @@ def build_engine(
         optimizers: each owner's optimiser.
         penalty: what is added to every step's loss; None: nothing.
     """
-    from weft.engines.compiled import Compiled
-    from weft.engines.dress import Dress, Garment
+    from weft.engines.compiled import Compiled, check_free
+    from weft.engines.dress import Dress
     from weft.engines.eager import EagerEngine
     from weft.engines.frozen import FrozenMaps
     from weft.engines.graph import GraphEngine
@@ -79,12 +79,17 @@ def build_engine(
     from weft.training.precision import is_bf16
 
     model, training = gradients.model, gradients.training
-    garments: list[Garment] = []
-    if gradients.processes.world == 1 and is_bf16(training, gradients.device):
-        garments = [FrozenMaps(model), RoundedNorms(model)]
-    gradients.parts.keep_trunk()  # as it runs in training, and before it would be compiled for this alone
-    if name != "eager":
-        garments.append(Compiled(model))
+    check_free(model)
+    dress = Dress()
+    try:
+        if gradients.processes.world == 1 and is_bf16(training, gradients.device):
+            dress.garments += [FrozenMaps(model), RoundedNorms(model)]
+        gradients.parts.keep_trunk()  # as it runs in training, and before it would be compiled for this alone
+        if name != "eager":
+            dress.garments.append(Compiled(model))
+    except BaseException:
+        dress.remove()
+        raise
     if name == "graph":
-        return GraphEngine(gradients, optimizers, penalty, Dress(garments))
-    return EagerEngine(gradients, optimizers, penalty, Dress(garments), name)
+        return GraphEngine(gradients, optimizers, penalty, dress)
+    return EagerEngine(gradients, optimizers, penalty, dress, name)

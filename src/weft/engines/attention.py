@@ -12,7 +12,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-NAME = "weft"
+from weft.encoder.weave import BY_LENGTH
 
 SHORT = 64
 """The length up to which the memory-efficient kernel is taken where torch takes cuDNN's.
@@ -38,12 +38,13 @@ def mask(*args: Any, **kwargs: Any) -> Tensor | None:
     if allowed is None:
         return None
     device = allowed.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
+    own = kwargs.get("dtype", torch.float32)
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else own
     return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, -torch.inf)
 
 
-AttentionInterface.register(NAME, attention)
-AttentionMaskInterface.register(NAME, mask)
+AttentionInterface.register(BY_LENGTH, attention)
+AttentionMaskInterface.register(BY_LENGTH, mask)
 
 
 class AttentionByLength:
@@ -61,7 +62,7 @@ class AttentionByLength:
     def on(self) -> None:
         """By length."""
         for config in self._configs:
-            config._attn_implementation = NAME
+            config._attn_implementation = BY_LENGTH
 
     def remove(self) -> None:
         """As torch chooses."""

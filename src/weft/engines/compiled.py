@@ -34,6 +34,12 @@ def blocks_of(encoder: nn.Module) -> list[nn.Module]:
     return list(encoder.get_submodule(anatomy_of(encoder).blocks).children())
 
 
+def check_free(model: Model) -> None:
+    """An error if a model runs under an engine already; before anything is changed."""
+    if PIECES[0] in model.__dict__:
+        raise WeftError("this model runs under another engine already; close that one first")
+
+
 class Compiled:
     """A model whose pieces are compiled.
 
@@ -46,9 +52,10 @@ class Compiled:
     """
 
     def __init__(self, model: Model, fused: bool = True) -> None:
-        if PIECES[0] in model.__dict__:
-            raise WeftError("this model runs under another engine already; close that one first")
+        check_free(model)
         config: Any = torch._dynamo.config
+        # what is looked up for the rows of a pass hangs on an adapter, and has as many rows as they are
+        config.force_nn_module_property_static_shapes = False
         config.recompile_limit = max(config.recompile_limit, RECOMPILATIONS)
         config.accumulated_recompile_limit = max(config.accumulated_recompile_limit, 8 * RECOMPILATIONS)
         device = next(model.parameters()).device
@@ -98,7 +105,9 @@ def _garments(model: Model, fused: bool) -> Iterator[Garment]:
     if fused:
         yield from (FusedMaps(one, but=joined.modules) for one in encoders)
     if device.type == "cuda":
-        if model.kernels == "auto":
+        # blocks that run again in the backward would find what a later pass looked up
+        again = any(getattr(module, "gradient_checkpointing", False) for module in model.encoder.modules())
+        if model.kernels == "auto" and not again:
             yield BiasTables(model, but=joined.adapters)
         yield CheapGelu(model.encoder)
         yield AttentionByLength(model.encoder)

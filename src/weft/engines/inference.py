@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from weft.engines.capture import Capturer
-from weft.engines.compiled import Compiled
+from weft.engines.compiled import Compiled, check_free
 from weft.engines.dress import Dress, Garment
 from weft.engines.frozen import FrozenMaps
 from weft.engines.norms import RoundedNorms
@@ -52,6 +52,7 @@ class CapturedModel:
                 "CapturedModel: method 'separate' sends other numbers of rows through each task's encoder in "
                 "every batch; expected any other method: call the model itself"
             )
+        check_free(model)
         self._training = model.training
         self.model = model.eval()
         self.device = next(model.parameters()).device
@@ -63,6 +64,7 @@ class CapturedModel:
         self._dress = Dress([*garments, *([Compiled(model, fused=False)] if compiled else [])])
         self._capture = Capturer(self.device)
         self._passes: dict[Any, _Pass] = {}
+        self._closed = False
 
     def __call__(self, examples: int | None = None, **inputs: Tensor) -> Output:
         """The output for these inputs, on the host or on the device; its logits are the caller's own.
@@ -73,6 +75,8 @@ class CapturedModel:
             examples: how many examples there are, where `example` is among the inputs.
             inputs: what `Model.forward` takes.
         """
+        if self._closed:
+            raise WeftError("CapturedModel: it is closed, and the model is given back: call the model itself")
         if "example" in inputs and examples is None:
             examples = int(inputs["example"].max()) + 1
         form = (fields_of(inputs), examples)
@@ -90,7 +94,7 @@ class CapturedModel:
 
     def close(self) -> None:
         """Give the model back as it was."""
-        self._passes = {}
+        self._passes, self._closed = {}, True
         self._dress.remove()
         for parameter in self._trained:
             parameter.requires_grad_(True)

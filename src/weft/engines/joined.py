@@ -69,8 +69,10 @@ def _can_join(maps: Sequence[nn.Linear], wovens: Sequence[Any], adapters: Sequen
 
     A bias alone at a map alone is cheaper as a sum, which a compiler puts together with what comes after it.
     """
-    if any(woven is not None and not isinstance(woven, WovenLinear) for woven in wovens):
-        return False
+    for one, woven in zip(maps, wovens, strict=True):
+        # a map that another has taken the place of, as one in int8, is its own
+        if woven is not None and getattr(getattr(woven, "inner", None), "__self__", None) is not one:
+            return False
     if not adapters or not all(adapter.joins() for adapter in adapters):
         return False
     if any(p.requires_grad for one in maps for p in one.parameters()):
@@ -81,6 +83,8 @@ def _can_join(maps: Sequence[nn.Linear], wovens: Sequence[Any], adapters: Sequen
 
 class _Joined:
     """One map, or query, key and value: y = W·x + b + U·z(x), computed when the first is asked for.
+
+    Of three maps the weights are copied, as they are now.
 
     Args:
         maps: one, or three that read the same; all with biases or none.

@@ -67,6 +67,10 @@ class BiasTables:
         """Leave it to each site."""
         if self in self._prepared:
             self._prepared.remove(self)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop those of a pass."""
         for adapters in self._groups.values():
             for adapter in adapters:
                 adapter.rows = None
