@@ -48,14 +48,15 @@ class Compiled:
             (`SeparateBodies.only`).
         fused: whether query, key and value are one product where adapters do not say their components. It
             pays in training, where batches are small; in inference an adapter adds to its map's result in
-            place, which it cannot to a part of another.
+            place, which it cannot to a part of another. Numbers of rows are then left open for biases too.
     """
 
     def __init__(self, model: Model, fused: bool = True) -> None:
         check_free(model)
         config: Any = torch._dynamo.config
-        # what is looked up for the rows of a pass hangs on an adapter, and has as many rows as they are
-        config.force_nn_module_property_static_shapes = False
+        # What is looked up for the rows of a pass hangs on an adapter, and has as many rows as they are. In
+        # training these are few numbers, and open ones take twice the graphs; answers have any.
+        config.force_nn_module_property_static_shapes = fused
         config.recompile_limit = max(config.recompile_limit, RECOMPILATIONS)
         config.accumulated_recompile_limit = max(config.accumulated_recompile_limit, 8 * RECOMPILATIONS)
         device = next(model.parameters()).device

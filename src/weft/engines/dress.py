@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
+
+from torch import nn
 
 
 class Garment(Protocol):
@@ -17,6 +19,31 @@ class Garment(Protocol):
     def remove(self) -> None:
         """Run as before."""
         ...
+
+
+class Forwards:
+    """Modules with another `forward`, set on the instance as weaving does it.
+
+    Args:
+        places: the modules and what they compute from now on.
+    """
+
+    def __init__(self, places: Iterable[tuple[nn.Module, Callable[..., Any]]]) -> None:
+        self._places = [(module, module.__dict__.get("forward"), forward) for module, forward in places]
+        self.on()
+
+    def on(self) -> None:
+        """Run so."""
+        for module, _, forward in self._places:
+            module.__dict__["forward"] = forward
+
+    def remove(self) -> None:
+        """Run as before."""
+        for module, before, _ in self._places:
+            if before is None:
+                module.__dict__.pop("forward", None)
+            else:
+                module.__dict__["forward"] = before
 
 
 class Dress:

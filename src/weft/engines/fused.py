@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -17,37 +18,30 @@ from weft.encoder.woven import WovenLinear
 MAPS = ("query", "key", "value")
 
 
-class _Together:
-    """[q; k; v] = [W_q; W_k; W_v]·x + [b_q; b_k; b_v], computed when the first is asked for.
+class InThree(ABC):
+    """Three maps of one input, computed when the first is asked for.
 
-    The others are asked for with the very same x, as in self-attention; with another x each map is its own
-    product. Weights that do not train are put together once.
-
-    Args:
-        maps: the three linear maps, all with biases or none.
+    The others are asked for with the very same x, as in self-attention; with another each is `alone`.
     """
 
-    def __init__(self, maps: Sequence[nn.Linear]) -> None:
-        self.maps = list(maps)
+    def __init__(self) -> None:
         self._held: tuple[Tensor, tuple[Tensor, ...]] | None = None
-        self._frozen: tuple[Tensor, Tensor | None] | None = None
-        if not any(p.requires_grad for m in maps for p in m.parameters()):
-            self._frozen = self._weights()
 
-    def _weights(self) -> tuple[Tensor, Tensor | None]:
-        weights: list[Tensor] = [m.weight for m in self.maps]
-        biases: list[Tensor] = [m.bias for m in self.maps if m.bias is not None]
-        return torch.cat(weights), torch.cat(biases) if biases else None
+    @abstractmethod
+    def whole(self, x: Tensor) -> Tensor:
+        """All three, one beside the other: [R, L, i] → [R, L, 3·o]."""
 
-    def part(self, number: int) -> Callable[[Tensor], Tensor]:
-        """What stands in the place of one of the maps."""
+    def alone(self, number: int, x: Tensor) -> Tensor:
+        """One of them, [R, L, o]."""
+        return self.whole(x).chunk(len(MAPS), -1)[number]
 
-        return (self.first, self.second, self.third)[number]
+    def parts(self) -> list[Callable[[Tensor], Tensor]]:
+        """What stands in the place of each map."""
+        return [self.first, self.second, self.third]
 
     def first(self, x: Tensor) -> Tensor:
         """The first map's part; all are computed."""
-        weight, bias = self._weights() if self._frozen is None else self._frozen
-        parts = F.linear(x, weight, bias).chunk(len(self.maps), -1)
+        parts = self.whole(x).chunk(len(MAPS), -1)
         self._held = (x, parts)
         return parts[0]
 
@@ -63,8 +57,37 @@ class _Together:
 
     def _of(self, number: int, x: Tensor) -> Tensor:
         if self._held is None or self._held[0] is not x:
-            return F.linear(x, self.maps[number].weight, self.maps[number].bias)
+            return self.alone(number, x)
         return self._held[1][number]
+
+
+class _Together(InThree):
+    """[q; k; v] = [W_q; W_k; W_v]·x + [b_q; b_k; b_v]; weights that do not train are put together once.
+
+    Args:
+        maps: the three linear maps, all with biases or none.
+    """
+
+    def __init__(self, maps: Sequence[nn.Linear]) -> None:
+        super().__init__()
+        self.maps = list(maps)
+        self._frozen: tuple[Tensor, Tensor | None] | None = None
+        if not any(p.requires_grad for m in maps for p in m.parameters()):
+            self._frozen = self._weights()
+
+    def _weights(self) -> tuple[Tensor, Tensor | None]:
+        weights: list[Tensor] = [m.weight for m in self.maps]
+        biases: list[Tensor] = [m.bias for m in self.maps if m.bias is not None]
+        return torch.cat(weights), torch.cat(biases) if biases else None
+
+    def whole(self, x: Tensor) -> Tensor:
+        """See `InThree`."""
+        weight, bias = self._weights() if self._frozen is None else self._frozen
+        return F.linear(x, weight, bias)
+
+    def alone(self, number: int, x: Tensor) -> Tensor:
+        """See `InThree`."""
+        return F.linear(x, self.maps[number].weight, self.maps[number].bias)
 
 
 def groups_of(encoder: nn.Module) -> list[list[nn.Linear]]:
@@ -105,8 +128,7 @@ class FusedMaps:
         for maps in groups_of(encoder):
             known = all(woven_of(m) is None or isinstance(woven_of(m), WovenLinear) for m in maps)
             if known and len(maps) == len(MAPS) and not any(id(m) in others for m in maps):
-                together = _Together(maps)
-                self._places += [(m, together.part(n)) for n, m in enumerate(maps)]
+                self._places += zip(maps, _Together(maps).parts(), strict=True)
         self._before = [self._inner(module) for module, _ in self._places]
         self.on()
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers.activations import GELUActivation
+
+from weft.engines.dress import Forwards
 
 
 def below(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,7 +55,7 @@ def gelu(x: Tensor) -> Tensor:
     return y
 
 
-class CheapGelu:
+class CheapGelu(Forwards):
     """The encoder's GELUs by a formula of an exponential and a division, a third of erf's own work.
 
     A pass over the widest values of a block is bound by its arithmetic otherwise, and not by memory. Only
@@ -65,22 +66,9 @@ class CheapGelu:
     """
 
     def __init__(self, encoder: nn.Module) -> None:
-        self._found: list[tuple[nn.Module, Callable[[Tensor], Tensor] | None]] = []
-        for module in encoder.modules():
-            exact = isinstance(module, nn.GELU) and module.approximate == "none"
-            if exact or isinstance(module, GELUActivation):
-                self._found.append((module, module.__dict__.get("forward")))
-        self.on()
+        super().__init__((module, gelu) for module in encoder.modules() if _is_exact(module))
 
-    def on(self) -> None:
-        """By the formula."""
-        for module, _ in self._found:
-            module.__dict__["forward"] = gelu
 
-    def remove(self) -> None:
-        """As it was."""
-        for module, before in self._found:
-            if before is None:
-                module.__dict__.pop("forward", None)
-            else:
-                module.__dict__["forward"] = before
+def _is_exact(module: nn.Module) -> bool:
+    by_erf = isinstance(module, nn.GELU) and module.approximate == "none"
+    return by_erf or isinstance(module, GELUActivation)

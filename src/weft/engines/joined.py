@@ -11,6 +11,8 @@ from torch.nn import functional as F
 
 from weft.encoder.weave import woven_of
 from weft.encoder.woven import WovenLinear
+from weft.engines.dress import Forwards
+from weft.engines.fused import InThree
 from weft.kernels_joined import joined_linear
 from weft.routing import RouteHolder
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
 
 
-class JoinedMaps:
+class JoinedMaps(Forwards):
     """The frozen woven maps of an encoder whose adapters all say their components.
 
     Args:
@@ -32,32 +34,16 @@ class JoinedMaps:
     def __init__(self, groups: Sequence[Sequence[nn.Linear]]) -> None:
         self.modules: list[nn.Linear] = []
         self.adapters: list[Adapter] = []
-        self._places: list[tuple[nn.Module, Any, Callable[[Tensor], Tensor]]] = []
+        places: list[tuple[nn.Module, Callable[[Tensor], Tensor]]] = []
         for maps in groups:
             wovens = [woven_of(one) for one in maps]
             found = [adapter for woven in wovens for part in _parts(woven) for adapter in part]
-            if not _can_join(maps, wovens, found):
-                continue
-            together = _Joined(maps, wovens)
-            self.modules += maps
-            self.adapters += found
-            forwards = [together.whole] if len(maps) == 1 else together.parts_of_three()
-            for one, forward in zip(maps, forwards, strict=True):
-                self._places.append((one, one.__dict__.get("forward"), forward))
-        self.on()
-
-    def on(self) -> None:
-        """Compute them so."""
-        for module, _, forward in self._places:
-            module.__dict__["forward"] = forward
-
-    def remove(self) -> None:
-        """Compute each map, and each term, by itself."""
-        for module, before, _ in self._places:
-            if before is None:
-                module.__dict__.pop("forward", None)
-            else:
-                module.__dict__["forward"] = before
+            if _can_join(maps, wovens, found):
+                self.modules += maps
+                self.adapters += found
+                together = _Joined(maps, wovens)
+                places += zip(maps, together.parts() if len(maps) > 1 else [together.whole], strict=True)
+        super().__init__(places)
 
 
 def _parts(woven: Any) -> Sequence[Sequence[Adapter]]:
@@ -81,8 +67,8 @@ def _can_join(maps: Sequence[nn.Linear], wovens: Sequence[Any], adapters: Sequen
     return several or any(adapter.reads_input for adapter in adapters)
 
 
-class _Joined:
-    """One map, or query, key and value: y = W·x + b + U·z(x), computed when the first is asked for.
+class _Joined(InThree):
+    """One map, or query, key and value: y = W·x + b + U·z(x).
 
     Of three maps the weights are copied, as they are now.
 
@@ -92,13 +78,12 @@ class _Joined:
     """
 
     def __init__(self, maps: Sequence[nn.Linear], wovens: Sequence[WovenLinear | None]) -> None:
+        super().__init__()
         self.weight = torch.cat([one.weight.detach() for one in maps]) if len(maps) > 1 else maps[0].weight
         biases: list[Tensor] = [one.bias.detach() for one in maps if one.bias is not None]
         self.bias = torch.cat(biases) if biases else None
-        self.count = len(maps)
         self.terms: list[Sequence[Adapter]] = [part for woven in wovens for part in _parts(woven)]
         self.holder: RouteHolder = next(woven.holder for woven in wovens if woven is not None)
-        self._held: tuple[Tensor, tuple[Tensor, ...]] | None = None
 
     def whole(self, x: Tensor) -> Tensor:
         """[R, L, i] → [R, L, P·o]; the maps alone without a route."""
@@ -107,28 +92,3 @@ class _Joined:
             return F.linear(x, self.weight, self.bias)
         terms = [[adapter.components(route) for adapter in part] for part in self.terms]
         return joined_linear(x, self.weight, self.bias, terms)
-
-    def parts_of_three(self) -> list[Callable[[Tensor], Tensor]]:
-        """What stands in the place of each of three maps."""
-        return [self.first, self.second, self.third]
-
-    def first(self, x: Tensor) -> Tensor:
-        """The first map's part; all are computed."""
-        parts = self.whole(x).chunk(self.count, -1)
-        self._held = (x, parts)
-        return parts[0]
-
-    def second(self, x: Tensor) -> Tensor:
-        """The second map's part."""
-        return self._of(1, x)
-
-    def third(self, x: Tensor) -> Tensor:
-        """The third map's part; nothing is held any longer."""
-        part = self._of(2, x)
-        self._held = None
-        return part
-
-    def _of(self, number: int, x: Tensor) -> Tensor:
-        if self._held is None or self._held[0] is not x:
-            return self.whole(x).chunk(self.count, -1)[number]
-        return self._held[1][number]

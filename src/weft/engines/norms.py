@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from weft.encoder.anatomy import anatomy_of
+from weft.engines.dress import Forwards
 
 if TYPE_CHECKING:
     from weft.model import Model
 
 
-class RoundedNorms:
+class RoundedNorms(Forwards):
     """The encoder's layer norms, their results rounded to bf16.
 
     Autocast computes a norm in float32 and leaves its result so, and the stream that the next residual adds
@@ -27,26 +28,9 @@ class RoundedNorms:
     """
 
     def __init__(self, model: Model) -> None:
-        self._norms: list[tuple[nn.Module, Any, Callable[[Tensor], Tensor]]] = []
-        if not anatomy_of(model.encoders[0]).pre_norm:
-            for module in model.encoder.modules():
-                if isinstance(module, nn.LayerNorm):
-                    own = module.__dict__.get("forward")
-                    self._norms.append((module, own, _Rounded(module.forward).forward))
-        self.on()
-
-    def on(self) -> None:
-        """Round."""
-        for module, _, rounded in self._norms:
-            module.__dict__["forward"] = rounded
-
-    def remove(self) -> None:
-        """Leave the results as they are."""
-        for module, own, _ in self._norms:
-            if own is None:
-                module.__dict__.pop("forward", None)
-            else:
-                module.__dict__["forward"] = own
+        post_norm = not anatomy_of(model.encoders[0]).pre_norm
+        norms = [module for module in model.encoder.modules() if isinstance(module, nn.LayerNorm)]
+        super().__init__((norm, _Rounded(norm.forward).forward) for norm in norms if post_norm)
 
 
 class _Rounded:
