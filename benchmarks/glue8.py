@@ -19,11 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.side_by_side import (
+from benchmarks.pool import Job, pooled
+from benchmarks.shared_gpu import (
     import_for_children,
     mps,
     prepare_environment,
-    side_by_side,
     start_method,
     temporary,
 )
@@ -122,9 +122,9 @@ def engines(setup: Setup, args: argparse.Namespace) -> dict[str, Any]:
     runs: dict[str, dict[int, Any]] = {engine: {} for engine in args.engines}
     with mps(args.mps):
         start, _ = start_method()
-        jobs = [(case.key, partial(one_run, case, setup)) for case in cases]
+        jobs = [Job(case.key, case.engine, partial(one_run, case, setup)) for case in cases]
         by_key = {case.key: case for case in cases}
-        for key, result in side_by_side(jobs, Path(args.work) / "logs", at_once=args.jobs, start=start):
+        for key, result in pooled(jobs, Path(args.work) / "logs", at_once=args.jobs, start=start):
             case = by_key[key]
             if "error" in result:
                 raise SystemExit(f"{case.engine}, seed {case.seed} failed: {result['error']}")

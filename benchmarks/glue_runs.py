@@ -6,6 +6,7 @@ starts the runs; a run that is forked from it finds rows and tokens in memory.
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import platform
@@ -21,7 +22,7 @@ from typing import Any
 import torch
 
 import weft
-from benchmarks.side_by_side import temporary
+from benchmarks.shared_gpu import temporary
 from weft.data.also import rows_of_task
 from weft.data.split import Split
 from weft.data.subset import rows_of
@@ -153,8 +154,7 @@ def one_run(case: Case, setup: Setup) -> dict[str, Any]:
     """
     began = time.perf_counter()
     data = data_of(setup)
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
+    held = held_before()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = weft.Model(
         setup.encoder, data.tasks, case.method, max_length=setup.max_length, seed=case.seed
@@ -200,7 +200,7 @@ def one_run(case: Case, setup: Setup) -> dict[str, Any]:
             "all": round(time.perf_counter() - began, 2),
         },
         "engine_used": engine_facts(loops[0]),
-        "memory": memory(device),
+        "memory": memory(device, held),
         "machine": machine(device),
     }
 
@@ -244,14 +244,24 @@ def engine_facts(loop: Loop) -> dict[str, Any]:
     }
 
 
-def memory(device: str) -> dict[str, int] | None:
-    """The most GPU memory that this process held at once, in bytes."""
-    if device == "cpu":
-        return None
-    return {
-        "allocated": torch.cuda.max_memory_allocated(),
-        "reserved": torch.cuda.max_memory_reserved(),
-    }
+def held_before() -> int:
+    """The bytes on the GPU that are none of the coming run's: of runs that this process made before."""
+    if not torch.cuda.is_available():
+        return 0
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    return torch.cuda.memory_allocated()
+
+
+def memory(device: str, before: int) -> dict[str, int] | None:
+    """The most GPU memory that a run's tensors held at once, in bytes.
+
+    Args:
+        device: where it ran.
+        before: what `held_before` found.
+    """
+    return None if device == "cpu" else {"allocated": torch.cuda.max_memory_allocated() - before}
 
 
 def machine(device: str) -> dict[str, Any]:

@@ -7,7 +7,8 @@ one seed. Validation is halved by a seed: one half chooses the rate, the other i
 the points of reference: other samplers for `full`, and one LoRA for all tasks.
 
 A line of JSON is added to FILE as each run ends, so that a call that is killed keeps what it has; `--resume`
-does what is not there yet. `benchmarks.methods_page` makes the page of it.
+does what is not there yet, and `--but docs/results/methods.json` leaves out what the page has.
+`benchmarks.methods_page` makes the page.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.side_by_side import (
+from benchmarks.pool import Job, pooled
+from benchmarks.shared_gpu import (
     import_for_children,
     mps,
     prepare_environment,
-    side_by_side,
     start_method,
     temporary,
 )
@@ -82,18 +83,20 @@ def main() -> None:
     if not args.resume:
         out.write_text("")
     wanted = ordered(rows(args.methods), args.seed, args.middle_only)
-    cases = [case for case in wanted if case.key not in done]
+    shown = json.loads(args.but.read_text())["runs"] if args.but else []
+    pairs = {(run["row"], run["lr"]) for run in shown}
+    cases = [case for case in wanted if case.key not in done and (case.row, case.lr) not in pairs]
     import_for_children()
     data = data_of(setup)
     sizes = {name: len(split) for (name, kind), split in data.splits.items() if kind == "train"}
-    print(f"{len(cases)} runs, {len(done)} done before; training rows: {sizes}", flush=True)
+    print(f"{len(cases)} of {len(wanted)} runs are to be made; training rows: {sizes}", flush=True)
     with mps(args.mps) as overlapping:
         start, found = start_method()
         shared = {"jobs": args.jobs, "mps": overlapping, "note": args.note}
         print(f"{found['device']}, {args.jobs} at a time by {start}, MPS {overlapping}", flush=True)
-        jobs = [(case.key, partial(one_run, case, setup)) for case in cases]
+        jobs = [Job(case.key, str(case.method), partial(one_run, case, setup)) for case in cases]
         by_key = {case.key: case for case in cases}
-        for key, result in side_by_side(
+        for key, result in pooled(
             jobs,
             Path(args.work) / "logs",
             at_once=args.jobs,
@@ -128,6 +131,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mps", action="store_true", help="let the GPU run several processes at once")
     parser.add_argument("--middle-only", action="store_true", help="one rate each, to try it out")
     parser.add_argument("--resume", action="store_true", help="go on: only what FILE does not have")
+    parser.add_argument("--but", type=Path, help="a methods.json: only what it does not have")
     parser.add_argument("--note", help="a sentence that the page is to say of these runs")
     parser.add_argument(
         "--work", default=str(temporary("weft-methods")), help="for logs and runs while they last"

@@ -1,10 +1,11 @@
 """docs/results/methods.md from what `benchmarks.methods` wrote.
 
-    python -m benchmarks.methods_page RUNS.jsonl [MORE.jsonl …]    # → docs/results/methods.json and .md
+    python -m benchmarks.methods_page RUNS.jsonl [MORE.jsonl …]    # adds to docs/results/methods.json and .md
     python -m benchmarks.methods_page                              # the page alone, from methods.json
 
-Of a run that is there twice the later one counts. `remarks`, a list of sentences in methods.json, is kept and
-ends up on the page: what was found out by hand has its place there.
+Of a run that is there twice the later one counts; runs with other settings than those in methods.json are
+refused. `remarks`, a list of sentences there, is kept and ends up on the page: what was found out by hand has
+its place there.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def main() -> None:
     if args.runs:
         known = json.loads(raw.read_text()) if raw.is_file() else {}
         lines = [json.loads(line) for file in args.runs for line in Path(file).read_text().splitlines()]
-        raw.write_text(compact({**gathered(lines), "remarks": known.get("remarks", [])}))
+        raw.write_text(compact(merged(known, gathered(lines))))
     found = json.loads(raw.read_text())
     (folder / "methods.md").write_text(page(found))
     print(f"{folder / 'methods.md'}: {len(found['runs'])} runs, {len(found['failed'])} failed")
@@ -71,6 +72,23 @@ def gathered(lines: list[dict[str, Any]]) -> dict[str, Any]:
             for line in failed.values()
         ],
     }
+
+
+def merged(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """New runs beside those that are known; of two with one line and rate the new one counts.
+
+    Args:
+        known: what methods.json holds; may be empty.
+        new: of `gathered`.
+    """
+    if not known:
+        return {**new, "remarks": []}
+    for key in ("setup", "metrics", "rows"):
+        if known[key] != new[key]:
+            raise SystemExit(f"{key} differs from that of the runs before: {new[key]}, not {known[key]}")
+    runs = {(run["row"], run["lr"]): run for run in [*known["runs"], *new["runs"]]}
+    failed = [run for run in [*known["failed"], *new["failed"]] if (run["row"], run["lr"]) not in runs]
+    return {**new, "remarks": known["remarks"], "runs": list(runs.values()), "failed": failed}
 
 
 def shortened(line: dict[str, Any]) -> Run:
