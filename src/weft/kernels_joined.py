@@ -73,37 +73,18 @@ def joined_linear(
         terms: of each map, P times; at least one term in all.
     """
     dtype = compute_dtype(x)
-    x = x.to(dtype)
+    rows, x = x.size(0), x.to(dtype)
     placed = [(number, one) for number, part in enumerate(terms) for one in part]
     placed.sort(key=lambda found: found[1].down is None)  # those that read x come first
-    z = _components(x, [one for _, one in placed])
+    keep = torch.cat([one.keep.expand(rows, -1) for _, one in placed], 1).to(dtype)
     up = torch.cat([_in_rows(one.up, number, len(terms)) for number, one in placed], 1).to(dtype)
-    fill = -z.size(-1) % ALIGNED
+    fill = -up.size(1) % ALIGNED
     if fill:
-        z, up = F.pad(z, (0, fill)), F.pad(up, (0, fill))
-    weight, bias = weight.to(dtype), None if bias is None else bias.to(dtype)
-    y: Tensor = _Joined.apply(x.flatten(0, 1), weight, bias, z.flatten(0, 1), up)
-    return y.unflatten(0, x.shape[:2])
-
-
-def _components(x: Tensor, all_of: Sequence[Components]) -> Tensor:
-    """z, [R, L, K]: of the terms that read x, then of those that do not."""
-    rows, length, _ = x.shape
-    reading = [one for one in all_of if one.down is not None]
-    others = [one for one in all_of if one.down is None]
-    found = []
-    if reading:
-        low = F.linear(x, torch.cat([one.down for one in reading if one.down is not None]).to(x.dtype))
-        found.append(low * _kept(reading, rows)[:, None].to(x.dtype))
-    if others:
-        found.append(_kept(others, rows)[:, None].to(x.dtype).expand(rows, length, -1))
-    return torch.cat(found, -1) if len(found) > 1 else found[0]
-
-
-def _kept(terms: Sequence[Components], rows: int) -> Tensor:
-    """[R, K], or [1, K] if all rows keep alike."""
-    alike = all(one.keep.size(0) == 1 for one in terms)
-    return torch.cat([one.keep if alike else one.keep.expand(rows, -1) for one in terms], 1)
+        keep, up = F.pad(keep, (0, fill)), F.pad(up, (0, fill))
+    downs = [one.down for _, one in placed if one.down is not None]
+    down = torch.cat(downs).to(dtype) if downs else None
+    y: Tensor = _Joined.apply(x, weight.to(dtype), None if bias is None else bias.to(dtype), down, keep, up)
+    return y
 
 
 def _in_rows(up: Tensor, number: int, parts: int) -> Tensor:
@@ -113,24 +94,62 @@ def _in_rows(up: Tensor, number: int, parts: int) -> Tensor:
 
 
 class _Joined(torch.autograd.Function):
-    """y = x·Wᵀ + b + z·Uᵀ with gradients of x, z and U: [N, i], [O, i], [O], [N, K], [O, K] → [N, O]."""
+    """y = x·Wᵀ + b + z·Uᵀ, z = [(x·downᵀ) ∘ keep, keep]: [R, L, i] → [R, L, O].
+
+    The first k of K components read x. With gradients of x, down [k, i], keep [R, K] and up [O, K].
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, z: Tensor, up: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        down: Tensor | None,
+        keep: Tensor,
+        up: Tensor,
+    ) -> Tensor:
         """One product, and one onto it."""
-        ctx.save_for_backward(weight, z, up)
-        y: Tensor = torch.ops.weft.joined(x, weight, bias, z, up)
-        return y
+        rows, length, _ = x.shape
+        reading = 0 if down is None else down.size(0)
+        low = None if down is None else F.linear(x, down)
+        wide = keep[:, None]
+        parts = [] if low is None else [low * wide[..., :reading]]
+        if keep.size(1) > reading:
+            parts.append(wide[..., reading:].expand(rows, length, -1))
+        z = torch.cat(parts, -1) if len(parts) > 1 else parts[0].contiguous()
+        ctx.save_for_backward(x, weight, down, keep, up, z, low)
+        y: Tensor = torch.ops.weft.joined(x.flatten(0, 1), weight, bias, z.flatten(0, 1), up)
+        return y.unflatten(0, (rows, length))
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, None, None, Tensor | None, Tensor | None]:
-        """G·W, G·U and Gᵀ·z."""
-        weight, z, up = ctx.saved_tensors
-        grad = grads[0]
-        of_x = grad @ weight if ctx.needs_input_grad[0] else None
-        of_z = grad @ up if ctx.needs_input_grad[3] else None
-        of_up = torch.ops.weft.tall_product(grad, z) if ctx.needs_input_grad[4] else None
-        return of_x, None, None, of_z, of_up
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """G·W and what comes back through z onto it; of z, G·U; of U, Gᵀ·z."""
+        x, weight, down, keep, up, z, low = ctx.saved_tensors
+        of_input, _, _, of_down, of_keep, of_up = ctx.needs_input_grad
+        rows, length, _ = x.shape
+        grad = grads[0].flatten(0, 1)
+        reading = 0 if down is None else down.size(0)
+        needed = of_keep or (reading and (of_input or of_down))
+        back = (grad @ up).unflatten(0, (rows, length)) if needed else None
+        found: list[Tensor | None] = [None] * 6
+        read = None
+        if reading and back is not None:
+            read = (back[..., :reading] * keep[:, None, :reading]).flatten(0, 1)
+        if of_input and read is not None:
+            found[0] = torch.ops.weft.joined(grad, weight.t(), None, read, down.t()).view_as(x)
+        elif of_input:
+            found[0] = (grad @ weight).view_as(x)
+        if of_down and read is not None:
+            found[3] = torch.ops.weft.tall_product(read, x.flatten(0, 1))
+        if of_keep and back is not None:
+            sums = [] if low is None else [(back[..., :reading] * low).sum(1)]
+            if keep.size(1) > reading:
+                sums.append(back[..., reading:].sum(1))
+            found[4] = torch.cat(sums, 1)
+        if of_up:
+            found[5] = torch.ops.weft.tall_product(grad, z.flatten(0, 1))
+        return tuple(found)
 
 
 def _joined(x: Tensor, weight: Tensor, bias: Tensor | None, z: Tensor, up: Tensor) -> Tensor:

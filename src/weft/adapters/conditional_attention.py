@@ -62,6 +62,9 @@ class ConditionalAttention(Adapter):
         self.film = film
         self.length = length
         self.block = block
+        # of the longest row, whatever a batch's length: a compiled block would count how often a block fits
+        # into its length, and be compiled anew for rows of one block and of several
+        self.repeats = math.ceil(length / block)
         self.stack("a", (length, block), slots, "weight")
         if random:
             self.start("a", lambda t, g: t.normal_(0.0, STD, generator=g), seed, site.key)
@@ -81,9 +84,8 @@ class ConditionalAttention(Adapter):
         gamma, beta = self._to_length(self.film.scale_and_shift(z, route), length)
         a = self.take("a", route)[:, :length]  # [1, l, b]
         modulated = (1 + gamma) * a + beta  # [R or 1, l, b]
-        repeats = math.ceil(length / self.block)
         # by repetition and not by index: its backward adds in a fixed order
-        wide = modulated.repeat(1, 1, repeats)[:, :, :length]  # [R or 1, l, l]
+        wide = modulated.repeat(1, 1, self.repeats)[:, :, :length]  # [R or 1, l, l]
         place = torch.arange(length, device=a.device) // self.block
         return torch.where(place[:, None] == place, wide, 0.0)
 
@@ -92,7 +94,6 @@ class ConditionalAttention(Adapter):
         gamma, beta = both
         if gamma.size(-1) == self.block:  # blocks of one place have vectors and matrices of one number
             return gamma[:, None], beta[:, None]
-        repeats = math.ceil(length / self.block)
         square = (self.block, self.block)
-        gamma, beta = (x.unflatten(-1, square).repeat(1, repeats, 1)[:, :length] for x in (gamma, beta))
+        gamma, beta = (x.unflatten(-1, square).repeat(1, self.repeats, 1)[:, :length] for x in (gamma, beta))
         return gamma, beta

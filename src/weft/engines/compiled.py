@@ -94,6 +94,7 @@ class Compiled:
 def _garments(model: Model, fused: bool) -> Iterator[Garment]:
     """What a model wears under its compiled pieces."""
     from weft.engines.attention import AttentionByLength
+    from weft.engines.dropout import FusedDropout
     from weft.engines.gelu import CheapGelu
     from weft.engines.joined import JoinedMaps
     from weft.engines.tables import BiasTables
@@ -110,5 +111,7 @@ def _garments(model: Model, fused: bool) -> Iterator[Garment]:
         again = any(getattr(module, "gradient_checkpointing", False) for module in model.encoder.modules())
         if model.kernels == "auto" and not again:
             yield BiasTables(model, but=joined.adapters)
+        if not again:
+            yield FusedDropout(model, [block for one in encoders for block in blocks_of(one)])
         yield CheapGelu(model.encoder)
         yield AttentionByLength(model.encoder)

@@ -22,10 +22,14 @@ class InThree(ABC):
     """Three maps of one input, computed when the first is asked for.
 
     The others are asked for with the very same x, as in self-attention; with another each is `alone`.
+
+    Attributes:
+        latest: all three together, as they were computed last; whoever takes them leaves None.
     """
 
     def __init__(self) -> None:
         self._held: tuple[Tensor, tuple[Tensor, ...]] | None = None
+        self.latest: Tensor | None = None
 
     @abstractmethod
     def whole(self, x: Tensor) -> Tensor:
@@ -41,8 +45,9 @@ class InThree(ABC):
 
     def first(self, x: Tensor) -> Tensor:
         """The first map's part; all are computed."""
-        parts = self.whole(x).chunk(len(MAPS), -1)
-        self._held = (x, parts)
+        whole = self.whole(x)
+        parts = whole.chunk(len(MAPS), -1)
+        self._held, self.latest = (x, parts), whole
         return parts[0]
 
     def second(self, x: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -91,4 +91,18 @@ def _tables(adapters: list[Shift]) -> Tensor:
         return torch.stack([adapter.get_parameter("v").detach() for adapter in adapters])
     e = torch.stack([adapter.get_parameter("E") for adapter in adapters])  # [n, S, r]
     d = torch.cat([adapter.get_parameter("D") for adapter in adapters])  # [n, o, r]
-    return torch.bmm(e, d.transpose(1, 2))
+    return torch.bmm(e, _LaidOut.apply(d).transpose(1, 2))
+
+
+class _LaidOut(torch.autograd.Function):
+    """x, whose gradient comes in one piece: one copy, not one for each parameter that is part of it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """x itself."""
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        """Row after row."""
+        return grads[0].contiguous()
