@@ -255,13 +255,13 @@ def held_before() -> int:
 
 
 def memory(device: str, before: int) -> dict[str, int] | None:
-    """The most GPU memory that a run's tensors held at once, in bytes.
+    """The most GPU memory that the process's tensors held at once, in bytes, and what it held before the run.
 
     Args:
         device: where it ran.
         before: what `held_before` found.
     """
-    return None if device == "cpu" else {"allocated": torch.cuda.max_memory_allocated() - before}
+    return None if device == "cpu" else {"allocated": torch.cuda.max_memory_allocated(), "before": before}
 
 
 def machine(device: str) -> dict[str, Any]:

@@ -106,7 +106,8 @@ def shortened(line: dict[str, Any]) -> Run:
         "waited": engine["waited"],
         "engine": engine["name"],
         "why": line["fell_back"] or engine["why"],
-        "bytes": None if memory is None else memory["allocated"],
+        # of a process's first run alone: a later one finds some of what it needs, and much that it does not
+        "bytes": None if memory is None or memory["before"] else memory["allocated"],
     }
 
 
@@ -188,7 +189,6 @@ def table(found: dict[str, Any]) -> str:
     lines = [columns, ["---", *["--:"] * (len(columns) - 2), "---"]]
     best = chosen(found["runs"])
     for run in sorted(best.values(), key=lambda run: -mean(run["reported"])):
-        memory = "–" if run["bytes"] is None else f"{run['bytes'] / 2**30:.2f}"
         scores = run["reported"]
         lines.append(
             [
@@ -200,7 +200,7 @@ def table(found: dict[str, Any]) -> str:
                 f"{run['total_ratio']:.2f}×",
                 rate(run, found["runs"]),
                 f"{run['seconds']:.0f}",
-                memory,
+                memory_of(run, found["runs"]),
                 run["engine"],
             ]
         )
@@ -212,9 +212,15 @@ def table(found: dict[str, Any]) -> str:
         f"({sizes}); another seed comes on top. **trained**: parameters that train, for all tasks together, "
         "heads left out; **held**: what serving all tasks holds, over one encoder. **lr**: ↑ is the largest "
         "of the three and ↓ the smallest: a rate outside might do better. **s**: seconds of training, "
-        "without evaluation, while the other runs shared the GPU. **GiB**: the most that the run's "
-        "tensors held at once."
+        "without evaluation, while the other runs shared the GPU. **GiB**: the most that the "
+        "tensors of such a run held at once, measured where it was the first of its process."
     )
+
+
+def memory_of(run: Run, runs: list[Run]) -> str:
+    """The GiB of a run of this method that was measured; they do not depend on rate and sampler."""
+    alike = [other["bytes"] for other in runs if other["method"] == run["method"] and other["bytes"]]
+    return f"{max(alike) / 2**30:.2f}" if alike else "–"
 
 
 def in_millions(count: int) -> str:

@@ -6,7 +6,7 @@ import torch
 from tests.conformance.table import METHODS
 from tests.tiny import FAMILIES, batch, build, scramble
 from weft.errors import WeftError
-from weft.quantise import Int8Map, quantise
+from weft.quantise import Int8Map, _sums_in_32_bits, quantise
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -19,7 +19,7 @@ def test_it_is_near_the_model_and_leaves_it_alone(family):
         found = smaller.run(**inputs).hidden
         assert torch.equal(model.run(**inputs).hidden, plain)
     off = ((found - plain).norm() / plain.norm()).item()
-    assert 0 < off < 0.08
+    assert 0 < off < (0.08 if _sums_in_32_bits() else 0.16)  # with 8 bits, or with 7
     assert {n: p.shape for n, p in smaller.named_parameters()} == {
         n: p.shape for n, p in model.named_parameters()
     }

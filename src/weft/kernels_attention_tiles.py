@@ -15,8 +15,8 @@ from torch import Tensor
 
 from weft.kernels_attention import MANY, SHORTEST
 
-FORWARD = {16: (16, 1), 32: (32, 2), 64: (64, 4), 128: (64, 4)}
-BACKWARD = {16: (16, 1), 32: (32, 2), 64: (64, 4), 128: (128, 8)}
+FORWARD = {16: (16, 1), 32: (32, 4), 64: (64, 4), 128: (64, 4)}
+BACKWARD = {16: (16, 1), 32: (32, 4), 64: (64, 4), 128: (128, 8)}
 """B → queries at a time, and the warps of a program."""
 
 AS_THEY_COME = ["length", "least", "mask_r", "mask_q", "mask_k"]

@@ -64,7 +64,7 @@ class Compiled:
         options: dict[str, Any] = {"fallback_random": device.type == "cuda"}
         self._model = model
         self._blocks = [block for encoder in model.encoders for block in blocks_of(encoder)]
-        self._under = Dress(list(_garments(model, fused)))
+        self._under = Dress(list(garments_of(model, fused, device.type == "cuda")))
         for block in self._blocks:
             block.compile(dynamic=True, options=options)
         self._calls = [block._compiled_call_impl for block in self._blocks]
@@ -91,22 +91,27 @@ class Compiled:
             self._model.__dict__.pop(name, None)
 
 
-def _garments(model: Model, fused: bool) -> Iterator[Garment]:
-    """What a model wears under its compiled pieces."""
+def garments_of(model: Model, fused: bool, gpu: bool) -> Iterator[Garment]:
+    """What a model wears under its compiled pieces, each on already.
+
+    Args:
+        model: the model.
+        fused: see `Compiled`.
+        gpu: whether it runs on a GPU.
+    """
     from weft.engines.attention import AttentionByLength
     from weft.engines.dropout import FusedDropout
     from weft.engines.gelu import CheapGelu
     from weft.engines.joined import JoinedMaps
     from weft.engines.tables import BiasTables
 
-    device = next(model.parameters()).device
     encoders = model.encoders
     joins = model.kernels == "auto"
     joined = JoinedMaps([maps for one in encoders for maps in groups_of(one)] if joins else [])
     yield joined
     if fused:
         yield from (FusedMaps(one, but=joined.modules) for one in encoders)
-    if device.type == "cuda":
+    if gpu:
         # blocks that run again in the backward would find what a later pass looked up
         again = any(getattr(module, "gradient_checkpointing", False) for module in model.encoder.modules())
         if model.kernels == "auto" and not again:

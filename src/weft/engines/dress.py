@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from torch import nn
 
+from weft.encoder.weave import woven_of
+
 
 class Garment(Protocol):
     """A change to how a model runs that leaves its weights and files alone."""
@@ -22,7 +24,7 @@ class Garment(Protocol):
 
 
 class Forwards:
-    """Modules with another `forward`, set on the instance as weaving does it.
+    """Modules with another `forward`, set on the instance as weaving does it; what is woven is replaced too.
 
     Args:
         places: the modules and what they compute from now on.
@@ -44,6 +46,50 @@ class Forwards:
                 module.__dict__.pop("forward", None)
             else:
                 module.__dict__["forward"] = before
+
+
+class OwnForwards:
+    """Modules whose own computation is another; the adapters that are woven around it stay where they are.
+
+    Args:
+        places: the modules and what they compute from now on.
+    """
+
+    def __init__(self, places: Iterable[tuple[nn.Module, Callable[..., Any]]]) -> None:
+        found = [(module, _innermost(module), forward) for module, forward in places]
+        self._places = [(module, woven, _own(module, woven), forward) for module, woven, forward in found]
+        self.on()
+
+    def on(self) -> None:
+        """Run so."""
+        for module, woven, _, forward in self._places:
+            _put(module, woven, forward)
+
+    def remove(self) -> None:
+        """Run as before."""
+        for module, woven, before, _ in self._places:
+            _put(module, woven, before)
+
+
+def _innermost(module: nn.Module) -> Any:
+    """What calls a woven module's own forward; None of a module that is not woven."""
+    woven = woven_of(module)
+    while woven is not None and getattr(woven.inner, "__self__", module) is not module:
+        woven = woven.inner.__self__
+    return woven
+
+
+def _own(module: nn.Module, woven: Any) -> Any:
+    return module.__dict__.get("forward") if woven is None else woven.inner
+
+
+def _put(module: nn.Module, woven: Any, forward: Any) -> None:
+    if woven is not None:
+        woven.inner = forward
+    elif forward is None:
+        module.__dict__.pop("forward", None)
+    else:
+        module.__dict__["forward"] = forward
 
 
 class Dress:

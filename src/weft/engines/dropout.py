@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.engines.dress import Forwards
+from weft.engines.dress import OwnForwards
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -69,7 +69,7 @@ def key_of(module: Any) -> Tensor | None:
     return found
 
 
-class FusedDropout(Forwards):
+class FusedDropout(OwnForwards):
     """The dropouts of all blocks, hashed; the keys of a pass are drawn at once, before the first block.
 
     Args:

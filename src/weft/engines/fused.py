@@ -14,6 +14,7 @@ from weft.encoder.anatomy import anatomy_of, find
 from weft.encoder.sites import BLOCK_LINEAR
 from weft.encoder.weave import woven_of
 from weft.encoder.woven import WovenLinear
+from weft.engines.dress import OwnForwards
 
 MAPS = ("query", "key", "value")
 
@@ -116,7 +117,7 @@ def groups_of(encoder: nn.Module) -> list[list[nn.Linear]]:
     return found
 
 
-class FusedMaps:
+class FusedMaps(OwnForwards):
     """The query, key and value maps of every block of an encoder, computed together.
 
     Where they are one map already (ModernBERT), or do not all read the same (DeBERTa, whose relative
@@ -128,35 +129,10 @@ class FusedMaps:
     """
 
     def __init__(self, encoder: nn.Module, but: Collection[nn.Module] = ()) -> None:
-        self._places: list[tuple[nn.Module, Callable[[Tensor], Tensor]]] = []
+        places: list[tuple[nn.Module, Callable[[Tensor], Tensor]]] = []
         others = {id(module) for module in but}
         for maps in groups_of(encoder):
             known = all(woven_of(m) is None or isinstance(woven_of(m), WovenLinear) for m in maps)
             if known and len(maps) == len(MAPS) and not any(id(m) in others for m in maps):
-                self._places += zip(maps, _Together(maps).parts(), strict=True)
-        self._before = [self._inner(module) for module, _ in self._places]
-        self.on()
-
-    def on(self) -> None:
-        """Compute them together."""
-        for module, part in self._places:
-            self._put(module, part)
-
-    def remove(self) -> None:
-        """Compute each by itself, as it was."""
-        for (module, _), before in zip(self._places, self._before if self._places else (), strict=True):
-            self._put(module, before)
-
-    def _inner(self, module: nn.Module) -> Any:
-        """The map's own product: under its adapters, if it is woven; None if it is the module's own."""
-        woven = woven_of(module)
-        return woven.inner if isinstance(woven, WovenLinear) else module.__dict__.get("forward")
-
-    def _put(self, module: nn.Module, function: Any) -> None:
-        woven = woven_of(module)
-        if isinstance(woven, WovenLinear):
-            woven.inner = function
-        elif function is None:
-            module.__dict__.pop("forward", None)
-        else:
-            module.__dict__["forward"] = function
+                places += zip(maps, _Together(maps).parts(), strict=True)
+        super().__init__(places)

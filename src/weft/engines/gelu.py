@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import GELUActivation
 
-from weft.engines.dress import Forwards
+from weft.engines.dress import OwnForwards
 
 
 def below(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -55,7 +55,7 @@ def gelu(x: Tensor) -> Tensor:
     return y
 
 
-class CheapGelu(Forwards):
+class CheapGelu(OwnForwards):
     """The encoder's GELUs by a formula of an exponential and a division, a third of erf's own work.
 
     A pass over the widest values of a block is bound by its arithmetic otherwise, and not by memory. Only
