@@ -1,9 +1,11 @@
 """A run as tables: on the terminal, and in docs/performance.md.
 
-    python -m benchmarks.report [FILE…] [--page]
+    python -m benchmarks.report [FILE…] [--page [--anew]]
 
-Without `--page` it prints what the files of benchmarks/out hold; with it, it writes the tables of each device
-between that device's marks in docs/performance.md, and draws the plots.
+Without `--page` it prints what the files of benchmarks/out hold. With it, their pieces of work take the place
+of those in docs/results/bench-DEVICE.json (all of it with `--anew`), the tables of each device are written
+between that device's marks in docs/performance.md, and its plots are drawn. Where there is no such file, the
+page is made of docs/results.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import must
 from benchmarks.machine import in_words
-from benchmarks.results import OUT, Results, Work
+from benchmarks.results import KEPT, OUT, Results, Work
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"
@@ -29,16 +32,38 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--page", action="store_true", help="write docs/performance.md and its plots")
+    parser.add_argument("--anew", action="store_true", help="keep nothing of what the page has")
     args = parser.parse_args()
     files = args.files or sorted(OUT.glob("bench-*.json"))
+    if not files and args.page:
+        files = sorted(KEPT.glob("bench-*.json"))
     if not files:
         raise SystemExit(f"{OUT} holds no bench-*.json; type: make bench")
     for file in files:
         results = Results.read(file)
         if args.page:
-            write_page(results)
+            write_page(kept(results, KEPT, args.anew))
         else:
             show(results)
+
+
+def kept(results: Results, folder: Path, anew: bool = False) -> Results:
+    """A run beside what was kept of earlier ones on such a machine; it is kept from now on.
+
+    Args:
+        results: of the run.
+        folder: where it is kept.
+        anew: whether what is there is thrown away.
+    """
+    file = folder / f"bench-{results.machine['device']}.json"
+    known = None if anew or not file.is_file() else Results.read(file)
+    if known is not None and known.machine != results.machine:
+        told = f"{file} is of another machine: {in_words(known.machine)}; this is {in_words(results.machine)}"
+        raise SystemExit(f"{told}; type: python -m benchmarks.report --page --anew")
+    together = results if known is None else known.updated(results)
+    together.must = must.judged(together)
+    together.write(file)
+    return together
 
 
 def show(results: Results) -> None:
@@ -95,10 +120,10 @@ def body(work: Work) -> Iterator[tuple[str, ...]]:
 
 def claims(results: Results) -> Iterator[tuple[str, ...]]:
     """The rows of the table of what was to be shown."""
-    for must in results.must:
-        found = "" if must["found"] is None else f"{must['found']:.2f}x"
-        ok = {True: "yes", False: "NO", None: "not measured"}[must["ok"]]
-        yield must["claim"], must["target"], found, ok
+    for claim in results.must:
+        found = "" if claim["found"] is None else f"{claim['found']:.2f}x"
+        ok = {True: "yes", False: "NO", None: "not measured"}[claim["ok"]]
+        yield claim["claim"], claim["target"], found, ok
 
 
 def number(ms: float) -> str:

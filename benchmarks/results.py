@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.timing import Taken, Variant
 
 OUT = Path(__file__).parent / "out"
+"""Of runs on this machine."""
+
+KEPT = Path(__file__).parents[1] / "docs" / "results"
+"""Of those that docs/performance.md tells."""
 
 
 @dataclass
@@ -82,6 +86,16 @@ class Results:
         if before.machine == self.machine:
             self.works += [work for work in before.works if work.section not in sections]
             self.seconds |= {name: taken for name, taken in before.seconds.items() if name not in sections}
+
+    def updated(self, later: Results) -> Results:
+        """These with a later run's pieces of work, in the place of those with the same name.
+
+        Args:
+            later: of the same machine; its settings and what it left out are told.
+        """
+        new = {work.name: work for work in later.works}
+        works = [new.pop(work.name, work) for work in self.works]
+        return replace(later, works=[*works, *new.values()], seconds={**self.seconds, **later.seconds})
 
     def write(self, file: Path) -> None:
         """Write it as JSON, the old file whole until the new one is."""
