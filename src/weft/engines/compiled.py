@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.fx.experimental import _config as shapes
 
 from weft.encoder.anatomy import anatomy_of
 from weft.engines.dress import Dress, Garment
@@ -59,6 +60,8 @@ class Compiled:
         config.force_nn_module_property_static_shapes = fused
         config.recompile_limit = max(config.recompile_limit, RECOMPILATIONS)
         config.accumulated_recompile_limit = max(config.accumulated_recompile_limit, 8 * RECOMPILATIONS)
+        # as many rows as tokens are so by chance: taken for one number, the next batch compiles all anew
+        shapes.use_duck_shape = False
         device = next(model.parameters()).device
         # on a GPU torch's own dropout draws four numbers at a time, a compiled one throws three away
         options: dict[str, Any] = {"fallback_random": device.type == "cuda"}
