@@ -102,7 +102,7 @@ def main() -> None:
             at_once=args.jobs,
             start=start,
             stop_starting=None if args.seconds is None else began + args.seconds,
-            limit=args.run_seconds,
+            limit=None if overlapping else args.run_seconds,  # a client of MPS that is killed takes all along
         ):
             fell = fell_back(Path(args.work) / "logs" / f"{key}.log")
             report(by_key[key], {**result, **shared, "fell_back": fell}, out, time.monotonic() - began)
@@ -127,7 +127,9 @@ def arguments() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--limit-rows", type=int, help="rows of a split at the most, to try it out")
     parser.add_argument("--seconds", type=float, help="no run starts later than this")
-    parser.add_argument("--run-seconds", type=float, default=420, help="a run that takes longer is ended")
+    parser.add_argument(
+        "--run-seconds", type=float, default=420, help="a run that takes longer is ended; not under MPS"
+    )
     parser.add_argument("--mps", action="store_true", help="let the GPU run several processes at once")
     parser.add_argument("--middle-only", action="store_true", help="one rate each, to try it out")
     parser.add_argument("--resume", action="store_true", help="go on: only what FILE does not have")

@@ -12,12 +12,16 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 Work = Callable[[], dict[str, Any]]
+
+PATIENCE = 20.0
+"""Seconds in which a process is to end by itself."""
 
 
 class Job(NamedTuple):
@@ -57,7 +61,8 @@ def pooled(
     """Run all; yields (name, what it returned) as each ends.
 
     A run that fails yields `{"error": …}`. Its process ends with it, since a GPU's context may be broken, and
-    another takes its place.
+    another takes its place. Processes end by themselves where they can: under NVIDIA's MPS one that is killed
+    takes all others with it.
 
     Args:
         jobs: the runs, the most urgent first.
@@ -65,7 +70,7 @@ def pooled(
         at_once: how many processes.
         start: `fork` or `spawn`.
         stop_starting: the `time.monotonic()` from which on no further run starts.
-        limit: the seconds after which a run is ended.
+        limit: the seconds after which a run is ended, by force.
     """
     folder.mkdir(parents=True, exist_ok=True)
     context: Any = mp.get_context(start)
@@ -137,9 +142,8 @@ def _serve(line: Any, folder: Path) -> None:
 
         torch.set_num_threads(int(threads))
     while True:
-        try:
-            job = line.recv()
-        except EOFError:
+        job = line.recv()
+        if job is None:
             return
         file = os.open(folder / f"{job.name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, 1)
@@ -149,10 +153,11 @@ def _serve(line: Any, folder: Path) -> None:
             line.send(job.work())
         except Exception:  # told to whoever started it
             line.send({"error": traceback.format_exc()[-2000:]})
+            return
 
 
 def _outcome(worker: Worker, limit: float | None) -> dict[str, Any] | None:
-    """What a process has sent, or that it has ended; None while it runs."""
+    """What a process has sent, or that it has ended or is ended, being too slow; None while it runs."""
     if worker.line.poll():
         try:
             return dict(worker.line.recv())
@@ -160,11 +165,17 @@ def _outcome(worker: Worker, limit: float | None) -> dict[str, Any] | None:
             worker.process.join()
             return {"error": f"the process ended with {worker.process.exitcode}"}
     if limit is not None and time.monotonic() - worker.since > limit:
+        worker.process.kill()
         return {"error": f"ended after {limit:.0f} s"}
     return None
 
 
 def _end(worker: Worker) -> None:
+    """Let a process that is free go, or one that has failed; end one that works."""
+    if worker.job is None:
+        with suppress(OSError):  # it may be gone
+            worker.line.send(None)
+        worker.process.join(PATIENCE)
     worker.process.kill()
     worker.process.join()
     worker.line.close()

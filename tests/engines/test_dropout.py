@@ -11,7 +11,8 @@ from torch import nn
 from tests.engines.test_dress import inputs_of
 from tests.tiny import TASKS, build, labels, scramble
 from weft.engines.compiled import Compiled, blocks_of
-from weft.engines.dropout import MANY, FusedDropout, HashedDropout, drawn
+from weft.engines.dropout import FusedDropout, HashedDropout, drawn
+from weft.kernels_attention import MANY
 
 SHAPE = (64, 32, 128)
 

@@ -9,13 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.engines.dress import OwnForwards
+from weft.kernels_attention import MANY
 
 if TYPE_CHECKING:
     from weft.model import Model
     from weft.routing import Route
-
-MANY = 1 << 31
-"""The numbers that are drawn are below it."""
 
 
 def drawn(like: Tensor, key: Tensor) -> Tensor:
@@ -39,7 +37,7 @@ class HashedDropout(nn.Module):
     """y = x ∘ m / (1 − p), m drawn anew in every pass by a hash; torch's own where nothing was prepared.
 
     A generator that makes four numbers at a time cannot be part of a kernel in which a thread has one place;
-    one that makes four to use one costs more than the sums and norms around it.
+    one that makes four to use one costs more than the sums and norms around it. Numbers are below `MANY`.
 
     Args:
         module: the dropout in whose place it stands; its `key` is that of the pass, [2] int32.
@@ -82,7 +80,7 @@ class FusedDropout(OwnForwards):
             id(module): module
             for block in blocks
             for module in block.modules()
-            if type(module) is nn.Dropout and module.p > 0.0
+            if type(module) is nn.Dropout and 0.0 < module.p < 1.0
         }
         self._modules: list[Any] = list(found.values())
         self._prepared = model.preparing
