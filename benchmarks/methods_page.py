@@ -60,6 +60,8 @@ def gathered(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """What the runs have in common, the runs in short, and those that failed."""
     latest = {line["key"]: line for line in lines if "error" not in line}
     failed = {line["key"]: line for line in lines if "error" in line and line["key"] not in latest}
+    if not latest:
+        raise SystemExit(f"no run has ended; {len(failed)} failed, the last: {[*failed][-1:]}")
     some = next(iter(latest.values()))
     setup = {key: some[key] for key in ("steps", "batch_size", "max_length", "seed", "jobs", "mps", "note")}
     return {
@@ -87,8 +89,9 @@ def merged(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         if known[key] != new[key]:
             raise SystemExit(f"{key} differs from that of the runs before: {new[key]}, not {known[key]}")
     runs = {(run["row"], run["lr"]): run for run in [*known["runs"], *new["runs"]]}
-    failed = [run for run in [*known["failed"], *new["failed"]] if (run["row"], run["lr"]) not in runs]
-    return {**new, "remarks": known["remarks"], "runs": list(runs.values()), "failed": failed}
+    failed = {(run["row"], run["lr"]): run for run in [*known["failed"], *new["failed"]]}
+    left = [run for place, run in failed.items() if place not in runs]
+    return {**new, "remarks": known["remarks"], "runs": list(runs.values()), "failed": left}
 
 
 def shortened(line: dict[str, Any]) -> Run:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -82,14 +83,18 @@ def pooled(
                 waiting = []
             free = sum(worker.job is None for worker in workers)
             for _ in range(min(at_once - len(workers), len(waiting) - free)):
-                workers.append(_worker(context, folder))
-            for worker in workers:
+                workers.append(_worker(context, folder, workers))
+            for worker in list(workers):
                 if worker.job is None and waiting:
-                    _give(worker, waiting, workers)
+                    refused = _give(worker, waiting, workers)
+                    if refused is not None:
+                        yield refused
             busy = [worker for worker in workers if worker.job is not None]
-            if not busy:
+            if not busy and not waiting:
                 return
-            wait([worker.line for worker in busy], timeout=1.0)
+            if busy:
+                watched = [*(worker.line for worker in busy), *(worker.process.sentinel for worker in busy)]
+                wait(watched, timeout=1.0)
             for worker in busy:
                 found = _outcome(worker, limit)
                 if found is None:
@@ -118,31 +123,49 @@ def next_job(waiting: Sequence[Job], done: Sequence[str], elsewhere: set[str]) -
     return (own or new or list(waiting))[0]
 
 
-def _give(worker: Worker, waiting: list[Job], workers: Sequence[Worker]) -> None:
+def _give(worker: Worker, waiting: list[Job], workers: list[Worker]) -> tuple[str, dict[str, Any]] | None:
+    """Give a free process its next run; what there is to tell if that run cannot be given to any."""
     elsewhere = {kind for other in workers if other is not worker for kind in other.kinds}
     job = next_job(waiting, worker.kinds, elsewhere)
+    try:
+        worker.line.send(job)
+    except OSError:  # it died since its last run; another takes its place
+        workers.remove(worker)
+        _end(worker)
+        return None
+    except Exception:  # this run cannot be pickled
+        waiting.remove(job)
+        return job.name, {"error": traceback.format_exc()[-2000:]}
     waiting.remove(job)
     worker.job, worker.since = job, time.monotonic()
     worker.kinds.append(job.kind)
-    worker.line.send(job)
+    return None
 
 
-def _worker(context: Any, folder: Path) -> Worker:
+def _worker(context: Any, folder: Path, workers: Sequence[Worker]) -> Worker:
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, folder))
+    # a fork has them too, and would never see that nobody is left to send it anything
+    forked = context.get_start_method() == "fork"
+    not_its_own = [ours, *(worker.line for worker in workers)] if forked else []
+    process = context.Process(target=_serve, args=(theirs, folder, not_its_own))
     process.start()
     theirs.close()
     return Worker(process, ours)
 
 
-def _serve(line: Any, folder: Path) -> None:
+def _serve(line: Any, folder: Path, not_its_own: Sequence[Any]) -> None:
     """In the new process: one run after the other, all that it prints in the run's log."""
+    for other in not_its_own:
+        other.close()
     if threads := os.environ.get("OMP_NUM_THREADS"):
         import torch
 
         torch.set_num_threads(int(threads))
     while True:
-        job = line.recv()
+        try:
+            job = line.recv()
+        except EOFError:  # whoever started it is gone
+            return
         if job is None:
             return
         file = os.open(folder / f"{job.name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -150,7 +173,9 @@ def _serve(line: Any, folder: Path) -> None:
         os.dup2(file, 2)
         os.close(file)
         try:
-            line.send(job.work())
+            found = job.work()
+            sys.stdout.flush()
+            line.send(found)
         except Exception:  # told to whoever started it
             line.send({"error": traceback.format_exc()[-2000:]})
             return
@@ -161,9 +186,13 @@ def _outcome(worker: Worker, limit: float | None) -> dict[str, Any] | None:
     if worker.line.poll():
         try:
             return dict(worker.line.recv())
-        except EOFError:
-            worker.process.join()
+        except (EOFError, OSError):
+            worker.process.join(PATIENCE)
             return {"error": f"the process ended with {worker.process.exitcode}"}
+        except Exception:  # what it sent is no result
+            return {"error": traceback.format_exc()[-2000:]}
+    if not worker.process.is_alive():
+        return {"error": f"the process ended with {worker.process.exitcode}"}
     if limit is not None and time.monotonic() - worker.since > limit:
         worker.process.kill()
         return {"error": f"ended after {limit:.0f} s"}

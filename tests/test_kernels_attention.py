@@ -12,8 +12,9 @@ import pytest
 import torch
 from transformers.masking_utils import bidirectional_mask_function, sdpa_mask
 
-from weft.engines.attention import mask as mask_of
-from weft.kernels_attention import HERE, LONGEST, attend, fits
+from weft.engines.attention import mask as full_mask
+from weft.engines.attention import mask_in_tiles
+from weft.kernels_attention import HERE, LONGEST, attend, fits, runs_on
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -66,6 +67,31 @@ def test_where_no_key_is_allowed_nothing_comes():
     assert all(torch.isfinite(x).all() for x in torch.autograd.grad(found.sum(), parts))
 
 
+@kernels
+@pytest.mark.parametrize("full", [False, True])
+def test_the_lowest_number_is_a_number(full):
+    """Where a mask has it for all keys of a row, all count alike, as for torch."""
+    parts, bias = given(2, 1, 16, 16)
+    bias[1] = torch.finfo(torch.bfloat16).min
+    bias = bias.expand(-1, -1, 16, -1).contiguous() if full else bias
+    torch.testing.assert_close(attend(*parts, bias, 0.0, 0.3), plain(*parts, bias, 0.3), rtol=1e-4, atol=1e-5)
+
+
+@kernels
+def test_errors_of_its_compiler_are_told_as_torchs(monkeypatch):
+    from triton.runtime.errors import OutOfResources
+
+    from weft import kernels_attention_tiles
+
+    def fails(*given):
+        raise OutOfResources(2, 1, "shared memory")
+
+    monkeypatch.setattr(kernels_attention_tiles, "forward", fails)
+    parts, bias = given(1, 1, 16, 16)
+    with pytest.raises(RuntimeError, match="attention in tiles: out of resource: shared memory"):
+        attend(*parts, bias, 0.0, 1.0)
+
+
 def kept_of(rows, heads, length, p, seed):
     """Which probabilities were kept: all are equal, and values are the unit vectors."""
     torch.manual_seed(seed)
@@ -105,12 +131,15 @@ def test_it_is_taken_on_a_gpu_in_half_precision_alone():
     parts, bias = given(1, 1, 16, 16)
     assert not fits(parts[0].cpu(), parts[1].cpu(), bias)
     halves = [x.bfloat16() for x in parts]
-    assert fits(halves[0], halves[1], bias) == (CUDA and HERE)
+    assert fits(halves[0], halves[1], bias) == CUDA
+    assert not runs_on(torch.device("cpu"))
     longer = torch.zeros(1, 1, LONGEST + 1, 16, dtype=torch.bfloat16, device=DEVICE)
     assert not fits(longer, longer, None)
     odd = torch.zeros(1, 1, 16, 20, dtype=torch.bfloat16, device=DEVICE)
     assert not fits(odd, odd, None)
     assert not fits(halves[0], halves[1], bias.bool())
+    wide = torch.zeros(1, 1, LONGEST, 128, dtype=torch.bfloat16, device=DEVICE)
+    assert not fits(wide, wide, None)  # more than a block of threads has room for
 
 
 @pytest.mark.parametrize("length", [8, LONGEST, LONGEST + 8])
@@ -125,8 +154,9 @@ def test_the_mask_says_what_hugging_faces_says(length):
         "attention_mask": tokens.bool(),
         "allow_is_causal_skip": False,
     }
-    found, allowed = mask_of(**asked), sdpa_mask(**asked)
+    found, allowed = mask_in_tiles(**asked), sdpa_mask(**asked)
     assert found.shape == allowed.shape
     assert torch.equal(found == 0, allowed)
     assert torch.equal(found == -math.inf, ~allowed)
-    assert (found.stride(2) == 0) == (length <= LONGEST)  # rows of one tile share their queries' memory
+    assert (found.stride(2) == 0) == (length <= LONGEST)  # queries share memory in tiles
+    assert torch.equal(full_mask(**asked), found)

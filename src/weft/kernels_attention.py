@@ -13,6 +13,8 @@ Needs Triton, which torch brings along where it is built for CUDA; see `HERE`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,12 @@ SHORTEST = 16
 WIDTHS = (16, 32, 64, 128)
 """Of a head."""
 
+LARGEST = 128 * 64
+"""Numbers of a tile of keys: larger ones need more memory than most GPUs have for a block."""
+
+SHARED = 96 * 1024
+"""The bytes of such memory that a GPU must have; the backward of the largest tiles takes 80 KiB."""
+
 MANY = 1 << 31
 """The numbers that are drawn for dropout are below it."""
 
@@ -39,8 +47,16 @@ HERE = find_spec("triton") is not None
 """Whether Triton is installed."""
 
 
+def runs_on(device: torch.device) -> bool:
+    """Whether a device runs the kernels: an NVIDIA GPU with products in bf16 and enough memory a block."""
+    if device.type != "cuda" or not HERE or torch.version.hip is not None:
+        return False
+    found: Any = torch.cuda.get_device_properties(device)
+    return bool(found.major >= 8 and getattr(found, "shared_memory_per_block_optin", 0) >= SHARED)
+
+
 def fits(query: Tensor, key: Tensor, mask: Tensor | None) -> bool:
-    """Whether these can be attended to in tiles: queries and keys [R, H, L, w] on a GPU, in half precision.
+    """Whether these can be attended to in tiles: queries and keys [R, H, L, w], in half precision.
 
     Args:
         query: [R, H, L, w].
@@ -49,8 +65,8 @@ def fits(query: Tensor, key: Tensor, mask: Tensor | None) -> bool:
     """
     half = query.dtype in (torch.bfloat16, torch.float16)
     alike = query.size(2) == key.size(2) and query.size(1) == key.size(1)
-    short = query.size(3) in WIDTHS and query.size(2) <= LONGEST
-    return bool(query.is_cuda and half and alike and short and HERE) and _simple(mask)
+    short = query.size(3) in WIDTHS and query.size(2) <= min(LONGEST, LARGEST // query.size(3))
+    return bool(query.is_cuda and half and alike and short) and _simple(mask)
 
 
 def _simple(mask: Tensor | None) -> bool:
@@ -186,7 +202,8 @@ def _attend(
     scale: float,
 ) -> Tensor:
     out = _shape_of_attend(query)
-    _tiles().forward(query, key, value, mask, seed, out, dropout, scale)
+    with _told():
+        _tiles().forward(query, key, value, mask, seed, out, dropout, scale)
     return out
 
 
@@ -201,8 +218,20 @@ def _attend_backward(
     scale: float,
 ) -> Tensor:
     found = _shape_of_backward(grad, query)
-    _tiles().backward(grad.contiguous(), query, key, value, mask, seed, found, dropout, scale)
+    with _told():
+        _tiles().backward(grad.contiguous(), query, key, value, mask, seed, found, dropout, scale)
     return found
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Triton's errors as torch's, which engines know how to go on from."""
+    try:
+        yield
+    except Exception as why:
+        if type(why).__module__.partition(".")[0] != "triton":
+            raise
+        raise RuntimeError(f"attention in tiles: {why}") from why
 
 
 def _shape_of_attend(query: Tensor, *rest: Any) -> Tensor:

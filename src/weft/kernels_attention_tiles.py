@@ -37,8 +37,9 @@ def _mixed(x):
 def _kept(key, program, queries, keys, least, BLOCK: tl.constexpr):
     """Which probabilities are kept, [M, B]: of each a number of its own is at least `least`.
 
-    The number is a hash of its place and of two numbers, which are hashes of the key and of the program. A
-    generator that makes several numbers at a time would make them where other threads need them.
+    The number is a hash, in three rounds, of its place and of two numbers, which are hashes of the key and of
+    the program; after two rounds, numbers of places a power of two apart know of each other. A generator that
+    makes several numbers at a time would make them where other threads need them.
     """
     first = _mixed(_mixed(tl.load(key).to(tl.uint32)) + program.to(tl.uint32))
     second = _mixed(first ^ tl.load(key + 1).to(tl.uint32))
@@ -46,7 +47,16 @@ def _kept(key, program, queries, keys, least, BLOCK: tl.constexpr):
     x = (x ^ (x >> 16)) * 0x21F0AAAD
     x = x ^ second
     x = (x ^ (x >> 15)) * 0x735A2D97
+    x = (x ^ (x >> 15)) * 0x2C1B3C6D
     return (x >> 1).to(tl.int32) >= least
+
+
+@triton.jit
+def _added(mask):
+    """A mask in units of log₂ e: the lowest number stays one, and −∞ what it is."""
+    added = mask.to(tl.float32)
+    low = tl.where(added == float("-inf"), added, tl.maximum(added, -2.3e38))
+    return low * 1.4426950408889634
 
 
 @triton.jit
@@ -55,12 +65,11 @@ def _probabilities(q, k, mask, queries, keys, length, mask_q, mask_k, scale, MAS
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * 1.4426950408889634)
     real = keys < length
     if MASKED == 1:
-        added = tl.load(mask + keys * mask_k, mask=real, other=0.0).to(tl.float32)
-        scores += (added * 1.4426950408889634)[None, :]
+        scores += _added(tl.load(mask + keys * mask_k, mask=real, other=0.0))[None, :]
     if MASKED == 2:
         places = queries[:, None] * mask_q + keys[None, :] * mask_k
         inside = (queries < length)[:, None] & real[None, :]
-        scores += tl.load(mask + places, mask=inside, other=0.0).to(tl.float32) * 1.4426950408889634
+        scores += _added(tl.load(mask + places, mask=inside, other=0.0))
     scores = tl.where(real[None, :], scores, float("-inf"))
     most = tl.max(scores, 1)
     most = tl.where(most == float("-inf"), 0.0, most)

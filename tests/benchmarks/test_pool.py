@@ -1,6 +1,8 @@
 """Processes that take one run after the other: who gets what, and what is left of a run that fails."""
 
+import multiprocessing
 import os
+import threading
 import time
 from functools import partial
 
@@ -29,6 +31,26 @@ def unpicklable():
     return {"lock": __import__("threading").Lock()}
 
 
+def nothing():
+    return None
+
+
+def breaks():
+    return {"found": Breaks()}
+
+
+def dies_later():
+    threading.Timer(0.3, os._exit, (1,)).start()
+    return {}
+
+
+def leaves_a_child():
+    if os.fork() == 0:
+        time.sleep(30)
+        os._exit(0)
+    os._exit(9)
+
+
 def says():
     os.write(1, b"a line for the log")
     return {}
@@ -53,7 +75,21 @@ def test_a_few_processes_do_all_runs(tmp_path):
     assert os.getpid() not in pids
 
 
-FAILING = [(fails, "out of range"), (dies, "ended with 3"), (unpicklable, "lock")]
+class Breaks:
+    """What is sent, and cannot be read again."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+FAILING = [
+    (fails, "out of range"),
+    (dies, "ended with 3"),
+    (unpicklable, "lock"),
+    (nothing, "NoneType"),
+    (breaks, "no number"),
+    (lambda: {"a": 1}, "pickle"),
+]
 
 
 @pytest.mark.parametrize(("work", "told"), FAILING)
@@ -62,6 +98,53 @@ def test_one_that_fails_stops_no_other(work, told, tmp_path):
     found = dict(pooled(jobs, tmp_path, at_once=1))
     assert told in found["first"]["error"]
     assert [found[f"{n}"]["value"] for n in range(3)] == [0, 1, 2]
+
+
+def test_a_process_that_dies_between_two_runs_is_replaced(tmp_path):
+    runs = pooled([Job("first", "a", dies_later), Job("second", "a", who)], tmp_path, at_once=1)
+    assert next(runs) == ("first", {})
+    time.sleep(1.0)
+    name, found = next(runs)
+    assert name == "second"
+    assert "pid" in found
+
+
+def test_a_death_is_seen_though_a_child_of_it_lives(tmp_path):
+    began = time.monotonic()
+    found = dict(pooled([Job("a", "a", leaves_a_child)], tmp_path, at_once=1))
+    assert "ended with 9" in found["a"]["error"]
+    assert time.monotonic() - began < 15
+
+
+def orphaned(folder, pids):
+    """In a process that is killed: start one that has nothing to do, and one that has."""
+    runs = pooled([Job(str(n), str(n), partial(who, n)) for n in range(2)], folder, at_once=2)
+    found = [next(runs)[1]["pid"] for _ in range(2)]
+    pids.send(found)
+    time.sleep(60)
+
+
+def test_processes_do_not_outlive_who_started_them(tmp_path):
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    starter = context.Process(target=orphaned, args=(tmp_path, theirs))
+    starter.start()
+    pids = ours.recv()
+    starter.kill()
+    starter.join()
+    for _ in range(50):
+        if not any(is_there(pid) for pid in pids):
+            return
+        time.sleep(0.1)
+    raise AssertionError("they are still there")
+
+
+def is_there(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().split()[2] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_run_that_takes_too_long_is_ended(tmp_path):

@@ -8,6 +8,7 @@ import torch
 from tests.engines.test_dress import inputs_of
 from tests.tiny import TASKS, build, labels, no_dropout, scramble
 from weft import kernels_joined
+from weft.engines import attention as by_length
 from weft.engines.compiled import garments_of
 from weft.engines.dress import Dress
 from weft.methods import METHODS
@@ -17,9 +18,10 @@ CLOSE = {"rtol": 3e-4, "atol": 3e-5}
 
 
 @pytest.fixture(autouse=True)
-def side_by_side(monkeypatch):
-    """As on a GPU; on a CPU other ways are cheaper."""
+def as_on_a_gpu(monkeypatch):
+    """On a CPU other ways are cheaper."""
     monkeypatch.setattr(kernels_joined, "choose", lambda *args, **kwargs: "side")
+    monkeypatch.setattr(by_length, "runs_on", lambda device: True)
 
 
 def loss_of(model):

@@ -51,10 +51,21 @@ def test_places_and_keys_know_nothing_of_each_other():
     found, other = kept(0, p), kept(1, p)
     assert far(float((found == other).double().mean()), alike, found.numel()) < 5
     for axis in range(3):
-        for shift in (1, 2, 16):
+        for shift in (1, 2, 4, 8, 16):
             agree = (found == found.roll(shift, axis)).double().mean()
             # a pair is counted from both of its sides where axes are short
             assert far(float(agree), alike, found.numel() / 2) < 5
+
+
+def test_no_two_places_know_of_each_other_however_far_apart():
+    """The autocorrelation over all distances, by a Fourier transform: as small as chance makes it."""
+    keys, total = 8, 0.0
+    for seed in range(keys):
+        found = (drawn(torch.empty(1 << 19), key_of(seed)) >= MANY // 10).double()
+        spectrum = torch.fft.rfft(found - found.mean()).abs().square()
+        line = torch.fft.irfft(spectrum)[1 : 1 << 18]
+        total = total + (line / spectrum.mean()) ** 2 * found.numel()
+    assert float((total / keys).max()) < 10  # 2⁻¹⁸ of a chi square of 8, over 8, lies above 6.6
 
 
 def test_keys_that_differ_in_one_bit_draw_other_numbers():
@@ -85,6 +96,16 @@ def test_what_is_kept_rises_and_the_gradient_is_that_of_the_same_places():
     assert torch.equal(grad != 0, y != 0)
     torch.testing.assert_close(y[y != 0], x[y != 0] / 0.75)
     torch.testing.assert_close(grad[y != 0], torch.full_like(grad[y != 0], 1 / 0.75))
+
+
+def test_a_share_that_is_changed_counts_at_once():
+    module: Any = nn.Dropout(0.1)
+    hashed = HashedDropout(module)
+    module.key = key_of(5)
+    for p in (0.1, 0.5, 0.0, 1.0):
+        module.p = p
+        share = float((hashed.forward(torch.ones(64, 1024)) == 0).double().mean())
+        assert abs(share - p) < 0.01
 
 
 def loss_of(model, seed):

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
 
 
-BY_LENGTH = "weft"
-"""The name of the attention that `weft.engines.attention` puts in the place of `sdpa`."""
+BY_LENGTH, IN_TILES, TOGETHER = "weft", "weft-in-tiles", "together"
+"""The attentions that engines put in the place of `sdpa`; where a self-attention is told what it reads."""
 
 Memories = Mapping[str, tuple[tuple[Memory, ...], tuple[Memory, ...]]]
 
@@ -113,13 +113,16 @@ def weave(
 def unweave(encoder: nn.Module) -> nn.Module:
     """Take every adapter out again; the encoder is Hugging Face's own, as it was loaded."""
     for module in encoder.modules():
-        for name in ("forward", "disentangled_attention_bias", "gradient_checkpointing_enable"):
+        for name in ("forward", TOGETHER, "disentangled_attention_bias", "gradient_checkpointing_enable"):
             module.__dict__.pop(name, None)
         checkpoint = module.__dict__.get("_gradient_checkpointing_func")
         if isinstance(checkpoint, RoutedCheckpoint):
             module.__dict__["_gradient_checkpointing_func"] = checkpoint.plain
     config: Any = getattr(encoder, "config", None)
-    if getattr(config, "_attn_implementation", None) == BY_LENGTH:  # a copy of one that an engine runs
+    if getattr(config, "_attn_implementation", None) in (
+        BY_LENGTH,
+        IN_TILES,
+    ):  # a copy of one that an engine runs
         config._attn_implementation = "sdpa"
     return encoder
 
