@@ -13,7 +13,7 @@ from weft.engines.compiled import garments_of
 from weft.engines.dress import Dress
 from weft.methods import METHODS
 
-FAMILIES = ("bert", "distilbert", "deberta-v3", "modernbert", "mpnet")
+FAMILIES = ("bert", "distilbert", "deberta-v3", "modernbert")
 CLOSE = {"rtol": 3e-4, "atol": 3e-5}
 
 
