@@ -119,10 +119,8 @@ def unweave(encoder: nn.Module) -> nn.Module:
         if isinstance(checkpoint, RoutedCheckpoint):
             module.__dict__["_gradient_checkpointing_func"] = checkpoint.plain
     config: Any = getattr(encoder, "config", None)
-    if getattr(config, "_attn_implementation", None) in (
-        BY_LENGTH,
-        IN_TILES,
-    ):  # a copy of one that an engine runs
+    # of a copy of one that an engine runs
+    if getattr(config, "_attn_implementation", None) in (BY_LENGTH, IN_TILES):
         config._attn_implementation = "sdpa"
     return encoder
 

@@ -31,33 +31,8 @@ class Forwards:
     """
 
     def __init__(self, places: Iterable[tuple[nn.Module, Callable[..., Any]]]) -> None:
-        self._places = [(module, module.__dict__.get("forward"), forward) for module, forward in places]
-        self.on()
-
-    def on(self) -> None:
-        """Run so."""
-        for module, _, forward in self._places:
-            module.__dict__["forward"] = forward
-
-    def remove(self) -> None:
-        """Run as before."""
-        for module, before, _ in self._places:
-            if before is None:
-                module.__dict__.pop("forward", None)
-            else:
-                module.__dict__["forward"] = before
-
-
-class OwnForwards:
-    """Modules whose own computation is another; the adapters that are woven around it stay where they are.
-
-    Args:
-        places: the modules and what they compute from now on.
-    """
-
-    def __init__(self, places: Iterable[tuple[nn.Module, Callable[..., Any]]]) -> None:
-        found = [(module, _innermost(module), forward) for module, forward in places]
-        self._places = [(module, woven, _own(module, woven), forward) for module, woven, forward in found]
+        found = [(module, self._under(module), forward) for module, forward in places]
+        self._places = [(module, woven, _now(module, woven), forward) for module, woven, forward in found]
         self.on()
 
     def on(self) -> None:
@@ -70,16 +45,22 @@ class OwnForwards:
         for module, woven, before, _ in self._places:
             _put(module, woven, before)
 
-
-def _innermost(module: nn.Module) -> Any:
-    """What calls a woven module's own forward; None of a module that is not woven."""
-    woven = woven_of(module)
-    while woven is not None and getattr(woven.inner, "__self__", module) is not module:
-        woven = woven.inner.__self__
-    return woven
+    def _under(self, module: nn.Module) -> Any:
+        """What is woven around a module and stays; None: nothing does."""
+        return None
 
 
-def _own(module: nn.Module, woven: Any) -> Any:
+class OwnForwards(Forwards):
+    """Modules whose own computation is another; the adapters that are woven around it stay where they are."""
+
+    def _under(self, module: nn.Module) -> Any:
+        woven = woven_of(module)
+        while woven is not None and getattr(woven.inner, "__self__", module) is not module:
+            woven = woven.inner.__self__
+        return woven
+
+
+def _now(module: nn.Module, woven: Any) -> Any:
     return module.__dict__.get("forward") if woven is None else woven.inner
 
 
