@@ -82,6 +82,8 @@ def compared(method: str, engines: Sequence[str], args: argparse.Namespace) -> t
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = BARELY
+        elif isinstance(getattr(module, "dropout", None), float):  # an adapter's own
+            module.dropout = BARELY
     start = copy.deepcopy(model.state_dict())
     first, second = (course(model, start, engine, args) for engine in engines)
     apart = max(abs(a - b) / abs(a) for a, b in zip(first.losses, second.losses, strict=True))

@@ -1,0 +1,125 @@
+"""Compiled and captured on a GPU: what test_graph.py checks of the uncaptured step, and captured inference.
+
+    pytest tests/engines/test_captured.py -n 8
+
+Each case compiles. Without a GPU all of them are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+import weft
+from tests.engines.test_dress import logits
+from tests.engines.test_graph import CASES, assert_same, undropped
+from tests.every_kind import write_every_kind
+from tests.tiny_run import breaking_off, write_run
+from weft.config import load_run
+from weft.engines.inference import CapturedModel
+from weft.methods import METHODS
+
+pytestmark = [
+    pytest.mark.usefixtures("token_cache"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+
+
+@pytest.fixture(scope="module")
+def every_kind(tmp_path_factory):
+    """As in test_graph.py."""
+    train = {"steps": 6, "batch_size": 14, "max_length": 24, "lr": 0.005, "mixed": True, "log_every": 2}
+    return write_every_kind(tmp_path_factory.mktemp("kinds"), train)
+
+
+def go(file, out, engine, *overrides, resume=False, dropout=0.0):
+    """Train on the GPU; returns the model, the steps' losses and the engine at the end."""
+    run = load_run(file, ["train.precision=float32", *overrides, f"train.engine={engine}"])
+    model = weft.Model(run.encoder, run.tasks, run.method, head_dropout=dropout, seed=1).to("cuda")
+    undropped(model, dropout)
+    weft.train(model, run.training, out, resume=resume, resolved=run.resolved)
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    losses = [line["loss"] for line in lines if line["event"] == "step"]
+    return model, losses, [line["engine"] for line in lines if "engine" in line][-1]
+
+
+def assert_alike(file, folder, *overrides, eager=()):
+    """By both engines: the same losses and the same weights, and each ran."""
+    first, losses, used = go(file, folder / "eager", "eager", *(eager or overrides))
+    second, found, captured = go(file, folder / "graph", "graph", *overrides)
+    assert (used, captured) == ("eager", "graph")
+    assert len(losses) == len(found) > 0
+    for a, b in zip(losses, found, strict=True):
+        assert a == pytest.approx(b, rel=1e-3, abs=1e-4)
+    assert_same(first, second)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_graph_equals_eager_at_dropout_zero(case, every_kind, tmp_path):
+    assert_alike(every_kind, tmp_path, *CASES[case])
+
+
+def test_candidates_are_measured_in_a_graph_too(tmp_path):
+    file = write_run(tmp_path, steps=5, sampler="mt_uncertainty", evaluate_every=0, log_every=1)
+    assert_alike(file, tmp_path, "train.batch_size=4")
+
+
+@pytest.mark.parametrize("method", ["frozen", "{use: top_layer, train_encoder: none}"])
+def test_a_kept_trunk_changes_nothing_where_nothing_is_dropped(method, every_kind, tmp_path):
+    plain = [f"method={method}", "train.steps=4"]
+    assert_alike(every_kind, tmp_path, *plain, "train.trunk_cache=true", eager=plain)
+
+
+@pytest.mark.parametrize("method", ["{use: lora, rank: 2}", "{use: houlsby, size: 4}"])
+def test_a_resumed_run_draws_the_dropout_of_a_straight_one(method, tmp_path):
+    file = write_run(tmp_path, steps=8, checkpoint_every=3)
+    more = {"dropout": 0.1}
+    straight, losses, _ = go(file, tmp_path / "straight", "graph", f"method={method}", **more)
+    with breaking_off(5), pytest.raises(KeyboardInterrupt):
+        go(file, tmp_path / "broken", "graph", f"method={method}", **more)
+    resumed, again, used = go(file, tmp_path / "broken", "graph", f"method={method}", resume=True, **more)
+    assert used == "graph"
+    for a, b in zip(losses, again, strict=True):
+        assert a == pytest.approx(b, rel=1e-5)
+    assert_same(straight, resumed)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "separate"])
+@pytest.mark.parametrize("bf16", [False, True], ids=["float32", "bf16"])
+def test_captured_inference_answers_as_the_model(method, bf16):
+    """In bf16 short rows are attended to in tiles; one shape comes twice, and padding changes in between."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=99, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96
+    )
+    tasks = [weft.Task(f"t{number}", size=3) for number in range(4)]
+    model = weft.Model(BertModel(config), tasks, method, seed=1).to("cuda").eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:  # adapters that start at zero would show nothing
+                parameter.add_(0.05 * torch.randn_like(parameter))
+    batches = [some_batch(length, seed) for seed, length in enumerate((24, 72, 128, 24))]
+    with torch.no_grad():
+        expected = [logits(model(**batch)) for batch in batches]
+    captured = CapturedModel(model, bf16=bf16)
+    for batch, right in zip(batches, expected, strict=True):
+        found = logits(captured(**batch)).float()
+        close = {"rtol": 0.05, "atol": 0.05} if bf16 else {"rtol": 1e-3, "atol": 1e-4}
+        torch.testing.assert_close(found, right, **close)
+    captured.close()
+    with torch.no_grad():
+        torch.testing.assert_close(logits(model(**batches[0])), expected[0])
+
+
+def some_batch(length, seed):
+    """Rows of mixed tasks, some of them padded."""
+    made = torch.Generator().manual_seed(seed)
+    ids = torch.randint(5, 99, (8, length), generator=made)
+    mask = torch.ones_like(ids)
+    mask[seed % 8, length // 2 :] = 0
+    mask[(seed + 3) % 8, length - 2 :] = 0
+    batch = {"input_ids": ids, "attention_mask": mask, "task": torch.arange(8) % 4}
+    return {name: x.to("cuda") for name, x in batch.items()}
