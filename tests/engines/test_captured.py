@@ -99,16 +99,15 @@ def test_captured_inference_answers_as_the_model(method, bf16):
     model = weft.Model(BertModel(config), tasks, method, seed=1).to("cuda").eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.requires_grad:  # adapters that start at zero would show nothing
-                parameter.add_(0.05 * torch.randn_like(parameter))
+            if parameter.requires_grad:  # a method without its adapters is off by 0.11 to 1.6 then
+                parameter.add_(0.2 * torch.randn_like(parameter))
     batches = [some_batch(length, seed) for seed, length in enumerate((24, 72, 128, 24))]
     with torch.no_grad():
         expected = [logits(model(**batch)) for batch in batches]
     captured = CapturedModel(model, bf16=bf16)
     for batch, right in zip(batches, expected, strict=True):
         found = logits(captured(**batch)).float()
-        close = {"rtol": 0.05, "atol": 0.05} if bf16 else {"rtol": 1e-3, "atol": 1e-4}
-        torch.testing.assert_close(found, right, **close)
+        assert (found - right).norm() < (0.1 if bf16 else 1e-4) * right.norm()
     captured.close()
     with torch.no_grad():
         torch.testing.assert_close(logits(model(**batches[0])), expected[0])
