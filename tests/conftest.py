@@ -1,5 +1,6 @@
 """Settings for the whole suite."""
 
+import gc
 import os
 
 # children with two threads on a busy machine would spin for each other
@@ -16,6 +17,13 @@ torch.set_num_threads(1)
 # timing is no property; the machine may be busy
 settings.register_profile("weft", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("weft")
+
+
+def pytest_collection_finish(session):
+    """What is imported by now stays: without it every full collection looks at all of it, a second each."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 import pytest
 import torch
 from benchmarks.machine import machine
-from benchmarks.methods_page import memory_of, merged
+from benchmarks.methods_page import memory_of
+from benchmarks.methods_runs import merged
 from benchmarks.report import kept
 from benchmarks.results import Results, Work
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from functools import cache
+from functools import cache, lru_cache
 
 import pytest
 import torch
@@ -18,17 +18,31 @@ from weft.methods import build_method
 from weft.training.owners import OwnerOptimizers
 
 CASES = [pytest.param(m, f, id=f"{m}-{f}") for f in FAMILIES for m in METHODS]
-every_case = pytest.mark.parametrize(("method", "family"), CASES)
+# by the scope all tests of a case follow each other, so that a model that none changes is built once for them
+every_case = pytest.mark.parametrize(("method", "family"), CASES, scope="module")
 # tracing takes a second a case: further settings of a method compile in one family, of either anatomy in
-# turn; the families that are built alike have one block, and that alone is compiled, as the engines do it
-WHOLE = ("bert", "modernbert")
-FURTHER = {m: WHOLE[n % 2] for n, m in enumerate(m for m in METHODS if m not in REGISTERED)}
+# turn; one family is compiled whole, of the others one block, as the engines do it
+WHOLE = "bert"
+EITHER = (WHOLE, "modernbert")
+FURTHER = {m: EITHER[n % 2] for n, m in enumerate(m for m in METHODS if m not in REGISTERED)}
 COMPILED = [c for c in CASES if c.values[0] in REGISTERED or FURTHER[c.values[0]] == c.values[1]]
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 
 def model_of(method: str, family: str, **settings):
     return scramble(build(family, METHODS[method], **settings))
+
+
+@lru_cache(maxsize=4)
+def shared(method: str, family: str):
+    """`model_of` for tests that change nothing of it."""
+    return model_of(method, family)
+
+
+@lru_cache(maxsize=4)
+def bare_of(family: str):
+    """The family's encoder, for tests that change nothing of it."""
+    return tiny(family)
 
 
 def assert_near(found, expected):
@@ -42,7 +56,7 @@ def real(x, mask):
 
 @every_case
 def test_start_is_the_base_where_promised(method, family):
-    model, bare = build(family, METHODS[method]), tiny(family)
+    model, bare = build(family, METHODS[method]), bare_of(family)
     inputs = batch(model)
     with torch.no_grad():
         expected = bare(inputs["input_ids"], attention_mask=inputs["attention_mask"])
@@ -61,7 +75,7 @@ def test_start_is_the_base_where_promised(method, family):
 
 @every_case
 def test_mixed_batch_equals_single_task_batches(method, family):
-    model = model_of(method, family)
+    model = shared(method, family)
     inputs = batch(model)
     task, mask = inputs["task"], inputs["attention_mask"]
     with torch.no_grad():
@@ -81,7 +95,7 @@ def test_mixed_batch_equals_single_task_batches(method, family):
 
 @every_case
 def test_tasks_differ_where_the_method_says_so(method, family):
-    model = model_of(method, family)
+    model = shared(method, family)
     inputs = batch(model)
     other = (inputs["task"] + 1) % len(model.tasks)
     with torch.no_grad():
@@ -128,7 +142,7 @@ def test_mixed_losses_and_gradients_equal_single_task_ones(method, family):
 
 @every_case
 def test_padding_changes_nothing(method, family):
-    model = model_of(method, family)
+    model = shared(method, family)
     inputs = batch(model)
     encoder = next(iter(model.encoder.values())) if method == "separate" else model.encoder
     more = {
@@ -157,7 +171,8 @@ def compile_bare(family, layers):
 
 @pytest.mark.parametrize(("method", "family"), COMPILED)
 def test_compiled_equals_eager_after_a_bare_one_was_compiled(method, family):
-    layers = None if family in WHOLE else 1
+    whole = family == WHOLE and method in REGISTERED
+    layers = 1 if method in REGISTERED and not whole else None  # further settings may name blocks
     model = model_of(method, family, layers=layers)
     inputs = batch(model)
     # never reset: the graphs of the bare encoder and of other methods on the same class stay at hand
@@ -165,7 +180,7 @@ def test_compiled_equals_eager_after_a_bare_one_was_compiled(method, family):
     compile_bare(family, layers)
     same = copy.deepcopy(model)
     with torch.no_grad():
-        if family in WHOLE or method == "separate":
+        if whole or method == "separate":
             compiled = torch.compile(model, backend="eager", fullgraph=method != "separate")
         else:
             compiled = model
@@ -181,7 +196,7 @@ def test_compiled_equals_eager_after_a_bare_one_was_compiled(method, family):
 @every_case
 def test_under_autocast_the_start_is_the_base_too(method, family):
     """bf16 as on a GPU: no term may lift the stream to float32, and gradients must come."""
-    model, bare = build(family, METHODS[method]), tiny(family)
+    model, bare = build(family, METHODS[method]), bare_of(family)
     inputs = batch(model)
     with torch.autocast("cpu", torch.bfloat16):
         expected = bare(inputs["input_ids"], attention_mask=inputs["attention_mask"]).last_hidden_state
@@ -197,7 +212,7 @@ def test_under_autocast_the_start_is_the_base_too(method, family):
 
 @every_case
 def test_called_by_itself_the_encoder_is_the_bare_one(method, family):
-    model, bare = scramble(build(family, METHODS[method])), tiny(family)
+    model, bare = shared(method, family), bare_of(family)
     inputs = batch(model)
     with torch.no_grad():
         model.run(**inputs)
@@ -209,7 +224,7 @@ def test_called_by_itself_the_encoder_is_the_bare_one(method, family):
 
 @every_case
 def test_with_adapters_off_it_is_the_bare_encoder(method, family):
-    model, bare = model_of(method, family), tiny(family)
+    model, bare = shared(method, family), bare_of(family)
     inputs = batch(model)
     if method == "separate":
         with pytest.raises(WeftError, match="no adapters to take off"), model.adapters_off():
@@ -256,7 +271,7 @@ def test_gradient_checkpointing_changes_nothing(method, family):
 
 @every_case
 def test_copies_and_state_dict_keep_hugging_faces_names(method, family):
-    model, bare = model_of(method, family), tiny(family)
+    model, bare = model_of(method, family), bare_of(family)
     inputs = batch(model)
     names = list(bare.state_dict())
     bodies = list(model.encoder.values()) if method == "separate" else [model.encoder]
@@ -318,7 +333,7 @@ def _same_state(found, expected):
 
 @every_case
 def test_merged_equals_unmerged(method, family):
-    model = model_of(method, family)
+    model = shared(method, family)
     inputs = batch(model)
     if any(adapter.merged(0) is None for _, adapter in model.pairs):
         with pytest.raises(WeftError, match="cannot be merged"):
@@ -339,7 +354,7 @@ def test_merged_equals_unmerged(method, family):
 def test_ledger_is_the_sum_over_the_real_tensors(method, family):
     model = build(family, METHODS[method])
     found = model.ledger()
-    encoder = sum(p.numel() for p in tiny(family).parameters())
+    encoder = sum(p.numel() for p in bare_of(family).parameters())
     held = sum(p.numel() for p in model.parameters())
     assert found["encoder"] == encoder
     own = 0 if method == "separate" else encoder
@@ -353,7 +368,7 @@ def test_ledger_is_the_sum_over_the_real_tensors(method, family):
 
 @every_case
 def test_several_rows_of_one_example(method, family):
-    model = model_of(method, family)
+    model = shared(method, family)
     inputs = batch(model, rows=4)
     twice = {k: torch.cat([v, v.roll(0, 0)]) for k, v in inputs.items()}
     with torch.no_grad():

@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 import sys
 
+# a run imports these when it needs them: here once, else in each child
+import rich.console
+import rich.table  # noqa: F401
+import scipy.stats  # noqa: F401
 import torch
-import transformers.models.bert.modeling_bert  # noqa: F401  (loaded before the children fork)
+import transformers.models.auto.modeling_auto
+import transformers.models.bert.modeling_bert  # noqa: F401
 
 import weft.cli
+import weft.config
+import weft.engines.eager
 import weft.model
+import weft.training.driver
 import weft.training.run
 
 
