@@ -34,6 +34,12 @@ def model_of(method: str, family: str, **settings):
 
 
 @lru_cache(maxsize=4)
+def at_start(method: str, family: str):
+    """A model before any step, for tests that change nothing of it."""
+    return build(family, METHODS[method])
+
+
+@lru_cache(maxsize=4)
 def shared(method: str, family: str):
     """`model_of` for tests that change nothing of it."""
     return model_of(method, family)
@@ -56,7 +62,7 @@ def real(x, mask):
 
 @every_case
 def test_start_is_the_base_where_promised(method, family):
-    model, bare = build(family, METHODS[method]), bare_of(family)
+    model, bare = at_start(method, family), bare_of(family)
     inputs = batch(model)
     with torch.no_grad():
         expected = bare(inputs["input_ids"], attention_mask=inputs["attention_mask"])
@@ -351,7 +357,7 @@ def test_merged_equals_unmerged(method, family):
 
 @every_case
 def test_ledger_is_the_sum_over_the_real_tensors(method, family):
-    model = build(family, METHODS[method])
+    model = at_start(method, family)
     found = model.ledger()
     encoder = sum(p.numel() for p in bare_of(family).parameters())
     held = sum(p.numel() for p in model.parameters())

@@ -20,6 +20,15 @@ context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(["tests.training.child"])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _server():
+    """The fork server with all that it imports, before anything is timed."""
+    process = context.Process(target=os.getpid)
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+
+
 def start(arguments: list[str], threads: int, cache: Path):
     process = context.Process(target=child.train, args=(arguments, threads, str(cache)))
     process.start()
@@ -101,11 +110,9 @@ def test_killed_and_resumed_runs_end_bit_equal(name, tmp_path):
     overrides, threads = SETTINGS[name]
     run_file, cache = str(write_run(tmp_path)), tmp_path / "cache"
     call = [run_file, *overrides, "--out"]
-    finish([*call, str(tmp_path / "straight")], threads, cache)  # fills the cache
-    took = finish([*call, str(tmp_path / "again")], threads, cache)
+    took = finish([*call, str(tmp_path / "straight")], threads, cache)
     expected = hashes(tmp_path / "straight")
     assert ("stops" in json.loads(expected["metrics"])) == ("stop" in str(overrides))
-    assert hashes(tmp_path / "again") == expected
     draw = random.Random(name)
     killed = 0
     for number in range(KILLS):
