@@ -1,8 +1,6 @@
 """Compiled and captured on a GPU: what test_graph.py checks of the uncaptured step, and captured inference.
 
-    pytest tests/engines/test_captured.py -n 8
-
-Each case compiles. Without a GPU all of them are skipped.
+Each case compiles: minutes in all. Without a GPU all of them are skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from transformers import BertConfig, BertModel
 import weft
 from tests.engines.test_dress import logits
 from tests.engines.test_graph import CASES, assert_same, undropped
-from tests.every_kind import write_every_kind
 from tests.tiny_run import breaking_off, write_run
 from weft.config import load_run
 from weft.engines.inference import CapturedModel
@@ -26,13 +23,6 @@ pytestmark = [
     pytest.mark.usefixtures("token_cache"),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
 ]
-
-
-@pytest.fixture(scope="module")
-def every_kind(tmp_path_factory):
-    """As in test_graph.py."""
-    train = {"steps": 6, "batch_size": 14, "max_length": 24, "lr": 0.005, "mixed": True, "log_every": 2}
-    return write_every_kind(tmp_path_factory.mktemp("kinds"), train)
 
 
 def go(file, out, engine, *overrides, resume=False, dropout=0.0):

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import weft
-from tests.every_kind import write_every_kind
 from tests.tiny import tiny
 from tests.tiny_run import breaking_off, write_run
 from weft.config import load_run
@@ -25,13 +24,6 @@ from weft.training.processes import Processes
 pytestmark = pytest.mark.usefixtures("token_cache")
 NO_GRADIENT = ("key.bias", "key.0.D", "key.0.E", "choose-1.bias", "rank-1.bias", "rank-1-pairwise-2x9.bias")
 """No loss sees these: their gradient is rounding alone, of which Adam makes whole steps."""
-
-
-@pytest.fixture(scope="module")
-def every_kind(tmp_path_factory):
-    """A run file of all kinds: several rows an example, several head shapes."""
-    train = {"steps": 6, "batch_size": 14, "max_length": 24, "lr": 0.005, "mixed": True, "log_every": 2}
-    return write_every_kind(tmp_path_factory.mktemp("kinds"), train)
 
 
 class Uncompiled:
