@@ -240,6 +240,8 @@ def _segments(x: Tensor, weight: Tensor, mix: Mix, bias: Tensor | None) -> Tenso
 def _side(x: Tensor, weight: Tensor, mix: Mix) -> Tensor:
     """All slots' maps as one product: each row keeps its part of the result, or is put in its place."""
     slots, out_width, in_width = weight.shape
+    if slots == 1:  # nothing to choose from; see `select` for why an index would be wrong here
+        return F.linear(x, weight[0])
     if out_width <= in_width:
         every = F.linear(x, weight.flatten(0, 1)).unflatten(-1, (slots, out_width))  # [R, L, S, o]
         own = mix.slot[:, None, None, None].expand(-1, every.size(1), 1, out_width)

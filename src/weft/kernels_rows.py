@@ -30,8 +30,13 @@ def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def select(stacked: Tensor, index: Tensor) -> Tensor:
     """stacked[index] along the first dimension, [S, …] and [R] → [R, …].
 
-    By `index_select`: the backward of `stacked[index]` is not deterministic on the CPU.
+    By `index_select`: the backward of `stacked[index]` is not deterministic on the CPU. A single slot is
+    expanded and not looked up: the gradient of a look-up is a scatter, and torch's compiler takes every index
+    into a dimension of size 1 for the constant 0. It then fails to generate the scatter (on a CPU), or
+    generates one that gives wrong numbers (on a GPU).
     """
+    if stacked.size(0) == 1:
+        return stacked.expand(index.size(0), *stacked.shape[1:])
     return stacked.index_select(0, index)
 
 
