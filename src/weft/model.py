@@ -23,6 +23,7 @@ from weft.encoder.weavable import weavable
 from weft.errors import WeftError, did_you_mean
 from weft.head_settings import HeadSettings
 from weft.heads import build_heads, pool_of
+from weft.inference.captures import Captures
 from weft.inputs import Rows, checked_task, single_task
 from weft.kernel_setting import Setting
 from weft.kernels import checked_setting
@@ -70,6 +71,8 @@ class Model(ModelUses, nn.Module):
         adapters: the method's adapters, by site.
         heads: the stacked heads, by shape.
         num_layers: the number of the encoder's blocks.
+        answers_by: of each head shape, whether its logits are by `example`, `row` or `token`.
+        captures: the forward passes that run as CUDA graphs; see `capture`.
         targets: what makes a batch's targets.
         longest: the longest row that it takes, in tokens; None: any.
         is_bare: whether the adapters are off.
@@ -143,9 +146,10 @@ class Model(ModelUses, nn.Module):
         self.num_layers = sites.num_layers
         self._heads = tuple(task.head for task in self.tasks)
         self.is_bare = False
+        self.captures = Captures()
         self._kinds = {task.head: KINDS[task.kind]().of(task) for task in self.tasks}
         self.targets = Targets(self.tasks, self._kinds)
-        self._answers_by = {shape: kind.answers_by for shape, kind in self._kinds.items()}
+        self.answers_by = {shape: kind.answers_by for shape, kind in self._kinds.items()}
         # on the model's device: a forward pass must not wait for a number of the host's
         shapes = list(self.heads)
         index = torch.tensor([shapes.index(task.head) for task in self.tasks], device=device or base.device)
@@ -208,7 +212,7 @@ class Model(ModelUses, nn.Module):
             task,
             self._heads,
             layout,
-            self._answers_by,
+            self.answers_by,
             route.attention,
             self.get_buffer("_shape_of_task"),
         )
@@ -216,7 +220,7 @@ class Model(ModelUses, nn.Module):
     def answered(self, reads: Reads, route: Route) -> dict[str, Tensor]:
         """The logits of every head shape; see `Output.by_shape`."""
         by_shape = {shape: head(reads, route) for shape, head in self.heads.items()}
-        for shape, by in self._answers_by.items():
+        for shape, by in self.answers_by.items():
             if by == "example":
                 # a pair's head gives both rows one answer, each under a dropout of its own
                 paired = self.heads[shape].reads in ("pair", "cosine")

@@ -25,9 +25,11 @@ class Body(Protocol):
 
     Attributes:
         reads_layers: whether an adapter needs `route.layers` filled.
+        takes_token_types: whether the encoder reads segment ids.
     """
 
     reads_layers: bool
+    takes_token_types: bool
 
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Hidden states [R, L, d], after `top`, and pooled vectors [R, d]; fills `route.layers`."""
@@ -101,6 +103,7 @@ class SeparateBodies:
     def __init__(self, encoders: Sequence[nn.Module]) -> None:
         self.bodies = [WovenBody(encoder) for encoder in encoders]
         self.reads_layers = False
+        self.takes_token_types = self.bodies[0].takes_token_types
         self.only: int | None = None
 
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:

@@ -35,9 +35,14 @@ def blocks_of(encoder: nn.Module) -> list[nn.Module]:
     return list(encoder.get_submodule(anatomy_of(encoder).blocks).children())
 
 
+def is_compiled(model: Model) -> bool:
+    """Whether a model runs under an engine that has compiled it."""
+    return PIECES[0] in model.__dict__
+
+
 def check_free(model: Model) -> None:
     """An error if a model runs under an engine already; before anything is changed."""
-    if PIECES[0] in model.__dict__:
+    if is_compiled(model):
         raise WeftError("this model runs under another engine already; close that one first")
 
 

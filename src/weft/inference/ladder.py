@@ -1,0 +1,107 @@
+"""The ladder of shapes that inference on a GPU pads its batches to.
+
+A CUDA graph serves one shape, rows × length. With a few lengths and a few numbers of rows, a handful of graphs
+serves every batch, and little is padded: examples are sorted by length, longest first, and each batch is
+filled before the next one begins, so that only the last batch of a call has rows that carry no answer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weft.evaluation.cuts import TOKENS, Cut, sizes
+
+if TYPE_CHECKING:
+    from weft.data.tokens import Tokens
+
+ROWS = (1, 4, 16, 32, 64, 128, 256, 512, 1024)
+"""The numbers of rows of a batch that is not full. A pass over one row of 16 tokens and one over four take the
+same time: neither fills a GPU."""
+
+STEPS = ((16, 16), (64, 8), (128, 16), (256, 32), (512, 64))
+"""Up to a length of the first number, lengths are multiples of the second; above all of them, of 128."""
+
+
+class Ladder:
+    """The padded lengths and numbers of rows.
+
+    Example:
+        >>> ladder = Ladder(limit=512)
+        >>> ladder.length(37), ladder.full(40), ladder.rows(3, 40), ladder.rows(300, 40)
+        (40, 408, 4, 408)
+
+    Args:
+        limit: the longest row that the model takes; None: any.
+        budget: the token places of a full batch, unless one row has more.
+        most: the rows of a full batch, if that is less.
+    """
+
+    def __init__(self, limit: int | None = None, budget: int = TOKENS, most: int | None = None) -> None:
+        self.limit, self.budget, self.most = limit, budget, most
+
+    def length(self, tokens: int) -> int:
+        """The padded length of a row of so many tokens."""
+        multiple = next((step for most, step in STEPS if tokens <= most), 128)
+        padded = -(-tokens // multiple) * multiple
+        return padded if self.limit is None else max(tokens, min(padded, self.limit))
+
+    def lengths(self, longest: int) -> list[int]:
+        """All padded lengths of rows of up to `longest` tokens, ascending."""
+        return sorted({self.length(tokens) for tokens in range(1, longest + 1)})
+
+    def full(self, length: int) -> int:
+        """The rows of a full batch of this padded length: a multiple of 8 where the budget allows it."""
+        most = max(self.budget // length, 1)
+        most = most // 8 * 8 if most >= 8 else most
+        return most if self.most is None else min(most, self.most)
+
+    def rows(self, count: int, length: int, many: bool = False) -> int:
+        """What `count` rows of this padded length are padded to.
+
+        Args:
+            count: the rows.
+            length: the padded length.
+            many: whether there may be more rows than a full batch has; else more stay as they are.
+        """
+        above = -(-count // ROWS[-1]) * ROWS[-1]
+        padded = ROWS[bisect_left(ROWS, count)] if count <= ROWS[-1] else above
+        return padded if many else max(count, min(padded, self.full(length)))
+
+
+def by_ladder(
+    examples: Sequence[tuple[int, Tokens, int]], ladder: Ladder, spare: bool = False
+) -> list[Cut]:
+    """Cut examples into batches of the ladder's shapes, the longest examples first.
+
+    Args:
+        examples: (task id, its tokenized examples, which of them).
+        ladder: the shapes.
+        spare: whether each batch has at least one row more than its examples: where examples may have several
+            rows, the rows that carry no answer belong to an example of their own.
+    """
+    lengths, counts = sizes(examples)
+    found: list[Cut] = []
+    chosen: list[int] = []
+    rows = length = 0
+
+    def end() -> None:
+        found.append(Cut(chosen, length, ladder.rows(rows + spare, length)))
+
+    order = np.argsort(-lengths, kind="stable")
+    for number, longest, own in zip(
+        order.tolist(), lengths[order].tolist(), counts[order].tolist(), strict=True
+    ):
+        if chosen and rows + own + spare > ladder.full(length):
+            end()
+            chosen, rows = [], 0
+        if not chosen:
+            length = ladder.length(longest)
+        chosen.append(number)
+        rows += own
+    if chosen:
+        end()
+    return found
