@@ -27,6 +27,9 @@ Request = tuple[str, Any]
 def predict(model: Model, requests: Sequence[Request], batch_size: int = ROWS) -> list[dict[str, Any]]:
     """Answer each request, in the requests' order; tasks may be mixed anyhow.
 
+    Several threads may call it on one model at once. A model in training mode is put into eval mode and left
+    there: call `model.train()` before you train on.
+
     Args:
         model: the model.
         requests: (task, text), (task, (text, text)), (task, (text, [choice, …])) for `choose` and `rank`,

@@ -21,6 +21,7 @@ from weft.data.collate import collate
 from weft.data.tokens import Tokens, in_memory
 from weft.errors import WeftError
 from weft.evaluation.answers import ROWS
+from weft.model_threads import in_eval
 from weft.predict import as_split, plain_form, read_request
 from weft.tasks.kinds import KINDS
 from weft.trunk import Trunk, run_trunk, trunk_depth
@@ -50,7 +51,7 @@ class _Asked:
 def predict_all(
     model: Model, texts: Sequence[Any], tasks: Sequence[str] | None = None, batch_size: int = ROWS
 ) -> list[dict[str, dict[str, Any]]]:
-    """The answers of many tasks for each text.
+    """The answers of many tasks for each text. As with `predict`, several threads may call it at once.
 
     Args:
         model: the model.
@@ -80,16 +81,12 @@ def predict_all(
     found: list[dict[str, dict[str, Any]]] = [
         {model.tasks[index].name: {} for index in own} for own in inputs
     ]
-    training = model.training
-    model.eval()
-    try:
-        for asked in _groups(_asked(model, inputs), batch_size):
-            for one, logits in _logits(model, asked, batch_size):
-                task = model.tasks[one.task]
-                answer = KINDS[task.kind]().answer(logits.numpy(), task, one.tokens.example(one.example))
-                found[one.text][task.name] = {"task": task.name, **answer}
-    finally:
-        model.train(training)
+    in_eval(model)
+    for asked in _groups(_asked(model, inputs), batch_size):
+        for one, logits in _logits(model, asked, batch_size):
+            task = model.tasks[one.task]
+            answer = KINDS[task.kind]().answer(logits.numpy(), task, one.tokens.example(one.example))
+            found[one.text][task.name] = {"task": task.name, **answer}
     return found
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from weft.data.split import wrong_text
 from weft.errors import WeftError
 from weft.methods import METHODS
+from weft.model_threads import in_eval
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def attention_of(model: Model, task: str, texts: str | Sequence[str]) -> Attenti
     """Run a text through the model and keep where the task's own attentions look.
 
     Args:
-        model: run in eval mode; its mode is put back.
+        model: put into eval mode, and left there.
         task: the task's name.
         texts: its text, or its pair of texts.
     """
@@ -70,12 +71,7 @@ def attention_of(model: Model, task: str, texts: str | Sequence[str]) -> Attenti
     encoded = tokenizer(*given, truncation="longest_first", max_length=model.max_length, return_tensors="pt")
     device = next(model.parameters()).device
     inputs = {key: encoded[key].to(device) for key in ("input_ids", "token_type_ids") if key in encoded}
-    training = model.training
-    model.eval()
-    try:
-        output = model.run(**inputs, task=torch.tensor([index], device=device), attention=True)
-    finally:
-        model.train(training)
+    output = in_eval(model).run(**inputs, task=torch.tensor([index], device=device), attention=True)
     if not output.attention:
         raise WeftError(_no_attention(model))
     tokens = _pieces(tokenizer, encoded, given)

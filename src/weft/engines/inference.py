@@ -17,6 +17,7 @@ from weft.engines.frozen import FrozenMaps
 from weft.engines.norms import RoundedNorms
 from weft.engines.packed import fields_of, pack, views
 from weft.errors import WeftError
+from weft.model_threads import in_eval, in_turn
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -37,7 +38,8 @@ class CapturedModel:
 
     Called as the model is, with tensors by name; each new shape is captured when it first comes, so that it
     pays where batches have few shapes. The model must not be trained, moved or called otherwise while this is
-    in use: `close` gives it back.
+    in use: `close` gives it back. Threads that call it take turns by the model's lock; on a GPU they must use
+    the same stream, since a pass of each shape has one place in memory.
 
     Args:
         model: any model but one of method `separate`, on a CUDA device; on a CPU it runs uncaptured.
@@ -53,8 +55,7 @@ class CapturedModel:
                 "every batch; expected any other method: call the model itself"
             )
         check_free(model)
-        self._training = model.training
-        self.model = model.eval()
+        self.model = in_eval(model)
         self.device = next(model.parameters()).device
         self._bf16 = bf16
         self._trained = [p for p in model.parameters() if p.requires_grad]
@@ -66,6 +67,7 @@ class CapturedModel:
         self._passes: dict[Any, _Pass] = {}
         self._closed = False
 
+    @in_turn
     def __call__(self, examples: int | None = None, **inputs: Tensor) -> Output:
         """The output for these inputs, on the host or on the device; its logits are the caller's own.
 
@@ -79,7 +81,7 @@ class CapturedModel:
             raise WeftError("CapturedModel: it is closed, and the model is given back: call the model itself")
         if "example" in inputs and examples is None:
             examples = int(inputs["example"].max()) + 1
-        form = (fields_of(inputs), examples)
+        form = (fields_of(inputs), examples, self.model.is_bare)
         on_host = all(x.device.type == "cpu" for x in inputs.values())
         if form not in self._passes:
             self._passes[form] = self._begin(inputs, examples)
@@ -92,13 +94,13 @@ class CapturedModel:
         one.run()
         return replace(one.output, by_shape={shape: x.clone() for shape, x in one.output.by_shape.items()})
 
+    @in_turn
     def close(self) -> None:
-        """Give the model back as it was."""
+        """Give the model back as it was, but in eval mode."""
         self._passes, self._closed = {}, True
         self._dress.remove()
         for parameter in self._trained:
             parameter.requires_grad_(True)
-        self.model.train(self._training)
 
     @contextmanager
     def _running(self) -> Iterator[None]:

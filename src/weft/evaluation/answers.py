@@ -14,6 +14,7 @@ from torch import Tensor
 
 from weft.data.collate import gather, picked
 from weft.evaluation.cuts import Cut, by_rows, by_tokens
+from weft.model_threads import in_eval
 
 if TYPE_CHECKING:
     from weft.data.tokens import Tokens
@@ -64,7 +65,7 @@ def outputs(
     same batches, and so the same numbers to the last bit.
 
     Args:
-        model: run in eval mode; its mode is put back.
+        model: put into eval mode, and left there; see `weft.model_threads.in_eval`.
         examples: (task id, its tokenised examples, which of them).
         batch_size: rows a batch, unless one example has more; by default 64 on a CPU, on a GPU as many as
             have 16,384 token places.
@@ -75,26 +76,22 @@ def outputs(
         precision: what each pass runs inside; by default nothing, so float32.
     """
     device = next(model.parameters()).device
-    training = model.training
-    model.eval()
-    try:
-        if run is None and (batch_size is not None or device.type != "cuda"):
-            every = by_rows(examples, batch_size or ROWS)
-        else:
-            every = by_tokens(examples, model.longest, few=run is not None)
-        rank, world = part
-        keys = None if run is None else _keys(examples)
-        for number in range(rank, -(-len(every) // world) * world, world):
-            cut = every[min(number, len(every) - 1)]
-            inputs, count, of_rows = _inputs(model, examples, cut, keys)
-            further: dict[str, Any] = {"examples": count} if "example" in inputs else {}
-            further |= {"layers": True} if layers else {}
-            mask = inputs["attention_mask"]
-            with nullcontext() if precision is None else precision():
-                output = (run or model)(**(inputs if run else _moved(inputs, device)), **further)
-            yield Batch(cut.chosen, of_rows, mask, output)
-    finally:
-        model.train(training)
+    in_eval(model)
+    if run is None and (batch_size is not None or device.type != "cuda"):
+        every = by_rows(examples, batch_size or ROWS)
+    else:
+        every = by_tokens(examples, model.longest, few=run is not None)
+    rank, world = part
+    keys = None if run is None else _keys(examples)
+    for number in range(rank, -(-len(every) // world) * world, world):
+        cut = every[min(number, len(every) - 1)]
+        inputs, count, of_rows = _inputs(model, examples, cut, keys)
+        further: dict[str, Any] = {"examples": count} if "example" in inputs else {}
+        further |= {"layers": True} if layers else {}
+        mask = inputs["attention_mask"]
+        with nullcontext() if precision is None else precision():
+            output = (run or model)(**(inputs if run else _moved(inputs, device)), **further)
+        yield Batch(cut.chosen, of_rows, mask, output)
 
 
 def answers(

@@ -45,7 +45,7 @@ def evaluate(
     run: Run | None = None,
     precision: Precision | None = None,
 ) -> Scores:
-    """Evaluate on labelled examples.
+    """Evaluate on labelled examples. The model is put into eval mode and left there.
 
     Args:
         model: the model.
