@@ -205,7 +205,7 @@ class RoutedEnable(HoldsMethods):
                 module.__dict__["_gradient_checkpointing_func"] = RoutedCheckpoint(function, self.holder)
             for key, hook in module._forward_hooks.items():
                 if getattr(hook, "__name__", None) == "make_inputs_require_grads":
-                    # the same function, but one that can be pickled: Hugging Face's own is made inside another
+                    # the same, but it can be pickled: Hugging Face's own is made inside another function
                     module._forward_hooks[key] = require_grads
 
 
