@@ -42,6 +42,9 @@ def predict(
 ) -> list[dict[str, Any]]:
     """Answer each request, in the requests' order; tasks may be mixed anyhow.
 
+    Several threads may call it on one model at once. A model in training mode is put into eval mode and left
+    there: call `model.train()` before you train on.
+
     Requests are tokenized in another thread while the model answers those before them. On a GPU passes run as
     CUDA graphs where that pays (`CapturedModel.is_warm` has the rule; `Model.capture` prepares them).
 

@@ -26,6 +26,7 @@ from weft.inference.captured import ROW_OF, TRUNK, CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.ladder import Ladder
 from weft.inference.logits import BatchLogits
+from weft.model_threads import in_eval
 from weft.predict import as_split, plain_form, precision_context, read_request
 from weft.tasks.kinds import KINDS
 from weft.trunk import Trunk, run_trunk, trunk_depth
@@ -59,7 +60,7 @@ def predict_all(
     batch_size: int | None = None,
     precision: Literal["float32", "bf16"] | None = None,
 ) -> list[dict[str, dict[str, Any]]]:
-    """The answers of many tasks for each text.
+    """The answers of many tasks for each text. As with `predict`, several threads may call it at once.
 
     Args:
         model: the model.
@@ -90,8 +91,7 @@ def predict_all(
     found: list[dict[str, dict[str, Any]]] = [
         {model.tasks[index].name: {} for index in own} for own in inputs
     ]
-    if model.training:
-        model.eval()
+    in_eval(model)
     inside = precision_context(model, precision)
     asked = _asked(model, inputs)
     with nullcontext() if inside is None else inside():

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.backends import Cut, backends_of
 from weft.data.windows import Row, context_rows, word_rows
 from weft.errors import WeftError
 from weft.tasks.kinds import KINDS
@@ -80,56 +80,47 @@ def encode(
 
 
 class _Encoder:
-    """Encodes chunks of a split, each thread with a tokenizer of its own: cutting is a state of it."""
+    """Encodes chunks of a split; several threads may do so at once, with the same backends."""
 
     def __init__(self, split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
         self.split, self.max_length = split, max_length
         self.task, self.kind = split.task, KINDS[split.task.kind]()
-        self.side = tokenizer.truncation_side
+        self.side: str = tokenizer.truncation_side
         self.stride = stride_of(self.task.stride, self.kind.windows, max_length, self.task.name)
-        backend = backend_of(tokenizer)
-        with bare(backend):
-            state = backend.to_str()
-            self.backends = deque(copied(backend) for _ in range(2))
-        # a byte-level tokenizer tells the beginning of a word by the space before it
-        self.before_word = " " if '"ByteLevel"' in state else ""
+        self.backends = backends_of(tokenizer)
+        self.before_word = " " if self.backends.byte_level else ""
 
     def chunk(self, first: int) -> _Chunk:
         """The rows of the examples from `first` on."""
-        backend = self.backends.popleft()
-        try:
-            texts = self.split.texts[first : first + CHUNK]
-            if self.kind.windows == "context":
-                found = context_rows(texts, backend, self.max_length, self.stride)
-            elif self.kind.windows == "words":
-                spaced = [tuple(self.before_word + word for word in words) for words in texts]
-                found = word_rows(spaced, backend, self.max_length, self.stride)
-            else:
-                marks = self.split.marks
-                found = self._plain(texts, backend, None if marks is None else marks[first : first + CHUNK])
-        finally:
-            self.backends.append(backend)
+        texts = self.split.texts[first : first + CHUNK]
+        if self.kind.windows == "context":
+            found = context_rows(texts, self.backends, self.max_length, self.stride)
+        elif self.kind.windows == "words":
+            spaced = [tuple(self.before_word + word for word in words) for words in texts]
+            found = word_rows(spaced, self.backends, self.max_length, self.stride)
+        else:
+            marks = self.split.marks
+            found = self._plain(texts, None if marks is None else marks[first : first + CHUNK])
         return _arrays(*found, self.kind.channels)
 
     def _plain(
-        self, texts: list[tuple[str, ...]], backend: Any, marks: list[Marks] | None
+        self, texts: list[tuple[str, ...]], marks: list[Marks] | None
     ) -> tuple[list[Row], list[int], list[int]]:
         """Rows of one text or two, cut where they are too long; of a pair the longer text first."""
         by_example = [self.kind.rows(self.task, own) for own in texts]
         counts = [len(rows) for rows in by_example]
         batch = [row[0] if len(row) == 1 else row for rows in by_example for row in rows]
         # characters are wanted for marks alone, and cost a third of the time
-        run = backend.encode_batch_fast if marks is None else backend.encode_batch
-        backend.no_truncation()
-        encodings = run(batch)
+        encode_batch = "encode_batch_fast" if marks is None else "encode_batch"
+        encodings = getattr(self.backends.plain, encode_batch)(batch)
         full = [len(encoding) for encoding in encodings]
         # the few that are too long go again, so that the tokenizer itself decides what is cut
         long = [i for i, length in enumerate(full) if length > self.max_length]
         if long:
-            backend.enable_truncation(self.max_length, strategy="longest_first", direction=self.side)
-            for i, encoding in zip(long, run([batch[i] for i in long]), strict=True):
+            cutting = self.backends.cutting(Cut(self.max_length, "longest_first", self.side))
+            again = getattr(cutting, encode_batch)([batch[i] for i in long])
+            for i, encoding in zip(long, again, strict=True):
                 encodings[i] = encoding
-            backend.no_truncation()
         if marks is None:
             rows = [Row(e.ids, e.type_ids) for e in encodings]
         else:
@@ -213,38 +204,6 @@ def stride_of(given: int | None, windows: str | None, max_length: int, task: str
     return stride
 
 
-def backend_of(tokenizer: PreTrainedTokenizerBase) -> Any:
-    """The Rust tokenizer inside a fast one."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        raise WeftError(
-            f"{type(tokenizer).__name__} is no fast tokenizer (it has no backend_tokenizer); "
-            "expected an encoder with a tokenizer.json"
-        )
-    return backend
-
-
-def copied(backend: Any) -> Any:
-    """A tokenizer of one's own: what it cuts at is its state."""
-    return type(backend).from_str(backend.to_str())
-
-
 def gives_types(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Whether its model wants token types: RoBERTa's backend makes them too, but its model does not."""
     return "token_type_ids" in tokenizer.model_input_names
-
-
-@contextmanager
-def bare(backend: Any) -> Iterator[None]:
-    """The backend without truncation and padding, whatever the last call left; afterwards as it was."""
-    truncation, padding = backend.truncation, backend.padding
-    backend.no_truncation()
-    backend.no_padding()
-    try:
-        yield
-    finally:
-        backend.no_truncation()
-        if truncation is not None:
-            backend.enable_truncation(**truncation)
-        if padding is not None:
-            backend.enable_padding(**padding)

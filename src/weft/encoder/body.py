@@ -64,7 +64,7 @@ class WovenBody:
         """See `Body`."""
         if not self.takes_token_types:
             inputs = {name: value for name, value in inputs.items() if name != "token_type_ids"}
-        self.holder.route = route
+        before, self.holder.route = self.holder.route, route
         try:
             if route.trunk is not None and route.layers is not None:
                 route.layers[: route.trunk.depth + 1] = route.trunk.collected
@@ -80,7 +80,8 @@ class WovenBody:
                 return hidden, hidden[:, 0]
             return hidden, pooler(hidden) if top else output.pooler_output
         finally:
-            self.holder.route = None  # called by itself, the encoder is the bare one
+            # None, unless this pass began inside another; called by itself, the encoder is the bare one
+            self.holder.route = before
 
     def enable_checkpointing(self) -> None:
         """See `Body`."""

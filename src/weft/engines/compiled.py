@@ -83,20 +83,24 @@ class Compiled:
         self.on()
 
     def on(self) -> None:
-        """Run compiled."""
-        self._under.on()
-        for block, call in zip(self._blocks, self._calls, strict=True):
-            block._compiled_call_impl = call
-        for name, piece in self._pieces.items():
-            self._model.__dict__[name] = piece
+        """Run compiled, one pass at a time: what is under the blocks keeps tensors of a pass on modules."""
+        with self._model.lock:
+            self._model.takes_turns = True
+            self._under.on()
+            for block, call in zip(self._blocks, self._calls, strict=True):
+                block._compiled_call_impl = call
+            for name, piece in self._pieces.items():
+                self._model.__dict__[name] = piece
 
     def remove(self) -> None:
         """Run as it was written."""
-        self._under.remove()
-        for block in self._blocks:
-            block._compiled_call_impl = None
-        for name in self._pieces:
-            self._model.__dict__.pop(name, None)
+        with self._model.lock:
+            self._under.remove()
+            for block in self._blocks:
+                block._compiled_call_impl = None
+            for name in self._pieces:
+                self._model.__dict__.pop(name, None)
+            self._model.takes_turns = False
 
 
 def garments_of(model: Model, fused: bool, gpu: bool) -> Iterator[Garment]:

@@ -18,6 +18,7 @@ from weft.inference.captured import USES, CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.ladder import Ladder, by_ladder
 from weft.inference.logits import BatchLogits, HostLogits
+from weft.model_threads import in_eval
 
 if TYPE_CHECKING:
     from weft.data.tokens import Tokens
@@ -67,7 +68,7 @@ def outputs(
     same batches, and so the same numbers to the last bit.
 
     Args:
-        model: run in eval mode; its mode is put back.
+        model: put into eval mode, and left there; see `weft.model_threads.in_eval`.
         examples: (task id, its tokenised examples, which of them).
         batch_size: rows a batch, unless one example has more; by default 64 on a CPU, on a GPU as many as
             have 16,384 token places.
@@ -77,25 +78,21 @@ def outputs(
         precision: what each pass runs inside; by default nothing, so float32.
     """
     device = next(model.parameters()).device
-    training = model.training
-    model.eval()
-    try:
-        if batch_size is not None or device.type != "cuda":
-            every = by_rows(examples, batch_size or ROWS)
-        else:
-            every = by_tokens(examples, model.longest)
-        rank, world = part
-        for number in range(rank, -(-len(every) // world) * world, world):
-            cut = every[min(number, len(every) - 1)]
-            inputs, count, of_rows = _inputs(model, examples, cut)
-            further: dict[str, Any] = {"examples": count} if "example" in inputs else {}
-            further |= {"layers": True} if layers else {}
-            mask = inputs["attention_mask"]
-            with nullcontext() if precision is None else precision():
-                output = model(**_moved(inputs, device), **further)
-            yield Batch(cut.chosen, of_rows, mask, output)
-    finally:
-        model.train(training)
+    in_eval(model)
+    if batch_size is not None or device.type != "cuda":
+        every = by_rows(examples, batch_size or ROWS)
+    else:
+        every = by_tokens(examples, model.longest)
+    rank, world = part
+    for number in range(rank, -(-len(every) // world) * world, world):
+        cut = every[min(number, len(every) - 1)]
+        inputs, count, of_rows = _inputs(model, examples, cut)
+        further: dict[str, Any] = {"examples": count} if "example" in inputs else {}
+        further |= {"layers": True} if layers else {}
+        mask = inputs["attention_mask"]
+        with nullcontext() if precision is None else precision():
+            output = model(**_moved(inputs, device), **further)
+        yield Batch(cut.chosen, of_rows, mask, output)
 
 
 def answers(
@@ -120,6 +117,7 @@ def answers(
     """
     if not examples:
         return []
+    in_eval(model)
     found: list[NDArray[np.float32] | None] = [None] * len(examples)
     heads = [model.tasks[task].head for task, _, _ in examples]
     alone = processes is None or processes.world == 1
@@ -159,7 +157,7 @@ def _eager(batches: Iterator[Batch], heads: Sequence[str]) -> Iterator[BatchLogi
 def _captured(
     model: Model, captured: CapturedModel, examples: Listed, most: int | None, always: bool
 ) -> Iterator[BatchLogits]:
-    """The logits of each batch, by captured passes where these are warm; else by eager ones of their shape."""
+    """The logits of each batch, by captured passes where these are warm, else by eager ones."""
     keys = input_names(model)
     cuts = by_ladder(examples, Ladder(model.longest, most=most), spare="example" in keys)
     soon = Counter((cut.rows, cut.length) for cut in cuts)

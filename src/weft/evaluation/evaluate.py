@@ -45,7 +45,7 @@ def evaluate(
     precision: Precision | None = None,
     capture: Literal["auto", "always"] = "always",
 ) -> Scores:
-    """Evaluate on labelled examples.
+    """Evaluate on labelled examples. The model is put into eval mode and left there.
 
     Args:
         model: the model.

@@ -24,6 +24,7 @@ from weft.engines.norms import RoundedNorms
 from weft.engines.packed import Field, fields_of, pack, views
 from weft.errors import WeftError
 from weft.inference.logits import HostLogits
+from weft.model_threads import in_eval
 from weft.trunk import run_trunk
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ TOLERANCE: dict[Precision, float] = {"float32": 1e-4, "bf16": 1e-2}
 """How far a captured pass may be from the same pass run eagerly, ‖a − b‖ / ‖b‖ over all logits."""
 
 COMPILED_BF16 = 0.1
-"""The same for compiled passes in bf16, which round in different places than autocast does; see `_allowed`."""
+"""The same for compiled passes in bf16, which round in different places than autocast."""
 
 
 @dataclass(eq=False)
@@ -71,7 +72,7 @@ class CapturedModel:
     `compiled` they do not: the model is patched, and must not be used in another way until `close`.
 
     Args:
-        model: any model but one of method `separate`, on a CUDA device. On a CPU the same code runs uncaptured.
+        model: any model but one of method `separate`, on a CUDA device. On a CPU it runs uncaptured.
         precision: `float32`, or `bf16` by autocast.
         compiled: whether to compile the encoder's blocks and to hold its maps in bf16. It takes from five
             seconds to a minute, and makes large batches in bf16 about 1.4 times as fast; in float32 it gains
@@ -84,12 +85,11 @@ class CapturedModel:
     def __init__(self, model: Model, precision: Precision = "float32", compiled: bool = False) -> None:
         if model.method.separate:
             raise WeftError(
-                "a model of method 'separate' cannot be captured: the rows of each task go through an encoder "
-                "of their own; use any other method, or call predict without capture"
+                "a model of method 'separate' cannot be captured: the rows of each task go through their own "
+                "encoder; use any other method, or call predict without capture"
             )
         check_free(model)
-        if model.training:
-            model.eval()
+        in_eval(model)
         self.model, self.precision, self.compiled = model, precision, compiled
         self.device = next(model.parameters()).device
         self._frozen = [p for p in model.parameters() if p.requires_grad] if compiled else []
@@ -130,9 +130,7 @@ class CapturedModel:
             return True
         return self._uses[form] + soon >= USES
 
-    def logits(
-        self, inputs: Mapping[str, Tensor], examples: int | None = None, depth: int = 0
-    ) -> HostLogits:
+    def logits(self, inputs: Mapping[str, Tensor], examples: int | None = None, depth: int = 0) -> HostLogits:
         """The logits of a batch by a captured pass, on their way to the host.
 
         Args:
@@ -148,7 +146,11 @@ class CapturedModel:
     ) -> HostLogits:
         """The same by an eager pass of the same shape, which counts as a use of it."""
         self._uses[fields_of(inputs), examples, depth] += 1
-        moved = {name: x.pin_memory().to(self.device, non_blocking=True) for name, x in inputs.items()}
+        cuda = self.device.type == "cuda"
+        moved = {
+            name: (x.pin_memory() if cuda else x).to(self.device, non_blocking=True)
+            for name, x in inputs.items()
+        }
         with self._running():
             return HostLogits.of(on_trunk(self.model, moved, examples, depth).by_shape)
 
@@ -227,8 +229,8 @@ class CapturedModel:
         if apart is not None and not apart <= allowed:
             rows, length = batch["input_ids"].shape
             raise CaptureWrong(
-                f"captured passes over {rows} rows of {length} tokens differ from eager ones by {apart:.1e} of "
-                f"the logits' norm (allowed: {allowed:.0e})"
+                f"captured passes over {rows} rows of {length} tokens differ from eager ones by {apart:.1e} "
+                f"of the logits' norm (allowed: {allowed:.0e})"
             )
         return done if self.device.type == "cuda" else _Uncaptured(memory, run, kept)
 
@@ -269,7 +271,7 @@ class CaptureWrong(Exception):
 
 
 def difference(found: Tensor, expected: Tensor) -> float | None:
-    """‖found − expected‖ / ‖expected‖; None where `expected` is not finite, infinite where `found` alone is not.
+    """‖found − expected‖ / ‖expected‖; None if `expected` is not finite, infinite if only `found` is not.
 
     Args:
         found: any shape.

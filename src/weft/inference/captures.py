@@ -122,7 +122,7 @@ def run_batch(
 
 
 def input_names(model: Model) -> list[str]:
-    """The inputs of every batch beside ids, mask and task: the same for all batches, so that shapes are few."""
+    """The inputs of every batch beside ids, mask and task: the same for all, so that shapes are few."""
     found = ["token_type_ids"] if model.body.takes_token_types else []
     found += ["marks"] if any(task.marks for task in model.tasks) else []
     several = any(task.apart or task.choices or KINDS[task.kind].windows for task in model.tasks)

@@ -1,8 +1,8 @@
 """The ladder of shapes that inference on a GPU pads its batches to.
 
-A CUDA graph serves one shape, rows × length. With a few lengths and a few numbers of rows, a handful of graphs
-serves every batch, and little is padded: examples are sorted by length, longest first, and each batch is
-filled before the next one begins, so that only the last batch of a call has rows that carry no answer.
+A CUDA graph serves one shape, rows × length. With a few lengths and a few numbers of rows, a handful of
+graphs serves every batch, and little is padded: examples are sorted by length, longest first, and each batch
+is filled before the next one begins, so that only the last batch of a call has rows that carry no answer.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from weft.data.tokens import Tokens
 
 ROWS = (1, 4, 16, 32, 64, 128, 256, 512, 1024)
-"""The numbers of rows of a batch that is not full. A pass over one row of 16 tokens and one over four take the
-same time: neither fills a GPU."""
+"""The numbers of rows of a batch that is not full. A pass over one row of 16 tokens takes as long as one over
+four: neither fills a GPU."""
 
 STEPS = ((16, 16), (64, 8), (128, 16), (256, 32), (512, 64))
 """Up to a length of the first number, lengths are multiples of the second; above all of them, of 128."""
@@ -72,9 +72,7 @@ class Ladder:
         return padded if many else max(count, min(padded, self.full(length)))
 
 
-def by_ladder(
-    examples: Sequence[tuple[int, Tokens, int]], ladder: Ladder, spare: bool = False
-) -> list[Cut]:
+def by_ladder(examples: Sequence[tuple[int, Tokens, int]], ladder: Ladder, spare: bool = False) -> list[Cut]:
     """Cut examples into batches of the ladder's shapes, the longest examples first.
 
     Args:

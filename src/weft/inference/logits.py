@@ -61,9 +61,7 @@ class BatchLogits:
     ) -> None:
         self._moving, self._examples, self._of_rows, self._lengths = moving, examples, of_rows, lengths
 
-    def put(
-        self, found: list[Logits | None], heads: Sequence[str], answers_by: Mapping[str, str]
-    ) -> None:
+    def put(self, found: list[Logits | None], heads: Sequence[str], answers_by: Mapping[str, str]) -> None:
         """Give each example its own logits, once they have arrived.
 
         Args:

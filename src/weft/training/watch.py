@@ -63,11 +63,9 @@ class Watch:
         inside = (
             partial(precision, self.training, device) if whole is None and device.type == "cuda" else None
         )
-        # the last evaluation is repeated by others, who must find the same: it must not depend on what ran before
+        # users repeat the last evaluation: its numbers must not depend on what ran before
         capture: Literal["auto", "always"] = "auto" if whole is None else "always"
-        return evaluate(
-            self.model, self.validation, rows, self.processes, precision=inside, capture=capture
-        )
+        return evaluate(self.model, self.validation, rows, self.processes, precision=inside, capture=capture)
 
     def note(self, state: State, scores: Scores, draws: Mapping[str, int]) -> None:
         """Note an evaluation: weights that are the best so far are kept.
