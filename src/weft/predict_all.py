@@ -194,7 +194,7 @@ def _captured(
     model: Model, captured: CapturedModel, asked: Sequence[_Asked], depth: int
 ) -> Iterator[tuple[_Asked, NDArray[np.float32]]]:
     """The logits of some questions, trunk and all tasks by one captured pass."""
-    keys, ladder = input_names(model), Ladder(model.longest)
+    keys, ladder = input_names(model, (one.tokens for one in asked)), Ladder(model.longest)
     length = ladder.length(max(int(one.tokens.lengths[one.example]) for one in asked))
     count = sum(one.rows for one in asked)
     rows = ladder.rows(count + ("example" in keys), length, many=True)

@@ -158,7 +158,7 @@ def _captured(
     model: Model, captured: CapturedModel, examples: Listed, most: int | None, always: bool
 ) -> Iterator[BatchLogits]:
     """The logits of each batch, by captured passes where these are warm, else by eager ones."""
-    keys = input_names(model)
+    keys = input_names(model, {id(tokens): tokens for _, tokens, _ in examples}.values())
     cuts = by_ladder(examples, Ladder(model.longest, most=most), spare="example" in keys)
     soon = Counter((cut.rows, cut.length) for cut in cuts)
     for cut in cuts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from weft.inference.logits import HostLogits
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
+    from weft.data.tokens import Tokens
     from weft.model import Model
 
 
@@ -121,9 +122,15 @@ def run_batch(
     return captured.eager_logits(inputs, examples, depth)
 
 
-def input_names(model: Model) -> list[str]:
-    """The inputs of every batch beside ids, mask and task: the same for all, so that shapes are few."""
-    found = ["token_type_ids"] if model.body.takes_token_types else []
-    found += ["marks"] if any(task.marks for task in model.tasks) else []
+def input_names(model: Model, splits: Iterable[Tokens] = ()) -> list[str]:
+    """The inputs of every batch beside ids, mask and task: the same for all, so that shapes are few.
+
+    Args:
+        model: the model.
+        splits: what the batches are of. A tokenizer may give segments that its encoder does not read.
+    """
+    types = model.body.takes_token_types or any(tokens.has_types for tokens in splits)
     several = any(task.apart or task.choices or KINDS[task.kind].windows for task in model.tasks)
-    return [*found, "example"] if several else found
+    marks = any(task.marks for task in model.tasks)
+    wanted = {"token_type_ids": types, "marks": marks, "example": several}
+    return [name for name, here in wanted.items() if here]
