@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Request = tuple[str, Any]
 """A task's name, and what it reads: a text, a pair of texts, or the columns of a row by name."""
+Marks = tuple[tuple[int, int, int], ...]
 Row = tuple[int, "Tokens", int]
 """A request: its task's id, the tokens of requests of this task, and which of them it is."""
 
@@ -92,7 +93,7 @@ def precision_context(
     return partial(torch.autocast, device, torch.bfloat16, enabled=precision == "bf16")
 
 
-def _ahead(work: Callable[[int], list[Row]], firsts: Sequence[int]) -> Iterator[list[Row]]:
+def _ahead(work: Callable[[int], _Rows], firsts: Sequence[int]) -> Iterator[_Rows]:
     """The results in order; the next one is worked on, by another thread, while one is used."""
     if len(firsts) <= 1:
         yield from map(work, firsts)
@@ -106,52 +107,98 @@ def _ahead(work: Callable[[int], list[Row]], firsts: Sequence[int]) -> Iterator[
             yield ready
 
 
-def _tokenized(model: Model, requests: Sequence[Request], first: int) -> list[Row]:
-    """(task id, tokens of the task's requests, which of them) of each request from `first` on."""
-    requests = requests[first : first + SLAB]
-    places: dict[int, list[int]] = {}  # of each task, which requests
-    inputs: list[Inputs] = []
-    for number, request in enumerate(requests):
-        index, own = _checked(model, first + number, request)
-        places.setdefault(index, []).append(number)
-        inputs.append(own)
-    rows: list[Any] = [None] * len(inputs)
-    for index, numbers in places.items():
-        split = as_split(model.tasks[index], [inputs[number] for number in numbers])
-        tokens = in_memory(split, model.source.tokenizer, model.max_length)
-        for place, number in enumerate(numbers):
-            rows[number] = (index, tokens, place)
-    return rows
+class _Rows(Sequence[Row]):
+    """(task id, tokens of its requests, which of them) of each request, made when it is looked at.
+
+    Python's garbage collector looks at every tuple that lives on; with one for each of many requests it takes
+    longer than the model.
+
+    Args:
+        tokens: of the requests of each task, by the task's id.
+        task: the task's id of each request.
+        place: which of the task's requests each is.
+    """
+
+    def __init__(self, tokens: Mapping[int, Tokens], task: list[int], place: list[int]) -> None:
+        self.tokens, self.task, self.place = tokens, task, place
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self.task[number], self.tokens[self.task[number]], self.place[number]
 
 
-def _answered(
-    model: Model, rows: Sequence[Row], logits: Sequence[NDArray[np.float32]]
-) -> list[dict[str, Any]]:
+def _tokenized(model: Model, requests: Sequence[Request], first: int) -> _Rows:
+    """The requests from `first` on, tokenized, those of one task together."""
+    texts: dict[int, list[tuple[str, ...]]] = {}
+    marks: dict[int, list[Marks]] = {}
+    task, place = [], []
+    readers = _Readers(model)
+    for number, request in enumerate(requests[first : first + SLAB], first):
+        index, inputs = readers.read(number, request)
+        own = texts.setdefault(index, [])
+        task.append(index)
+        place.append(len(own))
+        own.append(inputs.texts)
+        if inputs.marks:
+            marks.setdefault(index, []).append(inputs.marks)
+    tokens = {}
+    for index, own in texts.items():
+        split = _split(model.tasks[index], own, marks.get(index))
+        tokens[index] = in_memory(split, model.source.tokenizer, model.max_length)
+    return _Rows(tokens, task, place)
+
+
+class _Readers:
+    """Reads requests; of texts as nearly all are, without looking twice."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._ids = {task.name: number for number, task in enumerate(model.tasks)}
+        # how many texts a request of the task has, where texts are all that it has
+        self._plain = [
+            0 if task.marks or task.choices or KINDS[task.kind].windows else len(task.texts)
+            for task in model.tasks
+        ]
+
+    def read(self, number: int, request: Request) -> tuple[int, Inputs]:
+        """The id of a request's task, and what the encoder reads of it."""
+        if type(request) is tuple and len(request) == 2:
+            name, given = request
+            index = self._ids.get(name) if type(name) is str else None
+            if index is not None:
+                count = self._plain[index]
+                texts = given if type(given) is tuple else (given,)
+                if 0 < count == len(texts) and all(
+                    type(t) is str and t.isascii() and t.strip() for t in texts
+                ):
+                    return index, Inputs(texts)
+        return _checked(self._model, number, request)
+
+
+def _answered(model: Model, rows: _Rows, logits: Sequence[NDArray[np.float32]]) -> list[dict[str, Any]]:
     """The answer to each request: those of one task together, put back in their order."""
-    found: list[dict[str, Any]] = [{} for _ in rows]
-    places: dict[int, list[int]] = {}
-    for number, (index, _, _) in enumerate(rows):
-        places.setdefault(index, []).append(number)
-    for index, numbers in places.items():
-        task, tokens = model.tasks[index], rows[numbers[0]][1]
-        examples = tokens.examples([rows[number][2] for number in numbers])
-        own = KINDS[task.kind]().answers([logits[number] for number in numbers], task, examples)
-        for number, answer in zip(numbers, own, strict=True):
+    found: list[Any] = [None] * len(rows)
+    for index, tokens in rows.tokens.items():
+        task = model.tasks[index]
+        numbers = [number for number, own in enumerate(rows.task) if own == index]
+        examples = tokens.examples(range(len(numbers)))
+        answers = KINDS[task.kind]().answers([logits[number] for number in numbers], task, examples)
+        for number, answer in zip(numbers, answers, strict=True):
             found[number] = {"task": task.name, **answer}
     return found
 
 
 def as_split(task: Task, examples: Sequence[Inputs]) -> Split:
     """What is asked of one task, as a split of it."""
-    return Split(
-        task,
-        "test",
-        f"requests of task {task.name!r}",
-        [inputs.texts for inputs in examples],
-        None,
-        np.arange(1, len(examples) + 1),
-        marks=[inputs.marks for inputs in examples] if task.marks else None,
-    )
+    marks = [inputs.marks for inputs in examples] if task.marks else None
+    return _split(task, [inputs.texts for inputs in examples], marks)
+
+
+def _split(task: Task, texts: list[tuple[str, ...]], marks: list[Marks] | None) -> Split:
+    rows = np.arange(1, len(texts) + 1)
+    return Split(task, "test", f"requests of task {task.name!r}", texts, None, rows, marks=marks)
 
 
 def _checked(model: Model, number: int, request: Request) -> tuple[int, Inputs]:
