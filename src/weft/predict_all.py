@@ -24,7 +24,7 @@ from weft.errors import WeftError
 from weft.evaluation.answers import ROWS, answers
 from weft.inference.captured import ROW_OF, TRUNK, CapturedModel
 from weft.inference.captures import input_names, run_batch
-from weft.inference.ladder import Ladder
+from weft.inference.ladder import FEW, Ladder
 from weft.inference.logits import BatchLogits
 from weft.model_threads import in_eval
 from weft.predict import as_split, plain_form, precision_context, read_request
@@ -194,7 +194,8 @@ def _captured(
     model: Model, captured: CapturedModel, asked: Sequence[_Asked], depth: int
 ) -> Iterator[tuple[_Asked, NDArray[np.float32]]]:
     """The logits of some questions, trunk and all tasks by one captured pass."""
-    keys, ladder = input_names(model, (one.tokens for one in asked)), Ladder(model.longest)
+    keys = input_names(model, (one.tokens for one in asked))
+    ladder = Ladder(model.longest, coarse=len(asked) <= FEW)
     length = ladder.length(max(int(one.tokens.lengths[one.example]) for one in asked))
     count = sum(one.rows for one in asked)
     rows = ladder.rows(count + ("example" in keys), length, many=True)

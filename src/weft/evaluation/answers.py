@@ -16,7 +16,7 @@ from weft.data.collate import gather, picked
 from weft.evaluation.cuts import Cut, by_rows, by_tokens
 from weft.inference.captured import USES, CapturedModel
 from weft.inference.captures import input_names, run_batch
-from weft.inference.ladder import Ladder, by_ladder
+from weft.inference.ladder import FEW, Ladder, by_ladder
 from weft.inference.logits import BatchLogits, HostLogits
 from weft.model_threads import in_eval
 
@@ -159,7 +159,8 @@ def _captured(
 ) -> Iterator[BatchLogits]:
     """The logits of each batch, by captured passes where these are warm, else by eager ones."""
     keys = input_names(model, {id(tokens): tokens for _, tokens, _ in examples}.values())
-    cuts = by_ladder(examples, Ladder(model.longest, most=most), spare="example" in keys)
+    coarse = len(examples) <= FEW
+    cuts = by_ladder(examples, Ladder(model.longest, most=most, coarse=coarse), spare="example" in keys)
     soon = Counter((cut.rows, cut.length) for cut in cuts)
     for cut in cuts:
         inputs, _, of_rows = _inputs(model, examples, cut, keys)

@@ -23,6 +23,7 @@ from weft.engines.frozen import FrozenMaps
 from weft.engines.norms import RoundedNorms
 from weft.engines.packed import Field, fields_of, pack, views
 from weft.errors import WeftError
+from weft.inference.attention import without_cudnn
 from weft.inference.logits import HostLogits
 from weft.model_threads import in_eval
 from weft.trunk import run_trunk
@@ -201,7 +202,7 @@ class CapturedModel:
     def _running(self, precision: Precision | None = None) -> Iterator[None]:
         bf16 = (precision or self.precision) == "bf16"
         half = torch.autocast(self.device.type, torch.bfloat16) if bf16 else nullcontext()
-        with torch.no_grad(), half:
+        with torch.no_grad(), half, without_cudnn() if bf16 else nullcontext():
             yield
 
     def _captured(self, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> _Pass:

@@ -25,6 +25,10 @@ four: neither fills a GPU."""
 STEPS = ((16, 16), (64, 8), (128, 16), (256, 32), (512, 64))
 """Up to a length of the first number, lengths are multiples of the second; above all of them, of 128."""
 
+FEW = 32
+"""Rows of a call up to which lengths are powers of two: so few rows do not fill a GPU, padded or not, and with
+fewer shapes each is captured sooner."""
+
 
 class Ladder:
     """The padded lengths and numbers of rows.
@@ -38,15 +42,24 @@ class Ladder:
         limit: the longest row that the model takes; None: any.
         budget: the token places of a full batch, unless one row has more.
         most: the rows of a full batch, if that is less.
+        coarse: whether lengths are powers of two, for calls of few rows (`FEW`).
     """
 
-    def __init__(self, limit: int | None = None, budget: int = TOKENS, most: int | None = None) -> None:
-        self.limit, self.budget, self.most = limit, budget, most
+    def __init__(
+        self,
+        limit: int | None = None,
+        budget: int = TOKENS,
+        most: int | None = None,
+        coarse: bool = False,
+    ) -> None:
+        self.limit, self.budget, self.most, self.coarse = limit, budget, most, coarse
 
     def length(self, tokens: int) -> int:
         """The padded length of a row of so many tokens."""
         multiple = next((step for most, step in STEPS if tokens <= most), 128)
         padded = -(-tokens // multiple) * multiple
+        if self.coarse:
+            padded = max(16, 1 << (tokens - 1).bit_length())
         return padded if self.limit is None else max(tokens, min(padded, self.limit))
 
     def lengths(self, longest: int) -> list[int]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from weft.errors import WeftError, did_you_mean
 from weft.inference.captured import CapturedModel, Precision
 from weft.inference.captures import input_names
-from weft.inference.ladder import ROWS, Ladder
+from weft.inference.ladder import FEW, ROWS, Ladder
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -47,23 +47,30 @@ def capture(
             f"capture needs a CUDA GPU, and the model is on {device.type}; move it with model.to('cuda'), or "
             "call predict as it is"
         )
-    ladder = Ladder(model.longest)
-    longest = model.max_length
-    wanted = ladder.lengths(longest) if lengths is None else sorted({ladder.length(n) for n in lengths})
+    shapes = _shapes(model, lengths, rows)
     with model.lock:
         model.captures.release()
         captured = CapturedModel(model, precision, compiled)
         try:
-            for length in reversed(wanted):  # the largest first: smaller graphs then find memory in its pool
-                full = ladder.full(length)
-                counts = (*ROWS, full) if rows is None else rows
-                for count in sorted({min(ladder.rows(n, length), full) for n in counts}, reverse=True):
-                    inputs = _blank(model, count, length)
-                    captured.logits(inputs, count if "example" in inputs else None)
+            for count, length in shapes:
+                inputs = _blank(model, count, length)
+                captured.logits(inputs, count if "example" in inputs else None)
         except BaseException:
             captured.close()
             raise
         model.captures.asked = captured
+
+
+def _shapes(model: Model, lengths: Sequence[int] | None, rows: Sequence[int] | None) -> list[tuple[int, int]]:
+    """(rows, length) of the batches to capture: the largest first, whose memory the smaller ones then share."""
+    found = set()
+    for ladder in (Ladder(model.longest), Ladder(model.longest, coarse=True)):
+        for length in map(ladder.length, lengths or range(1, model.max_length + 1)):
+            full = ladder.full(length)
+            # beside `FEW` rows there may be one to spare, which makes them the next number
+            counts = rows or ((*ROWS, full) if not ladder.coarse else ROWS[: ROWS.index(FEW) + 2])
+            found |= {(min(ladder.rows(count, length), full), length) for count in counts}
+    return sorted(found, key=lambda shape: -shape[0] * shape[1])
 
 
 def _blank(model: Model, rows: int, length: int) -> dict[str, Tensor]:
