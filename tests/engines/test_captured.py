@@ -19,10 +19,7 @@ from weft.config import load_run
 from weft.inference.captured import CapturedModel
 from weft.methods import METHODS
 
-pytestmark = [
-    pytest.mark.usefixtures("token_cache"),
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
-]
+pytestmark = [pytest.mark.usefixtures("token_cache"), pytest.mark.gpu]
 
 
 def go(file, out, engine, *overrides, resume=False, dropout=0.0):

@@ -62,7 +62,7 @@ def capture(
 
 
 def _shapes(model: Model, lengths: Sequence[int] | None, rows: Sequence[int] | None) -> list[tuple[int, int]]:
-    """(rows, length) of the batches to capture: the largest first, whose memory the smaller ones then share."""
+    """(rows, length) of the batches to capture: the largest first, whose memory the others share."""
     found = set()
     for ladder in (Ladder(model.longest), Ladder(model.longest, coarse=True)):
         for length in map(ladder.length, lengths or range(1, model.max_length + 1)):
