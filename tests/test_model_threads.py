@@ -84,7 +84,7 @@ def done(model, action):
         return getattr(model, call)(given)
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(st.lists(ACTIONS, min_size=1, max_size=2), min_size=THREADS, max_size=THREADS))
 def test_threads_get_the_answers_that_each_would_get_alone(model, by_thread):
     expected = [[done(model, action) for action in own] for own in by_thread]
