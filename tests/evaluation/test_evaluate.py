@@ -71,6 +71,12 @@ def test_a_model_that_knows_everything(model, data, knowing):
     assert found["average"] == pytest.approx(1)
 
 
+def test_the_model_is_left_in_eval_mode(model, data):
+    expected = evaluate(model, data)
+    assert evaluate(model.train(), data) == expected  # no dropout
+    assert not any(module.training for module in model.modules())
+
+
 def test_an_error_counts_as_what_is_left_of_one(knowing):
     task = task_of_kind("regress", 6, metrics=("mse", "pearson"))
     found = evaluate(build("bert", "frozen", [task]), {"regress": tokens_of(task, TOKENIZER)})
