@@ -13,7 +13,8 @@ import weft
 from benchmarks.machine import half_precision
 from weft.engines import build_engine, choose_engine
 from weft.engines.capture import Capturer
-from weft.engines.compiled import RECOMPILATIONS, blocks_of
+from weft.engines.compiled import blocks_of
+from weft.engines.compiler_options import RECOMPILATIONS
 from weft.engines.engine import Move
 from weft.inference.captured import CapturedModel
 from weft.losses import example_weights

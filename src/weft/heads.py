@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.errors import WeftError
+from weft.kernels_dropout import dropped
 from weft.reads import TASK_POOLER, Reads, base_pool, width_of
 from weft.routing import Route, Slots, StackedModule, task_owner
 from weft.tasks.kinds import KINDS
@@ -103,10 +104,10 @@ class Head(StackedModule):
 
     def _mapped(self, x: Tensor, route: Route) -> Tensor:
         """[R, n, d'] → [R, n, C] through the layers."""
-        x = F.dropout(x, self.dropout, self.training)
+        x = dropped(x, self.dropout, self)
         for number in range(self.layers - 1):
             x = F.relu(self.mapped(x, f"hidden_{number}", route, f"hidden_bias_{number}"))
-            x = F.dropout(x, self.dropout, self.training)
+            x = dropped(x, self.dropout, self, number + 1)
         logits = self.mapped(x, "weight", route)
         return logits + self.take("bias", route)[:, None]
 

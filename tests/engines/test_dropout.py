@@ -13,6 +13,7 @@ from tests.tiny import TASKS, build, labels, scramble
 from weft.engines.compiled import Compiled, blocks_of
 from weft.engines.dropout import FusedDropout, HashedDropout, drawn
 from weft.kernels_attention import MANY
+from weft.kernels_dropout import KEYS
 
 SHAPE = (64, 32, 128)
 
@@ -156,21 +157,21 @@ def test_each_dropout_of_a_pass_has_its_own_key():
 
 
 def test_compiled_it_draws_the_same():
-    """Given the keys it is a function like any other: a compiler must not change what it draws."""
-    model = scramble(build("bert", "lora")).train()
-    blocks = blocks_of(model.encoder)
-    for block in blocks:
-        block.attention.self.dropout.p = 0.0  # that of probabilities, and of heads, is drawn by others
-    for head in model.heads.values():
-        head.dropout = 0.0
-    fused = FusedDropout(model, blocks)
+    """Blocks, heads, adapters: a compiler must not change what is drawn, in whatever order it runs them."""
+    model = scramble(
+        build("bert", {"use": "lora", "dropout": 0.2}, layers=1, head_layers=2, head_hidden=5)
+    ).train()
+    compiled = Compiled(model)
+    fused = FusedDropout(model, blocks_of(model.encoder))
     assert fused._modules
-    expected = loss_of(model, 3)
-    expected.backward()
+    assert fused._heads
+    assert fused._adapters
+    with compiled.suspended():
+        expected = loss_of(model, 3)
+        expected.backward()
+        assert not torch.equal(loss_of(model, 4), expected)
     grads = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad(set_to_none=True)
-    compiled = Compiled(model)
-    fused.on()
     found = loss_of(model, 3)
     found.backward()
     compiled.remove()
@@ -178,3 +179,17 @@ def test_compiled_it_draws_the_same():
     for name, p in model.named_parameters():
         if name in grads:
             torch.testing.assert_close(p.grad, grads[name], rtol=1e-3, atol=1e-5)
+
+
+def test_heads_draw_by_seed_and_lose_their_keys_with_the_garment():
+    model = scramble(build("bert", "frozen")).train()
+    undropped = [m for m in model.encoder.modules() if isinstance(m, nn.Dropout)]
+    for module in undropped:
+        module.p = 0.0
+    plain = loss_of(model, 1)
+    fused = FusedDropout(model, [])
+    assert torch.equal(loss_of(model, 1), loss_of(model, 1))
+    assert not torch.equal(loss_of(model, 1), loss_of(model, 2))
+    fused.remove()
+    assert not any(KEYS in head.__dict__ for head in model.heads.values())
+    assert torch.equal(loss_of(model, 1), plain)

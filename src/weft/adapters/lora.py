@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from weft.adapters.ranked import RankedAdapter
 from weft.encoder.sites import LINEAR, Site
+from weft.kernels_dropout import dropped
 from weft.kernels_joined import Components, joins, own_slot
 from weft.routing import Route, Slots
 
@@ -64,7 +64,7 @@ class LoraAdapter(RankedAdapter):
         return self._update(x, route, y)
 
     def _update(self, x: Tensor, route: Route, onto: Tensor | None) -> Tensor:
-        x = F.dropout(x, self.dropout, self.training)
+        x = dropped(x, self.dropout, self)
         down, up = self.get_parameter("A"), self.get_parameter("B")
         return self.pair(x, route, down, up, "A", self.gate_values(), self.scale, onto)
 

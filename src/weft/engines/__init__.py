@@ -8,6 +8,7 @@ import torch
 
 if TYPE_CHECKING:
     from weft.engines.engine import Engine
+    from weft.engines.verifier import Verifier
     from weft.model import Model
     from weft.training.gradients import Penalty, StepGradients
     from weft.training.owners import OwnerOptimizers
@@ -60,7 +61,12 @@ def _no_graph(model: Model, training: Training, processes: Processes, device: to
 
 
 def build_engine(
-    name: EngineName, gradients: StepGradients, optimizers: OwnerOptimizers, penalty: Penalty | None
+    name: EngineName,
+    gradients: StepGradients,
+    optimizers: OwnerOptimizers,
+    penalty: Penalty | None,
+    verifier: Verifier | None = None,
+    plain: bool = False,
 ) -> Engine:
     """An engine by its name.
 
@@ -69,6 +75,8 @@ def build_engine(
         gradients: what computes the gradients of a step.
         optimizers: each owner's optimiser.
         penalty: what is added to every step's loss; None: nothing.
+        verifier: what compares an engine that compiles with plain code; None: nothing does.
+        plain: whether the model runs as it is at rest: nothing is rounded ahead or put together.
     """
     from weft.engines.compiled import Compiled, check_free
     from weft.engines.dress import Dress
@@ -82,7 +90,7 @@ def build_engine(
     check_free(model)
     dress = Dress()
     try:
-        if gradients.processes.world == 1 and is_bf16(training, gradients.device):
+        if gradients.processes.world == 1 and not plain and is_bf16(training, gradients.device):
             dress.garments += [FrozenMaps(model), RoundedNorms(model)]
         gradients.parts.keep_trunk()  # as it runs in training, and before it would be compiled for this alone
         if name != "eager":
@@ -91,5 +99,5 @@ def build_engine(
         dress.remove()
         raise
     if name == "graph":
-        return GraphEngine(gradients, optimizers, penalty, dress)
-    return EagerEngine(gradients, optimizers, penalty, dress, name)
+        return GraphEngine(gradients, optimizers, penalty, dress, verifier)
+    return EagerEngine(gradients, optimizers, penalty, dress, name, None if name == "eager" else verifier)

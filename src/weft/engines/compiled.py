@@ -7,24 +7,21 @@ anew.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch.fx.experimental import _config as shapes
 
 from weft.encoder.anatomy import anatomy_of
+from weft.engines.compiler_options import compiler_options, inductor_options
 from weft.engines.dress import Dress, Garment
 from weft.engines.fused import FusedMaps, groups_of
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from weft.model import Model
-
-RECOMPILATIONS = 512
-"""Each block of each model is a variant of one piece of code to the compiler, whose own limit is 8."""
 
 PIECES = ("answered", "example_losses")
 """The methods of a model that are compiled beside its blocks."""
@@ -59,26 +56,19 @@ class Compiled:
 
     def __init__(self, model: Model, fused: bool = True) -> None:
         check_free(model)
-        config: Any = torch._dynamo.config
-        # What is looked up for the rows of a pass hangs on an adapter, and has as many rows as they are. In
-        # training these are few numbers, and open ones take twice the graphs; answers have any.
-        config.force_nn_module_property_static_shapes = fused
-        config.recompile_limit = max(config.recompile_limit, RECOMPILATIONS)
-        config.accumulated_recompile_limit = max(config.accumulated_recompile_limit, 8 * RECOMPILATIONS)
-        # as many rows as tokens are so by chance: taken for one number, the next batch compiles all anew
-        shapes.use_duck_shape = False
         device = next(model.parameters()).device
-        # on a GPU torch's own dropout draws four numbers at a time, a compiled one throws three away
-        options: dict[str, Any] = {"fallback_random": device.type == "cuda"}
+        options = inductor_options()
         self._model = model
         self._blocks = [block for encoder in model.encoders for block in blocks_of(encoder)]
         self._under = Dress(list(garments_of(model, fused, device.type == "cuda")))
         for block in self._blocks:
             block.compile(dynamic=True, options=options)
-        self._calls = [block._compiled_call_impl for block in self._blocks]
+        calls: list[Any] = [block._compiled_call_impl for block in self._blocks]
+        self._calls = [_Piece(call, fused) for call in calls]
         written = {name: getattr(type(model), name).__get__(model) for name in PIECES}
         self._pieces = {
-            name: torch.compile(piece, dynamic=True, options=options) for name, piece in written.items()
+            name: _Piece(torch.compile(piece, dynamic=True, options=options), fused)
+            for name, piece in written.items()
         }
         self.on()
 
@@ -87,20 +77,51 @@ class Compiled:
         with self._model.lock:
             self._model.takes_turns = True
             self._under.on()
-            for block, call in zip(self._blocks, self._calls, strict=True):
-                block._compiled_call_impl = call
-            for name, piece in self._pieces.items():
-                self._model.__dict__[name] = piece
+            self._put_calls()
 
     def remove(self) -> None:
         """Run as it was written."""
         with self._model.lock:
             self._under.remove()
-            for block in self._blocks:
-                block._compiled_call_impl = None
-            for name in self._pieces:
-                self._model.__dict__.pop(name, None)
+            self._drop_calls()
             self._model.takes_turns = False
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Inside, nothing is compiled; all else that the model wears stays on."""
+        self._drop_calls()
+        try:
+            yield
+        finally:
+            self._put_calls()
+
+    def _put_calls(self) -> None:
+        for block, call in zip(self._blocks, self._calls, strict=True):
+            block._compiled_call_impl = call
+        for name, piece in self._pieces.items():
+            self._model.__dict__[name] = piece
+
+    def _drop_calls(self) -> None:
+        for block in self._blocks:
+            block._compiled_call_impl = None
+        for name in self._pieces:
+            self._model.__dict__.pop(name, None)
+
+
+class _Piece:
+    """A compiled function; the compiler's options are set while it runs, which is when it is compiled.
+
+    Args:
+        call: what `torch.compile` gives.
+        static: see `compiler_options`.
+    """
+
+    def __init__(self, call: Callable[..., Any], static: bool) -> None:
+        self._call, self._static = call, static
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with compiler_options(self._static):
+            return self._call(*args, **kwargs)
 
 
 def garments_of(model: Model, fused: bool, gpu: bool) -> Iterator[Garment]:
@@ -123,12 +144,12 @@ def garments_of(model: Model, fused: bool, gpu: bool) -> Iterator[Garment]:
     yield joined
     if fused:
         yield from (FusedMaps(one, but=joined.modules) for one in encoders)
+    # blocks that run again in the backward would find what a later pass looked up
+    again = any(getattr(module, "gradient_checkpointing", False) for module in model.encoder.modules())
     if gpu:
-        # blocks that run again in the backward would find what a later pass looked up
-        again = any(getattr(module, "gradient_checkpointing", False) for module in model.encoder.modules())
         if model.kernels == "auto" and not again:
             yield BiasTables(model, but=joined.adapters)
-        if not again:
-            yield FusedDropout(model, [block for one in encoders for block in blocks_of(one)])
         yield CheapGelu(model.encoder)
         yield AttentionByLength(model.encoder)
+    if not again:
+        yield FusedDropout(model, [block for one in encoders for block in blocks_of(one)] if gpu else [])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
@@ -20,6 +20,15 @@ class Garment(Protocol):
 
     def remove(self) -> None:
         """Run as before."""
+        ...
+
+
+@runtime_checkable
+class Suspends(Protocol):
+    """A change that compiles, and can be made to run as it was written for a while."""
+
+    def suspended(self) -> AbstractContextManager[None]:
+        """Inside, nothing is compiled."""
         ...
 
 
@@ -92,6 +101,15 @@ class Dress:
         """Take all off."""
         for garment in reversed(self.garments):
             garment.remove()
+
+    @contextmanager
+    def uncompiled(self) -> Iterator[None]:
+        """Inside, nothing is compiled; every other change stays on."""
+        with ExitStack() as stack:
+            for garment in self.garments:
+                if isinstance(garment, Suspends):
+                    stack.enter_context(garment.suspended())
+            yield
 
     @contextmanager
     def off(self) -> Iterator[None]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 import torch
+import torch._dynamo.exc
 
 from weft.engines.dress import Dress
 from weft.engines.engine import EngineFailed, Measures, Move
+from weft.engines.probe import Probe
+from weft.engines.verifier import Verifier
 from weft.training.clip import clip_by
 from weft.training.gradients import Penalty, StepGradients
 from weft.training.parts import Prepared
@@ -28,6 +32,7 @@ class EagerEngine:
         penalty: what is added to every step's loss; None: nothing.
         dress: what the model wears while it trains.
         name: `eager`, or `compiled` where compiled pieces are part of the dress.
+        verifier: what compares compiled shapes with uncompiled ones; None: nothing does.
     """
 
     def __init__(
@@ -37,9 +42,11 @@ class EagerEngine:
         penalty: Penalty | None = None,
         dress: Dress | None = None,
         name: str = "eager",
+        verifier: Verifier | None = None,
     ) -> None:
         self.name, self.dress = name, dress or Dress()
         self.gradients, self.optimizers, self.penalty = gradients, optimizers, penalty
+        self.probe: Probe | None = None if verifier is None else Probe(verifier, gradients, self.dress)
         self._losses = TaskLosses.zero(len(gradients.names))
 
     def prepare(self, prepared: Prepared) -> Prepared:
@@ -49,11 +56,12 @@ class EagerEngine:
     def step(self, prepared: Prepared, move: Move) -> None:
         """See `Engine`."""
         given = self.gradients.training
-        self.optimizers.zero_grad()
-        try:
+        with _compiler_errors():
+            if self.probe is not None:
+                for count, part in enumerate(prepared.parts):
+                    self.probe.check_part(prepared.step.number, count, part)
+            self.optimizers.zero_grad()
             self._losses.add(self.gradients.of(prepared, move.factors, self.penalty))
-        except torch._dynamo.exc.TorchDynamoException as why:
-            raise EngineFailed(f"the compiler failed: {str(why).strip().splitlines()[0]}") from why
         if given.clip is not None:
             self.optimizers.clip(given.clip, clip_by(given))
         self.optimizers.set_factor(move.factor, move.peak)
@@ -66,10 +74,11 @@ class EagerEngine:
 
     def measured(self, candidates: Candidates, measures: Measures, dropout: bool) -> Floats:
         """See `Engine`."""
-        try:
-            return self.gradients.measured(candidates, measures, dropout)
-        except torch._dynamo.exc.TorchDynamoException as why:
-            raise EngineFailed(f"the compiler failed: {str(why).strip().splitlines()[0]}") from why
+        verified = None if self.probe is None else self.probe.verified_measure
+        with _compiler_errors():
+            if self.probe is not None:
+                self.probe.check_candidates(candidates)
+            return self.gradients.measured(candidates, measures, dropout, verified)
 
     def at_rest(self) -> AbstractContextManager[object]:
         """See `Engine`."""
@@ -78,3 +87,12 @@ class EagerEngine:
     def close(self) -> None:
         """See `Engine`."""
         self.dress.remove()
+
+
+@contextmanager
+def _compiler_errors() -> Iterator[None]:
+    """Inside, what the compiler fails with is the engine's failure."""
+    try:
+        yield
+    except torch._dynamo.exc.TorchDynamoException as why:
+        raise EngineFailed(f"the compiler failed: {str(why).strip().splitlines()[0]}") from why

@@ -14,6 +14,7 @@ from weft.training.parts import Prepared
 from weft.training.task_losses import Floats, TaskLosses
 
 if TYPE_CHECKING:
+    from weft.engines.probe import Probe
     from weft.sampling.plan import Candidates
 
 
@@ -41,9 +42,11 @@ class Engine(Protocol):
 
     Attributes:
         name: `eager`, `compiled` or `graph`.
+        probe: what verifies its shapes; None: nothing does.
     """
 
     name: str
+    probe: Probe | None
 
     def prepare(self, prepared: Prepared) -> Prepared:
         """The same step, further prepared: this runs ahead of the step, in another thread."""

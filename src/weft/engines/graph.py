@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,14 +17,17 @@ import torch
 from torch import Tensor
 
 from weft.engines.capture import Capturer
+from weft.engines.captured import INPUT, LABEL, ONLY, Captured, Pass, tensors_of, tensors_of_batch
 from weft.engines.dress import Dress
 from weft.engines.engine import EngineFailed, Measures, Move
+from weft.engines.graph_check import check_capture, check_measure
 from weft.engines.masked import MaskedOptimizers
 from weft.engines.packed import fields_of, pack, views
-from weft.training.batch import TrainingBatch
+from weft.engines.probe import Probe
+from weft.engines.verifier import Verifier
 from weft.training.clip import clip_by
 from weft.training.gradients import Penalty, StepGradients, diverged
-from weft.training.parts import Packed, Part, Prepared
+from weft.training.parts import Packed, Prepared
 from weft.training.precision import precision
 from weft.training.task_losses import Floats, TaskLosses
 
@@ -32,17 +35,6 @@ if TYPE_CHECKING:
     from weft.output import Output
     from weft.sampling.plan import Candidates
     from weft.training.owners import OwnerOptimizers
-
-INPUT, LABEL, ONLY = "input ", "label ", "only "
-
-
-@dataclass(frozen=True, eq=False)
-class _Captured:
-    """A captured pass: the memory its batch is put into, how it is run, and what it finds, if anything."""
-
-    memory: Tensor
-    run: Callable[[], None]
-    found: Tensor | None = None
 
 
 class GraphEngine:
@@ -59,6 +51,7 @@ class GraphEngine:
         optimizers: each owner's optimiser.
         penalty: what is added to every step's loss; None: nothing.
         dress: what the model wears while it trains, compiled pieces among it.
+        verifier: what compares captured shapes with uncompiled ones; None: nothing does.
 
     Attributes:
         shapes: how many graphs there are.
@@ -72,21 +65,27 @@ class GraphEngine:
         optimizers: OwnerOptimizers,
         penalty: Penalty | None = None,
         dress: Dress | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
         self.gradients, self.optimizers, self.penalty = gradients, optimizers, penalty
         self.dress = dress or Dress()
         self.model, self.training, self.device = gradients.model, gradients.training, gradients.device
         self._capture = Capturer(self.device)
         tasks = len(gradients.names)
-        self._masked = MaskedOptimizers(optimizers, more=1 + tasks)
-        self._number, self._factors = self._masked.more[0], self._masked.more[1:]
+        self._masked = MaskedOptimizers(optimizers, more=2 + tasks)
+        self._number, self._limit, self._factors = (
+            self._masked.more[0],
+            self._masked.more[1],
+            self._masked.more[2:],
+        )
         self._tally = torch.zeros(3, tasks, dtype=torch.float64, device=self.device)
         self._odd = torch.full((), math.inf, device=self.device)  # the first step with a loss that is none
-        self._passes: dict[tuple[Any, ...], _Captured] = {}
-        self._measures: dict[tuple[Any, ...], _Captured] = {}
+        self._passes: dict[tuple[Any, ...], Captured] = {}
+        self._measures: dict[tuple[Any, ...], Captured] = {}
         self._update: Callable[[], None] | None = None
         self._whole = self.training.accumulate == 1
         self._trained = [p for p in self.model.parameters() if p.grad is not None]
+        self.probe: Probe | None = None if verifier is None else Probe(verifier, gradients, self.dress)
 
     @property
     def shapes(self) -> int:
@@ -95,18 +94,23 @@ class GraphEngine:
 
     def prepare(self, prepared: Prepared) -> Prepared:
         """See `Engine`: each part becomes one piece of memory, for one copy to the device."""
-        return replace(prepared, packed=[self._packed(_tensors(part)) for part in prepared.parts])
+        return replace(prepared, packed=[self._packed(tensors_of(part)) for part in prepared.parts])
 
     def step(self, prepared: Prepared, move: Move) -> None:
         """See `Engine`."""
         number = prepared.step.number
         # all is captured before the step's numbers are set: nobody is present in a capture
-        ready = [(self._pass_of(packed), packed) for packed in prepared.packed]
+        ready = []
+        for count, (part, packed) in enumerate(zip(prepared.parts, prepared.packed, strict=True)):
+            ready.append((self._pass_of(packed), packed))
+            if self.probe is not None and self.probe.is_new(packed.form):
+                check_capture(self, self.probe, ready[-1][0], packed, part, number, count)
         if not self._whole and self._update is None:
             with self._without_trace():
                 self._update = self._captured(self._updated)
         factors = np.ones(len(self._factors), np.float32) if move.factors is None else move.factors
-        more = np.concatenate([[number], factors]).astype(np.float32)
+        limit = math.inf if self.training.clip is None else self.training.clip
+        more = np.concatenate([[number, limit], factors]).astype(np.float32)
         self._masked.set(move.factor, move.peak, move.present, move.drifting, more)
         for count, (captured, packed) in enumerate(ready):
             self.gradients.seed(number, f"dropout {count}")
@@ -126,19 +130,23 @@ class GraphEngine:
 
     def measured(self, candidates: Candidates, measures: Measures, dropout: bool) -> Floats:
         """See `Engine`; the pass over the candidates is a graph as well."""
+        if self.probe is not None:
+            self.probe.check_candidates(candidates)
         count = len(candidates.task)
         found = np.zeros(count)
         for number, part in enumerate(np.array_split(np.arange(count), self.training.accumulate)):
             if len(part) == 0:
                 continue
             batch = self.gradients.parts.batch(candidates.task[part], candidates.index[part])
-            packed = self._packed(_of_batch(batch))
+            packed = self._packed(tensors_of_batch(batch))
             captured = self._measure_of(packed, measures, dropout)
-            self.gradients.seed(candidates.number, f"candidates {number}")
+            purpose, tasks = f"candidates {number}", candidates.task[part]
+            if self.probe is not None and self.probe.is_new(("measured", packed.form)):
+                check_measure(self, self.probe, captured, packed, tasks, candidates.number, purpose)
+            self.gradients.seed(candidates.number, purpose)
             captured.memory.copy_(packed.memory, non_blocking=True)
             captured.run()
-            assert captured.found is not None
-            found[part] = captured.found[: len(part)].double().cpu().numpy()
+            found[part] = captured.found[0][: len(part)].double().cpu().numpy()
         return found
 
     def at_rest(self) -> AbstractContextManager[object]:
@@ -160,33 +168,29 @@ class GraphEngine:
             tensors = {**tensors, ONLY + task: torch.zeros(0, dtype=torch.uint8)}
         return Packed(fields_of(tensors), pack(tensors, self.device.type == "cuda"))
 
-    def _pass_of(self, packed: Packed) -> _Captured:
+    def _pass_of(self, packed: Packed) -> Captured:
         if packed.form not in self._passes:
 
-            def run(batch: dict[str, Tensor]) -> None:
-                self._pass(batch)
+            def run(batch: dict[str, Tensor], found: list[Tensor]) -> None:
+                found[:] = [self._pass(batch)]
                 if self._whole:
                     self._updated()
 
             self._passes[packed.form] = self._begin(packed, run)
         return self._passes[packed.form]
 
-    def _measure_of(self, packed: Packed, measures: Measures, dropout: bool) -> _Captured:
+    def _measure_of(self, packed: Packed, measures: Measures, dropout: bool) -> Captured:
         if packed.form not in self._measures:
-            examples = next(f.shape[0] for f in packed.form if f.name == "examples")
-            found = torch.zeros(examples, device=self.device)
 
             @torch.no_grad()
-            def run(batch: dict[str, Tensor]) -> None:
+            def run(batch: dict[str, Tensor], found: list[Tensor]) -> None:
                 output, labels = self._forward(batch, dropout)
-                found.copy_(measures(output, labels)[:examples])
+                found[:] = [measures(output, labels)]
 
-            self._measures[packed.form] = self._begin(packed, run, found)
+            self._measures[packed.form] = self._begin(packed, run)
         return self._measures[packed.form]
 
-    def _begin(
-        self, packed: Packed, run: Callable[[dict[str, Tensor]], None], found: Tensor | None = None
-    ) -> _Captured:
+    def _begin(self, packed: Packed, run: Pass) -> Captured:
         """Capture a pass over batches of a form, on this batch, without a trace."""
         if any(field.name == ONLY for field in packed.form):
             raise EngineFailed("method 'separate' has graphs for batches of one task, and this has several")
@@ -196,8 +200,9 @@ class GraphEngine:
             batch["weight"].zero_()
         # the mask of a batch without padding is left out by Hugging Face, except in a graph
         batch[INPUT + "attention_mask"][0, -1] = 0
+        found: list[Tensor] = []
         with self._without_trace():
-            return _Captured(memory, self._captured(lambda: run(batch)), found)
+            return Captured(memory, packed.form, self._captured(lambda: run(batch, found)), found, run)
 
     def _captured(self, function: Callable[[], None]) -> Callable[[], None]:
         try:
@@ -214,6 +219,31 @@ class GraphEngine:
             yield
         finally:
             torch.set_rng_state(state)
+
+    @contextmanager
+    def trial(self, number: int) -> Iterator[None]:
+        """Inside, passes weigh their examples as a step's do, but move nobody and leave no trace.
+
+        Args:
+            number: of the step.
+        """
+        before = [(x, x.clone()) for x in (self._masked.numbers, self._tally, self._odd)]
+        gradients = [parameter.grad for parameter in self._trained]
+        with self._without_trace():
+            self._number.fill_(number)
+            self._limit.fill_(math.inf)  # clipped gradients would hide that they are too long
+            self._factors.fill_(1.0)
+            try:
+                yield
+            finally:
+                for place, value in before:
+                    place.copy_(value)
+                for parameter, gradient in zip(self._trained, gradients, strict=True):
+                    parameter.grad = gradient
+                for owner in self.optimizers.optimizers:
+                    self.optimizers.follow(owner)
+                if not self._whole:
+                    self.optimizers.zero_grad()
 
     def _forward(self, batch: dict[str, Tensor], training: bool) -> tuple[Output, dict[str, Tensor]]:
         inputs = {k.removeprefix(INPUT): x for k, x in batch.items() if k.startswith(INPUT)}
@@ -237,8 +267,8 @@ class GraphEngine:
             if self.model.method.separate:
                 body.only = None
 
-    def _pass(self, batch: dict[str, Tensor]) -> None:
-        """The gradients of a part, added to what there is, and what it has lost."""
+    def _pass(self, batch: dict[str, Tensor]) -> Tensor:
+        """The gradients of a part, added to what there is, and what it has lost: each example, [E]."""
         if self._whole:
             # not zeros to add to: the gradients of a step are where its backward puts them
             for parameter in self._trained:
@@ -254,29 +284,17 @@ class GraphEngine:
             # not what follows from it: the task that is told is the one that it began with
             lost = torch.where(counted & (self._odd >= self._number), found, 0.0).double()
             self._tally.index_add_(1, tasks, torch.stack([lost, counted.double(), lost * weight]))
+        return found.detach()
 
     def _updated(self) -> None:
         """Every owner that is not absent moves; gradients that are added up are zero then."""
         if self.penalty is not None:
             self.penalty().backward()
         if self.training.clip is not None:
-            self.optimizers.clip(self.training.clip, clip_by(self.training))
+            self.optimizers.clip(self._limit, clip_by(self.training))
         for parameter in self._trained:
             if parameter.grad is None:  # nothing reads it: its moments fade all the same
                 parameter.grad = torch.zeros_like(parameter)
         self._masked.step()
         if not self._whole:
             self.optimizers.zero_grad()
-
-
-def _tensors(part: Part) -> dict[str, Tensor]:
-    own = {"tasks": torch.from_numpy(part.tasks), "weight": torch.from_numpy(part.weight)}
-    return {**_of_batch(part.batch), **own}
-
-
-def _of_batch(batch: TrainingBatch) -> dict[str, Tensor]:
-    found = {INPUT + name: x for name, x in batch.inputs.items()}
-    found |= {LABEL + name: x for name, x in batch.labels.items()}
-    # how many examples there are, one without rows of its own included, is part of the batch's form
-    found["examples"] = torch.zeros(batch.examples, dtype=torch.uint8)
-    return found

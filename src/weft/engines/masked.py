@@ -31,6 +31,7 @@ class MaskedOptimizers:
         rates: the learning rate of each owner's parameter groups, one after another, [G].
         absent: 1 for each owner that has no example in the step, else 0, [O].
         more: the further numbers.
+        numbers: all of these, one after the other.
     """
 
     def __init__(self, optimizers: OwnerOptimizers, more: int = 0) -> None:
@@ -39,8 +40,8 @@ class MaskedOptimizers:
         self._groups = [g for o in optimizers.optimizers.values() for g in o.param_groups]
         device = self._groups[0]["params"][0].device
         sizes = [len(self._groups), len(self._owners), more]
-        self._numbers = torch.zeros(sum(sizes), device=device)
-        self.rates, self.absent, self.more = self._numbers.split(sizes)
+        self.numbers = torch.zeros(sum(sizes), device=device)
+        self.rates, self.absent, self.more = self.numbers.split(sizes)
         self.absent.fill_(1.0)
         beside = device.type == "cuda" and len(self._owners) > 1
         self._streams = [torch.cuda.Stream(device) for _ in self._owners] if beside else []
@@ -81,9 +82,9 @@ class MaskedOptimizers:
                 optimizer.count()
         absent = [0.0 if owner in moved else 1.0 for owner in self._owners]
         numbers = torch.from_numpy(np.concatenate([rates, absent, more]).astype(np.float32))
-        if self._numbers.is_cuda:
+        if self.numbers.is_cuda:
             numbers = numbers.pin_memory()
-        self._numbers.copy_(numbers, non_blocking=True)
+        self.numbers.copy_(numbers, non_blocking=True)
 
     def release(self) -> None:
         """Give the optimisers back as they were: rates are numbers again, and every step is taken."""
@@ -99,7 +100,7 @@ class MaskedOptimizers:
             for owner in self._owners:
                 self._move(owner)
             return
-        here = torch.cuda.current_stream(self._numbers.device)
+        here = torch.cuda.current_stream(self.numbers.device)
         for owner, stream in zip(self._owners, self._streams, strict=True):
             stream.wait_stream(here)
             with torch.cuda.stream(stream):

@@ -63,14 +63,14 @@ def norms(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 @torch.no_grad()
-def clip_together(gradients: Sequence[Tensor], max_norm: float, norm_of: NormOf = norms) -> Tensor:
+def clip_together(gradients: Sequence[Tensor], max_norm: float | Tensor, norm_of: NormOf = norms) -> Tensor:
     """Scale all gradients by min(1, max_norm/(n + 1e-6)), n the norm of all their numbers together.
 
     For gradients in one place this is `torch.nn.utils.clip_grad_norm_(…, foreach=True)`, bit by bit.
 
     Args:
         gradients: changed in place.
-        max_norm: the largest norm that is left as it is.
+        max_norm: the largest norm that is left as it is; a tensor [] where it is data.
         norm_of: the norm of each.
 
     Returns:
@@ -85,7 +85,7 @@ def clip_together(gradients: Sequence[Tensor], max_norm: float, norm_of: NormOf 
 
 @torch.no_grad()
 def clip_each(
-    gradients: Sequence[tuple[Tensor, bool]], max_norm: float, norm_of: NormOf = norms
+    gradients: Sequence[tuple[Tensor, bool]], max_norm: float | Tensor, norm_of: NormOf = norms
 ) -> list[Tensor]:
     """Scale every part g of the gradients by its own min(1, max_norm/(‖g‖ + 1e-6)).
 
@@ -94,7 +94,7 @@ def clip_each(
 
     Args:
         gradients: each with whether it is stacked; changed in place.
-        max_norm: the largest norm that is left as it is.
+        max_norm: the largest norm that is left as it is; a tensor [] where it is data.
         norm_of: the norm of each part.
 
     Returns:
@@ -119,7 +119,7 @@ def clip_each(
     ]
 
 
-def _scale(norm: Tensor, max_norm: float) -> Tensor:
+def _scale(norm: Tensor, max_norm: float | Tensor) -> Tensor:
     """min(1, max_norm/(norm + 1e-6)); multiplying by 1 costs less than asking the device for the norm."""
     return torch.clamp(max_norm / (norm + _SMALL), max=1.0)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.engines import build_engine, choose_engine
 from weft.engines.engine import Engine, EngineFailed, Move
+from weft.engines.verifier import Verifier
+from weft.engines.verify import Disagreement
 from weft.sampling.draws import Ints
 from weft.sampling.plan import Candidates, Plan, Step
 from weft.training.gradients import Measures, Penalty, StepGradients
 from weft.training.owners import OwnerOptimizers
 from weft.training.parts import Parts, Prepared
+from weft.training.precision import is_bf16
 from weft.training.prefetch import Ahead
 from weft.training.processes import Processes
 from weft.training.settings import Training
@@ -44,6 +47,9 @@ class Driver:
         shapes: what batches are padded to; None: to their longest row.
         gradients: what computes the gradients of a step.
         waited: the seconds that steps waited for batches that were still being prepared.
+        verifier: what is known of how well the engine computes; None where nothing is verified.
+        fallback: how the run fell back to `eager`: `from`, `step` and `why`; None: it did not.
+        events: what the log is to say of the engine, until somebody takes it.
     """
 
     def __init__(
@@ -63,6 +69,12 @@ class Driver:
         self.parts = Parts(model, training, train, ids, processes, self.shapes)
         self.gradients = StepGradients(model, self.parts, names)
         self.waited = 0.0
+        self.verifier: Verifier | None = None
+        if training.verify_engine and self.name != "eager":
+            self.verifier = Verifier(is_bf16(training, self.gradients.device), plan.steps)
+        self.fallback: dict[str, Any] | None = None
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self._plain = self._told = False
         self._lost = TaskLosses.zero(len(names))
         self._engine: Engine | None = None
         self._ahead: Ahead[Prepared] | None = None
@@ -79,7 +91,9 @@ class Driver:
         """What runs the steps of the present phase."""
         if self._engine is None:
             assert self._optimizers is not None, "no phase has begun"
-            self._engine = build_engine(self.name, self.gradients, self._optimizers, self._penalty)
+            self._engine = build_engine(
+                self.name, self.gradients, self._optimizers, self._penalty, self.verifier, self._plain
+            )
         return self._engine
 
     @property
@@ -106,8 +120,15 @@ class Driver:
         try:
             self.engine.step(prepared, move)
         except EngineFailed as why:
-            self._give_up(why, say)
+            self._give_up(why, prepared.step.number, say)
             self.engine.step(prepared, move)
+        probe = self.engine.probe
+        if probe is not None:
+            probe.verifier.stepped(probe.met)
+            if probe.met and not self._told:  # now and not only at the end, which a run may not reach
+                self._told = True
+                self.events.append(("verified", {"step": prepared.step.number, **probe.verifier.report()}))
+            probe.met = False
 
     def measured(
         self, candidates: Candidates, measures: Measures, dropout: bool, say: Callable[[str], None]
@@ -116,7 +137,7 @@ class Driver:
         try:
             return self.engine.measured(candidates, measures, dropout)
         except EngineFailed as why:
-            self._give_up(why, say)
+            self._give_up(why, candidates.number, say)
             return self.engine.measured(candidates, measures, dropout)
 
     def losses(self) -> TaskLosses:
@@ -126,9 +147,25 @@ class Driver:
         self._lost = TaskLosses.zero(len(self.gradients.names))
         return found
 
-    def _give_up(self, why: EngineFailed, say: Callable[[str], None]) -> None:
+    def report(self) -> dict[str, Any]:
+        """How the steps were run: the engine, whether the run fell back to it, and what was verified."""
+        told: dict[str, Any] = {"engine": self.name}
+        if self.fallback is not None:
+            told["engine_fallback"] = self.fallback
+        if self.verifier is not None:
+            told["verified"] = self.verifier.report()
+        return told
+
+    def _give_up(self, why: EngineFailed, step: int, say: Callable[[str], None]) -> None:
         self.note = str(why)
         say(f"train.engine {self.name}: {why}; the run goes on with eager")
+        self.fallback = {"from": self.name, "step": step, "why": str(why)}
+        event: dict[str, Any] = {"step": step, "from": self.name, "to": "eager", "why": str(why)}
+        if isinstance(why, Disagreement):
+            # patches that are wrong must not be worn by the eager engine either
+            self._plain = why.patches
+            event |= {"shape": list(why.shape), "difference": why.difference.as_dict()}
+        self.events.append(("engine", event))
         self._lost.add(self.engine.losses())
         self.close()
         self.name = "eager"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weft.errors import RunFailed
-from weft.sampling.draws import draw_key
+from weft.sampling.draws import Ints, draw_key
 from weft.sampling.plan import Candidates, Step
 from weft.training.batch import TrainingBatch
 from weft.training.parts import Part, Parts, Prepared
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 Penalty = Callable[[], Tensor]
 Measures = Callable[["Output", Mapping[str, Tensor]], Tensor]
+Verified = Callable[[TrainingBatch, Ints, Callable[[], Tensor]], Tensor]
+"""Runs a pass that measures candidates, [E], and may compare it with another way to run it."""
 
 
 class StepGradients:
@@ -125,7 +127,9 @@ class StepGradients:
         return losses
 
     @torch.no_grad()
-    def measured(self, candidates: Candidates, measures: Measures, dropout: bool) -> Floats:
+    def measured(
+        self, candidates: Candidates, measures: Measures, dropout: bool, verified: Verified | None = None
+    ) -> Floats:
         """What the model thinks of candidates, [C]: a forward pass over all tasks together.
 
         On a CPU it is cut into parts of like length, as many as there are batches in it: a pass costs what it
@@ -135,10 +139,10 @@ class StepGradients:
             candidates: the examples.
             measures: of an output and its labels, a number an example, [E].
             dropout: whether it runs as in training.
+            verified: what runs each pass, given its batch and the tasks of its examples; None: it is run.
         """
         count = len(candidates.task)
         found = np.zeros(count)
-        self.model.train(dropout)
         places, parts = np.arange(count), self.training.accumulate
         if self.device.type == "cpu":
             pairs = zip(candidates.task.tolist(), candidates.index.tolist(), strict=True)
@@ -149,10 +153,16 @@ class StepGradients:
             if len(part) == 0 or (len(mine) == 0 and self.training.parallel == "ddp"):
                 continue
             own = mine if len(mine) else part[:1]  # sharded blocks are gathered by all processes or none
-            self.seed(candidates.number, f"candidates {number}")
-            output, labels = self._run(self.parts.batch(candidates.task[own], candidates.index[own]))
+            tasks, batch = candidates.task[own], self.parts.batch(candidates.task[own], candidates.index[own])
+
+            def run(number: int = number, batch: TrainingBatch = batch) -> Tensor:
+                self.seed(candidates.number, f"candidates {number}")
+                self.model.train(dropout)
+                return measures(*self._run(batch))
+
+            values = run() if verified is None else verified(batch, tasks, run)
             if len(mine):
-                found[mine] = measures(output, labels)[: len(mine)].double().cpu().numpy()
+                found[mine] = values[: len(mine)].double().cpu().numpy()
         return self.processes.sum_array(found)
 
     def _each_task(self, step: Step, factors: NDArray[np.float32] | None, losses: TaskLosses) -> None:

@@ -140,6 +140,7 @@ class Loop:
             prepared = self._next(progress)
             step = prepared.step
             self._step(prepared, progress)
+            self._log_engine(log)
             share = None if self.plan.chooses else self.plan.share_at(step.number)
             for warning in self.records.add(self.state, step, share, self.plan.mixed):
                 progress.say(f"warning: {warning}")
@@ -220,6 +221,12 @@ class Loop:
         told = sparsity(self.model)
         log.write("gates", step=self.state.step, **told)
         progress.say(f"gates decided after step {self.state.step}, kept: {in_words(told)}")
+
+    def _log_engine(self, log: Log) -> None:
+        """Lines for what was verified of the engine, and for its failure."""
+        events, self.driver.events = self.driver.events, []
+        for name, facts in events:
+            log.write(name, **facts)
 
     def _log_losses(self, log: Log) -> dict[str, float]:
         """A line of the log: the mean loss of each task that had examples since the last."""

@@ -136,7 +136,7 @@ class OwnerOptimizers:
 
     def clip(
         self,
-        max_norm: float,
+        max_norm: float | Tensor,
         by: Literal["global", "tensor"] = "global",
         leave_out: Collection[Tensor] = (),
         norm_of: NormOf = norms,
@@ -146,7 +146,7 @@ class OwnerOptimizers:
         Without the gates: that they are there must not change the weights' steps.
 
         Args:
-            max_norm: the largest norm that is left as it is.
+            max_norm: the largest norm that is left as it is; a tensor [] where it is data.
             by: `global`: of all gradients together, all scaled alike; `tensor`: of each owner's part of each
                 parameter (a slot of a stacked one, or a whole one), each scaled by its own norm.
             leave_out: parameters that are neither clipped nor counted.

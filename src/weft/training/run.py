@@ -139,12 +139,14 @@ def train(
                 save(model, folder / "bundle", with_encoder)
         told = {**loop.watch.outcome(loop.state), "data_used": loop.usage.report()["share"]}
         last = {} if training.evaluate_every else loop.since()
-        by = {"engine": loop.driver.name, "waited": round(loop.driver.waited, 2)}
+        by = {**loop.driver.report(), "waited": round(loop.driver.waited, 2)}
         seconds = round(loop.state.seconds, 2)
         log.write("end", step=loop.state.step, **told, **by, seconds=seconds, **metrics, **last)
         # last: it says that the run has ended
-        ended = {"step": told["best_step"], "split": "validation", **told, **metrics}
+        ended = {"step": told["best_step"], "split": "validation", **told, **metrics, "engine": by["engine"]}
         ended.pop("best_step")
+        if loop.driver.fallback is not None:
+            ended["engine_fallback"] = loop.driver.fallback
         processes.on_main(lambda: write_json(folder / "metrics.json", ended))
     finally:
         loop.driver.close()

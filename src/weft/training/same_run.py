@@ -10,7 +10,7 @@ from weft.head_settings import HeadSettings
 from weft.methods import build_method
 from weft.training.settings import Training
 
-FREE = ("log_every", "tensorboard", "checkpoint_every", "starved", "parallel", "engine")
+FREE = ("log_every", "tensorboard", "checkpoint_every", "starved", "parallel", "engine", "verify_engine")
 """Keys of `train` that may differ when a run is resumed: they change no weight beyond rounding."""
 
 

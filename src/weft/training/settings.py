@@ -158,6 +158,11 @@ class Training(Settings):
         description="how a step runs: line by line, with the encoder's blocks compiled, or as a CUDA graph; "
         "auto: graph on a GPU, else eager",
     )
+    verify_engine: bool = Field(
+        True,
+        description="whether each shape of batch is compared with plain code before it is trained on "
+        "compiled or captured; where they differ, the run goes on eagerly",
+    )
     trunk_cache: bool = Field(
         False,
         description="whether the blocks below all that trains run once over all rows, without dropout, and "
