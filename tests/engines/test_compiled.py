@@ -10,8 +10,8 @@ from torch._dynamo.utils import counters
 
 from tests.tiny import batch, build, scramble
 from weft.engines.compiled import Compiled, blocks_of
-from weft.engines.inference import CapturedModel
 from weft.engines.tables import BiasTables
+from weft.inference.captured import CapturedModel
 from weft.trunk import run_trunk
 
 

@@ -20,7 +20,7 @@ from tests.tiny_run import save_encoder
 from tests.tiny_tokenizers import tiny_tokenizer
 from weft.errors import WeftError
 from weft.evaluation.answers import answers
-from weft.inference.captured import USES, CapturedModel, difference
+from weft.inference.captured import USES, CapturedModel
 
 TOKENIZER = tiny_tokenizer("words")
 ONE_ROW = ("classify", "regress", "two", "multilabel")
@@ -186,11 +186,3 @@ def test_capture_needs_a_gpu_and_one_encoder(folder):
     with pytest.raises(WeftError, match="method 'separate' cannot be captured"):
         CapturedModel(model_of(folder, ONE_ROW, "separate"))
     model.release()  # nothing to release is no error
-
-
-def test_difference():
-    one = torch.tensor([3.0, 4.0])
-    assert difference(one, one) == 0
-    assert difference(one * 1.1, one) == pytest.approx(0.1)
-    assert difference(one * torch.nan, one) == float("inf")
-    assert difference(one, one * torch.nan) is None

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from weft.engines.compiled import is_compiled
-from weft.engines.packed import fields_of
 from weft.inference.captured import CapturedModel, CaptureWrong, Precision, warn_eager
 from weft.inference.logits import HostLogits
 from weft.tasks.kinds import KINDS
@@ -112,7 +111,7 @@ def run_batch(
         depth: as there.
         soon: how many batches of this shape the call has still to run; see `CapturedModel.is_warm`.
     """
-    if captured.works and captured.is_warm((fields_of(inputs), examples, depth), soon):
+    if captured.works and captured.is_warm(captured.form_of(inputs, examples, depth), soon):
         with model.lock:
             try:
                 return captured.logits(inputs, examples, depth)
