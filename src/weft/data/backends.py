@@ -128,9 +128,11 @@ def _facts(backend: Any) -> tuple[object, ...]:
     """What tells that a backend was changed: looked at in every call, so only what takes microseconds."""
     added = backend.get_added_tokens_decoder()
     model = backend.model
+    parts = [getattr(backend, part) for part in PARTS]
     return (
         backend.get_vocab_size(with_added_tokens=False),
         [(number, repr(added[number])) for number in sorted(added)],
-        *(repr(getattr(backend, part)) for part in PARTS),
+        # what they are pickled as: `repr` leaves out the end of long lists
+        *(None if part is None else part.__getstate__() for part in parts),
         *(getattr(model, name, None) for name in MODEL_SETTINGS),
     )
