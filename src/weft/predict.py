@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.data.columns import givens, read_columns
 from weft.data.split import Split
 from weft.data.table import Table
 from weft.data.tokens import in_memory
 from weft.errors import WeftError, did_you_mean
-from weft.evaluation.answers import answers
+from weft.evaluation.answers import all_logits
+from weft.inference.examples import Examples
+from weft.inference.logits import AllLogits
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Given, Inputs
 
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 Request = tuple[str, Any]
 """A task's name, and what it reads: a text, a pair of texts, or the columns of a row by name."""
 Marks = tuple[tuple[int, int, int], ...]
-Row = tuple[int, "Tokens", int]
-"""A request: its task's id, the tokens of requests of this task, and which of them it is."""
 
 SLAB = 4096
 """Requests that are tokenized at once: enough for batches of equal lengths, and little memory."""
@@ -68,9 +68,9 @@ def predict(
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
     inside = precision_context(model, precision)
     found: list[dict[str, Any]] = []
-    for rows in _ahead(lambda first: _tokenized(model, requests, first), range(0, len(requests), SLAB)):
-        logits = answers(model, rows, batch_size, precision=inside)
-        found += _answered(model, rows, logits)
+    for slab in _ahead(lambda first: _tokenized(model, requests, first), range(0, len(requests), SLAB)):
+        logits = all_logits(model, slab.examples, batch_size, precision=inside)
+        found += _answered(model, slab, logits)
     return found
 
 
@@ -93,7 +93,7 @@ def precision_context(
     return partial(torch.autocast, device, torch.bfloat16, enabled=precision == "bf16")
 
 
-def _ahead(work: Callable[[int], _Rows], firsts: Sequence[int]) -> Iterator[_Rows]:
+def _ahead(work: Callable[[int], _Slab], firsts: Sequence[int]) -> Iterator[_Slab]:
     """The results in order; the next one is worked on, by another thread, while one is used."""
     if len(firsts) <= 1:
         yield from map(work, firsts)
@@ -107,29 +107,20 @@ def _ahead(work: Callable[[int], _Rows], firsts: Sequence[int]) -> Iterator[_Row
             yield ready
 
 
-class _Rows(Sequence[Row]):
-    """(task id, tokens of its requests, which of them) of each request, made when it is looked at.
+@dataclass(frozen=True, eq=False)
+class _Slab:
+    """Some requests, tokenized.
 
-    Python's garbage collector looks at every tuple that lives on; with one for each of many requests it takes
-    longer than the model.
-
-    Args:
+    Attributes:
         tokens: of the requests of each task, by the task's id.
-        task: the task's id of each request.
-        place: which of the task's requests each is.
+        examples: each request as one of its task's.
     """
 
-    def __init__(self, tokens: Mapping[int, Tokens], task: list[int], place: list[int]) -> None:
-        self.tokens, self.task, self.place = tokens, task, place
-
-    def __len__(self) -> int:
-        return len(self.task)
-
-    def __getitem__(self, number: Any) -> Any:
-        return self.task[number], self.tokens[self.task[number]], self.place[number]
+    tokens: Mapping[int, Tokens]
+    examples: Examples
 
 
-def _tokenized(model: Model, requests: Sequence[Request], first: int) -> _Rows:
+def _tokenized(model: Model, requests: Sequence[Request], first: int) -> _Slab:
     """The requests from `first` on, tokenized, those of one task together."""
     texts: dict[int, list[tuple[str, ...]]] = {}
     marks: dict[int, list[Marks]] = {}
@@ -147,7 +138,7 @@ def _tokenized(model: Model, requests: Sequence[Request], first: int) -> _Rows:
     for index, own in texts.items():
         split = _split(model.tasks[index], own, marks.get(index))
         tokens[index] = in_memory(split, model.source.tokenizer, model.max_length)
-    return _Rows(tokens, task, place)
+    return _Slab(tokens, Examples.by_task(tokens, task, place))
 
 
 class _Readers:
@@ -170,22 +161,24 @@ class _Readers:
             if index is not None:
                 count = self._plain[index]
                 texts = given if type(given) is tuple else (given,)
-                if 0 < count == len(texts) and all(
-                    type(t) is str and t.isascii() and t.strip() for t in texts
-                ):
-                    return index, Inputs(texts)
+                if 0 < count == len(texts):
+                    for text in texts:
+                        if type(text) is not str or not text.isascii() or not text.strip():
+                            break
+                    else:
+                        return index, Inputs(texts)
         return _checked(self._model, number, request)
 
 
-def _answered(model: Model, rows: _Rows, logits: Sequence[NDArray[np.float32]]) -> list[dict[str, Any]]:
+def _answered(model: Model, slab: _Slab, logits: AllLogits) -> list[dict[str, Any]]:
     """The answer to each request: those of one task together, put back in their order."""
-    found: list[Any] = [None] * len(rows)
-    for index, tokens in rows.tokens.items():
+    found: list[Any] = [None] * len(slab.examples)
+    for index, tokens in slab.tokens.items():
         task = model.tasks[index]
-        numbers = [number for number, own in enumerate(rows.task) if own == index]
-        examples = tokens.examples(range(len(numbers)))
-        answers = KINDS[task.kind]().answers([logits[number] for number in numbers], task, examples)
-        for number, answer in zip(numbers, answers, strict=True):
+        numbers = np.flatnonzero(slab.examples.task == index)
+        examples = tokens.examples(slab.examples.index[numbers].tolist())
+        answers = KINDS[task.kind]().answers(logits.of_task(index, numbers), task, examples)
+        for number, answer in zip(numbers.tolist(), answers, strict=True):
             found[number] = {"task": task.name, **answer}
     return found
 

@@ -25,7 +25,7 @@ from weft.evaluation.answers import ROWS, answers
 from weft.inference.captured import ROW_OF, TRUNK, CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.ladder import FEW, Ladder
-from weft.inference.logits import BatchLogits
+from weft.inference.logits import AllLogits, BatchLogits
 from weft.model_threads import in_eval
 from weft.predict import as_split, plain_form, precision_context, read_request
 from weft.tasks.kinds import KINDS
@@ -210,11 +210,14 @@ def _captured(
     below = {TRUNK + name: x[first] for name, x in batch.inputs.items() if name in shared}
     inputs = {**batch.inputs, "task": task, **below, TRUNK + "task": task[first], ROW_OF: row_of}
     moving = run_batch(model, captured, inputs, rows if "example" in keys else None, depth)
-    found: list[NDArray[np.float32] | None] = [None] * len(asked)
     lengths = batch.inputs["attention_mask"].sum(1).tolist()
-    logits = BatchLogits(moving, range(len(asked)), chosen.example.tolist(), lengths)
-    logits.put(found, [model.tasks[one.task].head for one in asked], model.answers_by)
-    yield from ((one, own) for one, own in zip(asked, found, strict=True) if own is not None)
+    heads, ids = [task.head for task in model.tasks], np.array([one.task for one in asked])
+    logits = AllLogits(heads, ids, model.answers_by)
+    logits.put(BatchLogits(moving, range(len(asked)), chosen.example, lengths))
+    for number, one in enumerate(asked):
+        own = logits.of(number)
+        assert own is not None
+        yield one, own
 
 
 @torch.no_grad()

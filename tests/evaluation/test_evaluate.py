@@ -23,6 +23,7 @@ from weft.evaluation.answers import answers, outputs
 from weft.evaluation.baselines import bag_of_words, majority
 from weft.evaluation.cuts import by_tokens
 from weft.evaluation.evaluate import decoded, evaluate, fixed_examples, judged, main_score
+from weft.inference.examples import Examples
 from weft.tasks.kinds import KINDS
 from weft.tasks.suites import load_suite
 
@@ -111,7 +112,7 @@ def test_batches_by_tokens(data, drawn, budget):
         )
     )
     listed = [(t, data[NAMES[t]], i) for t, i in listed]
-    every = by_tokens(listed, limit=24, budget=budget)
+    every = by_tokens(Examples.of(listed), limit=24, budget=budget)
     assert sorted(e for cut in every for e in cut.chosen) == list(range(len(listed)))
     for cut in every:
         own = [listed[e][1:] for e in cut.chosen]

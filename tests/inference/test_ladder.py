@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.inference.examples import Examples
 from weft.inference.ladder import ROWS, Ladder, by_ladder
 
 
@@ -57,7 +58,7 @@ def test_the_ladder_is_small():
 def test_every_example_is_in_one_batch_that_holds_it(examples, budget, spare, most):
     tokens = Lengths(*zip(*examples, strict=True))
     ladder = Ladder(64, budget, most)
-    cuts = by_ladder([(0, tokens, i) for i in range(len(examples))], ladder, spare)
+    cuts = by_ladder(Examples.of([(0, tokens, i) for i in range(len(examples))]), ladder, spare)
     assert sorted(number for cut in cuts for number in cut.chosen) == list(range(len(examples)))
     for cut in cuts:
         rows = sum(examples[number][1] for number in cut.chosen)
@@ -72,5 +73,5 @@ def test_every_example_is_in_one_batch_that_holds_it(examples, budget, spare, mo
 @pytest.mark.parametrize("most", [1, 7])
 def test_a_batch_has_no_more_rows_than_were_asked_for(most):
     tokens = Lengths([20] * 30, [1] * 30)
-    cuts = by_ladder([(0, tokens, i) for i in range(30)], Ladder(most=most))
+    cuts = by_ladder(Examples.of([(0, tokens, i) for i in range(30)]), Ladder(most=most))
     assert max(len(cut.chosen) for cut in cuts) == most

@@ -12,22 +12,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.data.collate import gather, picked
+from weft.data.collate import gather
 from weft.evaluation.cuts import Cut, by_rows, by_tokens
 from weft.inference.captured import USES, CapturedModel
 from weft.inference.captures import input_names, run_batch
+from weft.inference.examples import Examples, Listed
 from weft.inference.ladder import FEW, Ladder, by_ladder
-from weft.inference.logits import BatchLogits, HostLogits
+from weft.inference.logits import AllLogits, BatchLogits, HostLogits
 from weft.model_threads import in_eval
 
 if TYPE_CHECKING:
-    from weft.data.tokens import Tokens
     from weft.model import Model
     from weft.output import Output
     from weft.training.processes import Processes
 
-Listed = Sequence[tuple[int, "Tokens", int]]
-"""(task id, its tokenized examples, which of them)."""
 Precision = Callable[[], AbstractContextManager[object]]
 """What a pass runs inside, such as autocast."""
 
@@ -56,7 +54,7 @@ class Batch(NamedTuple):
 @torch.no_grad()
 def outputs(
     model: Model,
-    examples: Listed,
+    examples: Listed | Examples,
     batch_size: int | None = None,
     layers: bool = False,
     part: tuple[int, int] = (0, 1),
@@ -79,6 +77,7 @@ def outputs(
     """
     device = next(model.parameters()).device
     in_eval(model)
+    examples = examples if isinstance(examples, Examples) else Examples.of(examples)
     if batch_size is not None or device.type != "cuda":
         every = by_rows(examples, batch_size or ROWS)
     else:
@@ -92,12 +91,12 @@ def outputs(
         mask = inputs["attention_mask"]
         with nullcontext() if precision is None else precision():
             output = model(**_moved(inputs, device), **further)
-        yield Batch(cut.chosen, of_rows, mask, output)
+        yield Batch(np.asarray(cut.chosen).tolist(), of_rows.tolist(), mask, output)
 
 
 def answers(
     model: Model,
-    examples: Listed,
+    examples: Listed | Examples,
     batch_size: int | None = None,
     processes: Processes | None = None,
     precision: Precision | None = None,
@@ -115,11 +114,27 @@ def answers(
         precision: as in `outputs`.
         capture: `always` captures every shape at once, so that the answers do not depend on what ran before.
     """
-    if not examples:
-        return []
+    listed = examples if isinstance(examples, Examples) else Examples.of(examples)
+    found = all_logits(model, listed, batch_size, processes, precision, capture)
+    every = [found.of(number) for number in range(len(listed))]
+    for other in [] if processes is None else processes.gathered(every):
+        every = [mine if theirs is None else theirs for mine, theirs in zip(every, other, strict=True)]
+    return [logits for logits in every if logits is not None]
+
+
+def all_logits(
+    model: Model,
+    examples: Examples,
+    batch_size: int | None = None,
+    processes: Processes | None = None,
+    precision: Precision | None = None,
+    capture: Literal["auto", "always"] = "auto",
+) -> AllLogits:
+    """The logits of each example of this process's share; arguments as `answers` has them."""
+    found = AllLogits([task.head for task in model.tasks], examples.task, model.answers_by)
+    if not len(examples):
+        return found
     in_eval(model)
-    found: list[NDArray[np.float32] | None] = [None] * len(examples)
-    heads = [model.tasks[task].head for task, _, _ in examples]
     alone = processes is None or processes.world == 1
     with nullcontext() if precision is None else precision():
         captured = model.captures.of(model, _precision_now(model)) if alone else None
@@ -127,17 +142,17 @@ def answers(
         batches = _captured(model, captured, examples, batch_size, capture == "always")
     else:
         part = (0, 1) if processes is None else (processes.rank, processes.world)
-        batches = _eager(outputs(model, examples, batch_size, part=part, precision=precision), heads)
+        batches = _eager(
+            model, outputs(model, examples, batch_size, part=part, precision=precision), examples
+        )
     waiting: deque[BatchLogits] = deque()
     for batch in batches:
         waiting.append(batch)
         if len(waiting) > AHEAD:
-            waiting.popleft().put(found, heads, model.answers_by)
+            found.put(waiting.popleft())
     for last in waiting:
-        last.put(found, heads, model.answers_by)
-    for other in [] if processes is None else processes.gathered(found):
-        found = [mine if theirs is None else theirs for mine, theirs in zip(found, other, strict=True)]
-    return [logits for logits in found if logits is not None]
+        found.put(last)
+    return found
 
 
 def _precision_now(model: Model) -> Literal["float32", "bf16"]:
@@ -146,19 +161,19 @@ def _precision_now(model: Model) -> Literal["float32", "bf16"]:
     return "bf16" if torch.is_autocast_enabled(device) else "float32"
 
 
-def _eager(batches: Iterator[Batch], heads: Sequence[str]) -> Iterator[BatchLogits]:
+def _eager(model: Model, batches: Iterator[Batch], examples: Examples) -> Iterator[BatchLogits]:
     """The logits of each batch; of the head shapes that its examples have."""
     for batch in batches:
-        wanted = dict.fromkeys(heads[example] for example in batch.examples)
+        wanted = dict.fromkeys(model.tasks[task].head for task in examples.task[batch.examples].tolist())
         moving = HostLogits.of({shape: batch.output.by_shape[shape] for shape in wanted})
         yield BatchLogits(moving, batch.examples, batch.of_rows, batch.mask.sum(1).tolist())
 
 
 def _captured(
-    model: Model, captured: CapturedModel, examples: Listed, most: int | None, always: bool
+    model: Model, captured: CapturedModel, examples: Examples, most: int | None, always: bool
 ) -> Iterator[BatchLogits]:
     """The logits of each batch, by captured passes where these are warm, else by eager ones."""
-    keys = input_names(model, {id(tokens): tokens for _, tokens, _ in examples}.values())
+    keys = input_names(model, examples.splits)
     coarse = len(examples) <= FEW
     cuts = by_ladder(examples, Ladder(model.longest, most=most, coarse=coarse), spare="example" in keys)
     soon = Counter((cut.rows, cut.length) for cut in cuts)
@@ -175,16 +190,17 @@ def _captured(
 
 
 def _inputs(
-    model: Model, examples: Listed, cut: Cut, keys: Sequence[str] | None = None
-) -> tuple[dict[str, Tensor], int, list[int]]:
+    model: Model, examples: Examples, cut: Cut, keys: Sequence[str] | None = None
+) -> tuple[dict[str, Tensor], int, NDArray[np.int64]]:
     """What the forward pass takes, how many examples that is, and which of them each row is of."""
-    chosen = picked([examples[e][1:] for e in cut.chosen])
+    numbers = np.asarray(cut.chosen)
+    chosen = examples.picked(numbers)
     found = gather(chosen, model.pad_id, cut.length, cut.rows, keys)
-    task = np.array([examples[e][0] for e in cut.chosen])
+    task = examples.task[numbers]
     # rows that fill a batch up have the task of the first
     of_examples = np.concatenate([task, np.full(found.total - len(task), task[0])])
     inputs = {**found.inputs, "task": torch.from_numpy(of_examples[found.example])}
-    return inputs, found.total, np.array(cut.chosen)[chosen.example].tolist()
+    return inputs, found.total, numbers[chosen.example]
 
 
 def _moved(inputs: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:

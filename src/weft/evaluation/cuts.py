@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from weft.data.tokens import Tokens
-
-    Listed = Sequence[tuple[int, Tokens, int]]
+    from weft.inference.examples import Examples
 
 TOKENS = 16384
 """Token places of a batch on a GPU when nothing is trained: enough to keep it at work, and little memory."""
@@ -26,14 +24,14 @@ class Cut(NamedTuple):
         rows: what their number is padded to; None: as many as there are.
     """
 
-    chosen: list[int]
+    chosen: Sequence[int] | NDArray[np.int64]
     length: int | None = None
     rows: int | None = None
 
 
-def by_rows(examples: Listed, most: int) -> list[Cut]:
+def by_rows(examples: Examples, most: int) -> list[Cut]:
     """The examples in the order of their lengths, so many that a batch has `most` rows, or one example."""
-    lengths, counts = sizes(examples)
+    lengths, counts = examples.lengths, examples.counts
     found: list[Cut] = []
     chosen: list[int] = []
     rows = 0
@@ -46,17 +44,17 @@ def by_rows(examples: Listed, most: int) -> list[Cut]:
     return [*found, Cut(chosen)] if chosen else found
 
 
-def by_tokens(examples: Listed, limit: int | None, budget: int = TOKENS) -> list[Cut]:
+def by_tokens(examples: Examples, limit: int | None, budget: int = TOKENS) -> list[Cut]:
     """The examples in the order of their lengths, so many that a batch has `budget` token places at the most.
 
     Rows are padded to a multiple of 8, so that products have the shapes a GPU is quick at.
 
     Args:
-        examples: (task id, its tokenized examples, which of them).
+        examples: those to cut.
         limit: the longest row that the model takes.
         budget: the token places of a batch, unless one example has more.
     """
-    lengths, counts = sizes(examples)
+    lengths, counts = examples.lengths, examples.counts
     each = -(-lengths // 8) * 8 if limit is None else np.minimum(-(-lengths // 8) * 8, limit)
     found: list[Cut] = []
     chosen: list[int] = []
@@ -69,19 +67,6 @@ def by_tokens(examples: Listed, limit: int | None, budget: int = TOKENS) -> list
         chosen.append(number)
         rows, before = rows + own, length
     return [*found, Cut(chosen, before)] if chosen else found
-
-
-def sizes(examples: Listed) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The longest row of each example, and how many rows it has, both [n]."""
-    lengths, counts = np.empty(len(examples), np.int64), np.empty(len(examples), np.int64)
-    by_split: dict[int, tuple[Tokens, list[int], list[int]]] = {}
-    for number, (_, tokens, i) in enumerate(examples):
-        own = by_split.setdefault(id(tokens), (tokens, [], []))
-        own[1].append(number)
-        own[2].append(i)
-    for tokens, numbers, which in by_split.values():
-        lengths[numbers], counts[numbers] = tokens.lengths[which], tokens.row_counts[which]
-    return lengths, counts
 
 
 def _in_order(lengths: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -8,15 +8,14 @@ is filled before the next one begins, so that only the last batch of a call has 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.evaluation.cuts import TOKENS, Cut, sizes
+from weft.evaluation.cuts import TOKENS, Cut
 
 if TYPE_CHECKING:
-    from weft.data.tokens import Tokens
+    from weft.inference.examples import Examples
 
 ROWS = (1, 4, 16, 32, 64, 128, 256, 512, 1024)
 """The numbers of rows of a batch that is not full. A pass over one row of 16 tokens takes as long as one over
@@ -85,34 +84,25 @@ class Ladder:
         return padded if many else max(count, min(padded, self.full(length)))
 
 
-def by_ladder(examples: Sequence[tuple[int, Tokens, int]], ladder: Ladder, spare: bool = False) -> list[Cut]:
+def by_ladder(examples: Examples, ladder: Ladder, spare: bool = False) -> list[Cut]:
     """Cut examples into batches of the ladder's shapes, the longest examples first.
 
     Args:
-        examples: (task id, its tokenized examples, which of them).
+        examples: those to cut.
         ladder: the shapes.
         spare: whether each batch has at least one row more than its examples: where examples may have several
             rows, the rows that carry no answer belong to an example of their own.
     """
-    lengths, counts = sizes(examples)
+    order = np.argsort(-examples.lengths, kind="stable")
+    lengths, ends = examples.lengths[order], np.cumsum(examples.counts[order])
     found: list[Cut] = []
-    chosen: list[int] = []
-    rows = length = 0
-
-    def end() -> None:
-        found.append(Cut(chosen, length, ladder.rows(rows + spare, length)))
-
-    order = np.argsort(-lengths, kind="stable")
-    for number, longest, own in zip(
-        order.tolist(), lengths[order].tolist(), counts[order].tolist(), strict=True
-    ):
-        if chosen and rows + own + spare > ladder.full(length):
-            end()
-            chosen, rows = [], 0
-        if not chosen:
-            length = ladder.length(longest)
-        chosen.append(number)
-        rows += own
-    if chosen:
-        end()
+    first = before = 0
+    while first < len(order):
+        length = ladder.length(int(lengths[first]))
+        # as many as fit beside the spare row, but one at the least
+        stop = int(np.searchsorted(ends, before + ladder.full(length) - spare, side="right"))
+        stop = max(stop, first + 1)
+        rows = int(ends[stop - 1]) - before
+        found.append(Cut(order[first:stop], length, ladder.rows(rows + spare, length)))
+        first, before = stop, int(ends[stop - 1])
     return found

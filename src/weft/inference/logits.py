@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -46,48 +47,81 @@ class HostLogits:
         return found
 
 
+class AllLogits:
+    """The logits of n examples, filled batch by batch.
+
+    Args:
+        heads: the head shape of each task.
+        task: the task id of each example, [n].
+        answers_by: of each head shape, whether its logits are by `example`, `row` or `token`.
+    """
+
+    def __init__(self, heads: Sequence[str], task: NDArray[np.int64], answers_by: Mapping[str, str]) -> None:
+        self._heads, self._task, self._by = heads, task, answers_by
+        self._names = list(dict.fromkeys(heads))
+        self._head = np.array([self._names.index(head) for head in heads])[task]  # [n]
+        self._whole: dict[str, Logits] = {}  # of shapes that answer once per example, [n, C]
+        self._each: dict[int, Logits] = {}
+
+    def __len__(self) -> int:
+        return len(self._task)
+
+    def put(self, batch: BatchLogits) -> None:
+        """Give each example of a batch its own logits, once they have arrived."""
+        logits = batch.moving.wait()
+        examples = np.asarray(batch.examples)
+        heads = self._head[examples]
+        rows: list[range] | None = None
+        for number in np.unique(heads).tolist():
+            shape = self._names[number]
+            own, places = logits[shape], np.flatnonzero(heads == number)
+            if self._by[shape] == "example":
+                if shape not in self._whole:
+                    self._whole[shape] = np.empty((len(self._task), own.shape[-1]), np.float32)
+                self._whole[shape][examples[places]] = own[places]
+                continue
+            if rows is None:
+                rows = runs(batch.of_rows)
+            for place in places.tolist():
+                mine = rows[place]
+                self._each[int(examples[place])] = (
+                    own[mine.start : mine.stop, 0]
+                    if self._by[shape] == "row"
+                    else np.concatenate([own[row, : batch.lengths[row]] for row in mine])
+                )
+
+    def of(self, number: int) -> Logits | None:
+        """The logits of one example; None where no batch had it."""
+        whole = self._whole.get(self._names[self._head[number]])
+        return self._each.get(number) if whole is None else whole[number]
+
+    def of_task(self, task: int, numbers: NDArray[np.int64]) -> Sequence[Logits]:
+        """The logits of some examples of one task, [k, C] where it answers once per example."""
+        shape = self._heads[task]
+        if self._by[shape] == "example":
+            found: Sequence[Logits] = self._whole[shape][numbers]  # type: ignore[assignment]
+            return found
+        return [self._each[number] for number in numbers.tolist()]
+
+
+@dataclass(eq=False)
 class BatchLogits:
     """The logits of one batch, and which examples they belong to.
 
-    Args:
+    Attributes:
         moving: the logits, by head shape.
         examples: the numbers of the batch's examples.
         of_rows: the example of each row, by the same numbers; rows that carry no answer are left out.
         lengths: the tokens of each row.
     """
 
-    def __init__(
-        self, moving: HostLogits, examples: Sequence[int], of_rows: Sequence[int], lengths: Sequence[int]
-    ) -> None:
-        self._moving, self._examples, self._of_rows, self._lengths = moving, examples, of_rows, lengths
-
-    def put(self, found: list[Logits | None], heads: Sequence[str], answers_by: Mapping[str, str]) -> None:
-        """Give each example its own logits, once they have arrived.
-
-        Args:
-            found: by the number of the example; filled.
-            heads: the head shape of each example, by the same numbers.
-            answers_by: of each head shape, whether its logits are by `example`, `row` or `token`.
-        """
-        logits = self._moving.wait()
-        rows: list[range] | None = None
-        for place, example in enumerate(self._examples):
-            shape = heads[example]
-            by = answers_by[shape]
-            if by == "example":
-                found[example] = logits[shape][place]
-                continue
-            if rows is None:
-                rows = runs(self._of_rows)
-            if by == "row":
-                found[example] = logits[shape][rows[place].start : rows[place].stop, 0]
-            else:
-                found[example] = np.concatenate(
-                    [logits[shape][row, : self._lengths[row]] for row in rows[place]]
-                )
+    moving: HostLogits
+    examples: Sequence[int] | NDArray[np.int64]
+    of_rows: Sequence[int] | NDArray[np.int64]
+    lengths: Sequence[int]
 
 
-def runs(numbers: Sequence[int]) -> list[range]:
+def runs(numbers: Sequence[int] | NDArray[np.int64]) -> list[range]:
     """The ranges of equal neighbors: [4, 4, 7] → [0:2, 2:3]."""
     every = np.asarray(numbers)
     ends = [*(np.flatnonzero(every[1:] != every[:-1]) + 1).tolist(), len(every)]
