@@ -1,4 +1,4 @@
-"""Examples of any tasks as columns of numbers: batches of them are cut and gathered without a loop over them."""
+"""Examples of any tasks as columns of numbers, so that batches are cut and gathered without loops."""
 
 from __future__ import annotations
 
