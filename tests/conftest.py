@@ -26,6 +26,17 @@ def pytest_collection_finish(session):
     gc.set_threshold(20_000, 20, 50)
 
 
+@pytest.fixture(autouse=True)
+def no_fallback(request, monkeypatch):
+    """A run that falls back to eager fails its test, unless the test is marked `may_fall_back`."""
+    if request.node.get_closest_marker("may_fall_back") is None:
+        monkeypatch.setattr("weft.training.driver.Driver._give_up", _fail)
+
+
+def _fail(driver, why, step, say):
+    pytest.fail(f"engine {driver.name} gave up in step {step}: {why}")
+
+
 @pytest.fixture(scope="module")
 def token_cache(tmp_path_factory):
     """A cache of tokens for the tests of one file."""
