@@ -34,6 +34,17 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="needs a GPU"))
 
 
+@pytest.fixture(autouse=True)
+def no_fallback(request, monkeypatch):
+    """A run that falls back to eager fails its test, unless the test is marked `may_fall_back`."""
+    if request.node.get_closest_marker("may_fall_back") is None:
+        monkeypatch.setattr("weft.training.driver.Driver._give_up", _fail)
+
+
+def _fail(driver, why, step, say):
+    pytest.fail(f"engine {driver.name} gave up in step {step}: {why}")
+
+
 @pytest.fixture(scope="module")
 def token_cache(tmp_path_factory):
     """A cache of tokens for the tests of one file."""

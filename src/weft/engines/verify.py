@@ -1,10 +1,11 @@
 """Whether an engine computes what the model computes: losses and gradients of one batch, compared.
 
-The losses of a batch are compared as a vector, the gradients by the norm of each owner's part:
+The losses of a batch are compared as a vector, the gradients by the norm of what each owner has:
 
     ‖a − b‖ / ‖b‖      and      max over owners o of |‖a_o‖ − ‖b_o‖| / max(‖b_o‖, 1e-3 · max_o ‖b_o‖),
 
-a what the engine found and b the reference.
+a what the engine found and b the reference. An owner's adapters, heads and encoder are counted apart: a head
+has a far larger gradient than an adapter that begins at zero, and would hide that the adapter was forgotten.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from weft.ownership import Owned
 
 SMALL_OWNER = 1e-3
-"""An owner whose gradient is smaller than this share of the largest is compared with that share: what reaches
-it may be rounding alone."""
+"""A gradient that is smaller than this share of the largest one is compared with that share: it may be
+rounding alone."""
 
 SMALL_LOSS = 1e-2
 """Losses smaller than this on average are compared with it: a loss near zero is a small difference of large
@@ -40,9 +41,9 @@ class Difference:
 
     Attributes:
         loss: of the losses, relative.
-        gradient: the largest of the owners' gradient norms, relative; 0 where there are none.
+        gradient: of the gradient norm that differs most, relative; 0 where there are none.
         task: the task of the example that differs most.
-        owner: the owner whose gradient differs most.
+        owner: whose gradient differs most.
     """
 
     loss: float
@@ -180,20 +181,24 @@ def _share(off: float, size: float) -> float:
 def owner_norms(
     items: Iterable[Owned], gradient_of: Callable[[nn.Parameter], Tensor | None]
 ) -> dict[str, float]:
-    """The norm of each owner's gradient over all that it owns.
+    """The norm of each owner's gradient over its adapters, its heads and its encoder, as far as it has them.
 
     Args:
         items: what trains, one entry for each owner's part of a parameter.
         gradient_of: the gradient of a whole parameter; None counts as zero.
+
+    Returns:
+        `encoder`, `shared adapters`, `task:NAME heads`, … → the norm.
     """
     owners: list[str] = []
     parts: list[Tensor] = []
     found: dict[str, float] = {}
     for item in items:
-        found.setdefault(item.owner, 0.0)
+        owner = item.owner if item.owner == item.part else f"{item.owner} {item.part}"
+        found.setdefault(owner, 0.0)
         whole = gradient_of(item.parameter)
         if whole is not None:
-            owners.append(item.owner)
+            owners.append(owner)
             parts.append(whole if item.slot is None else whole[item.slot])
     if parts:
         norms = torch.stack([norm.double() for norm in torch._foreach_norm(parts)]).cpu()
