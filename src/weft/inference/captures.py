@@ -23,11 +23,13 @@ class Captures:
     """What a model holds of its captured passes. A copy of the model starts without any.
 
     Attributes:
+        enabled: whether inference captures passes by itself; set it to false to compare with eager ones.
         asked: the passes that `Model.capture` asked for, which all inference then uses; None: those that are
             made by themselves.
     """
 
     def __init__(self) -> None:
+        self.enabled = True
         self.asked: CapturedModel | None = None
         self._own: dict[Precision, CapturedModel] = {}
         self._modules: list[nn.Module] = []
@@ -50,7 +52,7 @@ class Captures:
         """
         if self.asked is not None:
             return self.asked
-        if self._refused or not can_capture(model):
+        if not self.enabled or self._refused or not can_capture(model):
             return None
         if self._own and self._addresses != list(self._where()):
             self.release()  # its parameters lie elsewhere: it was moved, or they were replaced
