@@ -22,7 +22,10 @@ from weft.training.loop import Loop
 from weft.training.processes import Processes
 
 pytestmark = pytest.mark.usefixtures("token_cache")
-NO_GRADIENT = ("key.bias", "key.0.D", "key.0.E", "choose-1.bias", "rank-1.bias", "rank-1-pairwise-2x9.bias")
+NO_GRADIENT = (
+    *("key.bias", "key.0.D", "key.0.E", "span-2.bias", "choose-1.bias", "rank-1.bias"),
+    "rank-1-pairwise-2x9.bias",
+)
 """No loss sees these: their gradient is rounding alone, of which Adam makes whole steps."""
 
 
