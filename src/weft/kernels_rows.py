@@ -30,10 +30,12 @@ def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def select(stacked: Tensor, index: Tensor) -> Tensor:
     """stacked[index] along the first dimension, [S, …] and [R] → [R, …].
 
-    By `index_select`: the backward of `stacked[index]` is not deterministic on the CPU. A single slot is
-    expanded and not looked up: the gradient of a look-up is a scatter, and torch's compiler takes every index
-    into a dimension of size 1 for the constant 0. It then fails to generate the scatter (on a CPU), or
-    generates one that gives wrong numbers (on a GPU).
+    By `index_select`: the backward of `stacked[index]` is not deterministic on the CPU.
+
+    A single slot is expanded, not looked up. The gradient of a look-up is a scatter, and Inductor replaces
+    every index into a dimension of size 1 by the constant 0. On a CPU it then fails to generate the scatter.
+    On a GPU it drops the mask of the store, so that threads beyond the last row add whatever they hold to the
+    gradient (torch 2.11: `tl.atomic_add(out_ptr0 + 0, …, None)`), which ends in NaN.
     """
     if stacked.size(0) == 1:
         return stacked.expand(index.size(0), *stacked.shape[1:])
