@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: quickstart test lint bench clean
+.PHONY: quickstart test test-gpu lint bench clean
 
 # torch goes in first and alone: asked for by a range, pip would take the newest build with all of CUDA.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -21,6 +21,11 @@ quickstart: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2
+
+# On a machine with a GPU, with its own Python: PyTorch's CUDA build, weft's dependencies and pytest-xdist.
+test-gpu:
+	PYTHONPATH=src$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON) -m pytest -n 8 -m "gpu or gpu_too" --durations 12 \
+	  tests/engines tests/inference tests/test_everything.py tests/test_kernels_attention.py $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from weft.engines.capture import Capturer
 from weft.engines.compiled import blocks_of
 from weft.engines.compiler_options import RECOMPILATIONS
 from weft.engines.engine import Move
-from weft.engines.inference import CapturedModel
+from weft.inference.captured import CapturedModel
 from weft.losses import example_weights
 from weft.sampling.plan import Step
 from weft.training.batch import TrainingBatch
@@ -78,7 +78,7 @@ def weft_pass(model: Any, inputs: Mapping[str, Tensor]) -> Callable[[], object]:
     if device.type != "cuda":
         return run
     if isinstance(model, weft.Model):
-        whole = CapturedModel(model, bf16=True)
+        whole = CapturedModel(model, "bf16", compiled=True)
         return lambda: whole(None, **inputs)
     compile_blocks(model)
     # the mask of a batch without padding is left out by Hugging Face, except in a graph

@@ -26,6 +26,14 @@ def pytest_collection_finish(session):
     gc.set_threshold(20_000, 20, 50)
 
 
+def pytest_collection_modifyitems(items):
+    """Tests that need a GPU are skipped where there is none."""
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
 @pytest.fixture(autouse=True)
 def no_fallback(request, monkeypatch):
     """A run that falls back to eager fails its test, unless the test is marked `may_fall_back`."""

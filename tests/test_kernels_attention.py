@@ -19,6 +19,7 @@ from weft.kernels_attention import HERE, LONGEST, attend, fits, runs_on
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
 RUNS = HERE and (CUDA or os.environ.get("TRITON_INTERPRET") == "1")
+pytestmark = pytest.mark.gpu_too
 kernels = pytest.mark.skipif(not RUNS, reason="needs Triton and a GPU, or TRITON_INTERPRET=1")
 
 SHAPES = [(2, 3, 16, 16), (2, 2, 24, 32), (1, 2, 40, 16), (3, 1, 7, 16), (1, 1, 128, 64)]

@@ -81,10 +81,10 @@ def test_what_tasks_share_runs_once_a_text(folder, method, rows):
     assert (seen[0], seen[1]) == rows
 
 
-def test_the_mode_is_kept(folder):
+def test_the_model_is_left_in_eval_mode(folder):
     model = model_of(folder, "frozen", ("classify",)).train()
     assert model.predict_all(TEXTS) == model.predict_all(TEXTS)
-    assert model.training
+    assert not any(module.training for module in model.modules())
     assert model.predict_all([]) == []
 
 

@@ -16,7 +16,7 @@ class Layout:
 
     Attributes:
         example: the example of each row, [R]; None: every row is its own.
-        count: E.
+        count: E. Examples of a padded batch may have no row; what they get is never read.
         mask: true where a row has a token, [R, L]; None if nothing is padded.
     """
 
@@ -34,7 +34,7 @@ class Layout:
         """The mean over each example's rows, [R, …] → [E, …]."""
         if self.example is None:
             return x
-        rows = self.sum(x.new_ones(x.size(0)))
+        rows = self.sum(x.new_ones(x.size(0))).clamp(min=1)  # an example without rows stands for nothing
         return self.sum(x) / rows.view(-1, *[1] * (x.dim() - 1))
 
     def max(self, x: Tensor) -> Tensor:
@@ -65,20 +65,24 @@ class Layout:
         """What the first of each example's rows has, [R, …] → [E, …]."""
         if self.example is None:
             return x
-        order, rows = self._sorted()
-        return select(x, select(order, rows.cumsum(0) - rows))
+        order, first, _ = self._sorted()
+        return select(x, select(order, first))
 
-    def _sorted(self) -> tuple[Tensor, Tensor]:
-        """The rows of example 0, then those of 1, …, [R], and how many each has, [E]."""
+    def _sorted(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The rows of example 0, then those of 1, …, [R]; where each example begins there, and its rows, [E].
+
+        An example without rows, which stands for nothing, is given the last row.
+        """
         assert self.example is not None
-        return self.example.argsort(stable=True), self.sum(torch.ones_like(self.example))
+        rows = self.sum(torch.ones_like(self.example))
+        first = (rows.cumsum(0) - rows).clamp(max=self.example.size(0) - 1)
+        return self.example.argsort(stable=True), first, rows
 
     def both(self, x: Tensor) -> Tensor:
         """[u; v] of the first two rows of each row's example, [R, d] → [R, 2d]; of one row, [u; u]."""
         if self.example is None:
             return torch.cat([x, x], -1)
-        order, rows = self._sorted()
-        first = rows.cumsum(0) - rows
+        order, first, rows = self._sorted()
         second = first + (rows > 1).long()
         ends = [select(x, select(order, place)) for place in (first, second)]
         return self.of_rows(torch.cat(ends, -1))

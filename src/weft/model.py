@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +22,14 @@ from weft.encoder.weavable import weavable
 from weft.errors import WeftError, did_you_mean
 from weft.head_settings import HeadSettings
 from weft.heads import build_heads, pool_of
+from weft.inference.captures import Captures
 from weft.inputs import Rows, checked_task, single_task
 from weft.kernel_setting import Setting
 from weft.kernels import checked_setting
 from weft.layout import Layout
 from weft.losses import example_weights
 from weft.methods import build_method
+from weft.model_threads import ModelThreads
 from weft.model_uses import ModelUses
 from weft.output import Output
 from weft.reads import Reads
@@ -44,10 +45,12 @@ if TYPE_CHECKING:
     from weft.trunk import Trunk
 
 
-class Model(ModelUses, nn.Module):
+class Model(ModelUses, ModelThreads, nn.Module):
     """One encoder, many tasks, one forward pass.
 
-    One forward at a time: the modules of a model find the batch's tasks in one place.
+    Several threads may use one model at once: each pass has a route of its own. Inference (`predict`,
+    `predict_all`, evaluation) puts a model that is in training mode into eval mode and leaves it there; call
+    `model.train()` before you train on. Training itself is for one thread.
 
     Args:
         encoder: what `load_encoder` takes, what it gives, or a Hugging Face encoder, which is woven in place.
@@ -70,9 +73,12 @@ class Model(ModelUses, nn.Module):
         adapters: the method's adapters, by site.
         heads: the stacked heads, by shape.
         num_layers: the number of the encoder's blocks.
+        answers_by: of each head shape, whether its logits are by `example`, `row` or `token`.
+        captures: the forward passes that run as CUDA graphs; see `capture`.
         targets: what makes a batch's targets.
         longest: the longest row that it takes, in tokens; None: any.
-        is_bare: whether the adapters are off.
+        is_bare: whether the adapters are off in this thread.
+        lock: held by whoever runs the model under an engine; see `weft.model_threads`.
     """
 
     def __init__(
@@ -91,6 +97,7 @@ class Model(ModelUses, nn.Module):
         kernels: Setting = "auto",
     ) -> None:
         super().__init__()
+        self._begin_threads()
         settings = HeadSettings(pool=pool, dropout=head_dropout, layers=head_layers, hidden=head_hidden)
         self.tasks = tuple(settings.applied(task) for task in check_tasks(tasks))
         self.method = build_method(method)
@@ -142,10 +149,10 @@ class Model(ModelUses, nn.Module):
         self._ordered = OrderedBody(self.body, self.adapters, len(names))
         self.num_layers = sites.num_layers
         self._heads = tuple(task.head for task in self.tasks)
-        self.is_bare = False
+        self.captures = Captures()
         self._kinds = {task.head: KINDS[task.kind]().of(task) for task in self.tasks}
         self.targets = Targets(self.tasks, self._kinds)
-        self._answers_by = {shape: kind.answers_by for shape, kind in self._kinds.items()}
+        self.answers_by = {shape: kind.answers_by for shape, kind in self._kinds.items()}
         # on the model's device: a forward pass must not wait for a number of the host's
         shapes = list(self.heads)
         index = torch.tensor([shapes.index(task.head) for task in self.tasks], device=device or base.device)
@@ -192,13 +199,14 @@ class Model(ModelUses, nn.Module):
         probabilities: dict[str, Tensor] | None = {} if attention else None
         route = Route(task, mask, collected, probabilities, single, self.is_bare, trunk, kernels=self.kernels)
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
-        hidden, pooled = self._ordered.encode(route, {k: v for k, v in given.items() if v is not None})
-        layout = Layout(None, task.size(0), mask)
-        if example is not None:
-            example = example.to(input_ids.device)
-            layout = Layout(example, int(example.max()) + 1 if examples is None else examples, mask)
-            task = task.new_zeros(layout.count).index_copy(0, example, task)
-        by_shape = self.answered(Reads(hidden, pooled, layout, marks), route)
+        with self.turn():
+            hidden, pooled = self._ordered.encode(route, {k: v for k, v in given.items() if v is not None})
+            layout = Layout(None, task.size(0), mask)
+            if example is not None:
+                example = example.to(input_ids.device)
+                layout = Layout(example, int(example.max()) + 1 if examples is None else examples, mask)
+                task = task.new_zeros(layout.count).index_copy(0, example, task)
+            by_shape = self.answered(Reads(hidden, pooled, layout, marks), route)
         every = tuple(x for x in route.layers or () if x is not None) if layers else None
         return Output(
             hidden,
@@ -208,7 +216,7 @@ class Model(ModelUses, nn.Module):
             task,
             self._heads,
             layout,
-            self._answers_by,
+            self.answers_by,
             route.attention,
             self.get_buffer("_shape_of_task"),
         )
@@ -216,7 +224,7 @@ class Model(ModelUses, nn.Module):
     def answered(self, reads: Reads, route: Route) -> dict[str, Tensor]:
         """The logits of every head shape; see `Output.by_shape`."""
         by_shape = {shape: head(reads, route) for shape, head in self.heads.items()}
-        for shape, by in self._answers_by.items():
+        for shape, by in self.answers_by.items():
             if by == "example":
                 # a pair's head gives both rows one answer, each under a dropout of its own
                 paired = self.heads[shape].reads in ("pair", "cosine")
@@ -270,20 +278,6 @@ class Model(ModelUses, nn.Module):
             expected, found = list(output.task.shape), list(weight.shape)
             raise WeftError(f"weight: expected one an example, {expected}; found shape {found}")
         return (self.example_losses(output, labels) * weight).sum()
-
-    @contextmanager
-    def adapters_off(self) -> Iterator[None]:
-        """Inside, the model runs the bare encoder: no adapter takes part, heads read what is left.
-
-        Where the method trains the encoder itself, this is the encoder as it is now.
-        """
-        if self.method.separate:
-            raise WeftError("method 'separate' has no adapters to take off: each task's encoder is its own")
-        before, self.is_bare = self.is_bare, True
-        try:
-            yield
-        finally:
-            self.is_bare = before
 
     def set_max_length(self, max_length: int) -> None:
         """Cut texts to so many tokens; more than the encoder has positions for is an error."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from torch import nn
 
@@ -32,19 +32,45 @@ class ModelUses:
         held: Any = self._model.encoder
         return list(held.values()) if self._model.method.separate else [held]
 
-    def predict(self, requests: Sequence[Any], batch_size: int = 64) -> list[dict[str, Any]]:
+    def predict(
+        self,
+        requests: Sequence[Any],
+        batch_size: int | None = None,
+        precision: Literal["float32", "bf16"] | None = None,
+    ) -> list[dict[str, Any]]:
         """Answers to (task, text) or (task, (text, text)), in any mix and order; see `weft.predict`."""
         from weft.predict import predict
 
-        return predict(self._model, requests, batch_size)
+        return predict(self._model, requests, batch_size, precision)
 
     def predict_all(
-        self, texts: Sequence[Any], tasks: Sequence[str] | None = None, batch_size: int = 64
+        self,
+        texts: Sequence[Any],
+        tasks: Sequence[str] | None = None,
+        batch_size: int | None = None,
+        precision: Literal["float32", "bf16"] | None = None,
     ) -> list[dict[str, dict[str, Any]]]:
         """For each text the answers of many tasks, by name; see `weft.predict_all`."""
         from weft.predict_all import predict_all
 
-        return predict_all(self._model, texts, tasks, batch_size)
+        return predict_all(self._model, texts, tasks, batch_size, precision)
+
+    def capture(
+        self,
+        precision: Literal["float32", "bf16"] = "float32",
+        compiled: bool = False,
+        lengths: Sequence[int] | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        """Prepare inference on a GPU: capture the shapes of batches as CUDA graphs; see `weft.inference`."""
+        from weft.inference.warm_up import capture
+
+        capture(self._model, precision, compiled, lengths, rows)
+
+    def release(self) -> None:
+        """Drop all captured passes and their memory; inference captures anew where that pays."""
+        with self._model.lock:
+            self._model.captures.release()
 
     @property
     def trunk_depth(self) -> int:

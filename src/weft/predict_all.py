@@ -9,19 +9,25 @@ however many read it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.data.collate import collate
+from weft.data.collate import collate, gather, picked
 from weft.data.tokens import Tokens, in_memory
 from weft.errors import WeftError
-from weft.evaluation.answers import ROWS
-from weft.predict import as_split, plain_form, read_request
+from weft.evaluation.answers import ROWS, answers
+from weft.inference.captured import ROW_OF, TRUNK, CapturedModel
+from weft.inference.captures import input_names, run_batch
+from weft.inference.ladder import FEW, Ladder
+from weft.inference.logits import AllLogits, BatchLogits
+from weft.model_threads import in_eval
+from weft.predict import as_split, plain_form, precision_context, read_request
 from weft.tasks.kinds import KINDS
 from weft.trunk import Trunk, run_trunk, trunk_depth
 
@@ -48,9 +54,13 @@ class _Asked:
 
 
 def predict_all(
-    model: Model, texts: Sequence[Any], tasks: Sequence[str] | None = None, batch_size: int = ROWS
+    model: Model,
+    texts: Sequence[Any],
+    tasks: Sequence[str] | None = None,
+    batch_size: int | None = None,
+    precision: Literal["float32", "bf16"] | None = None,
 ) -> list[dict[str, dict[str, Any]]]:
-    """The answers of many tasks for each text.
+    """The answers of many tasks for each text. As with `predict`, several threads may call it at once.
 
     Args:
         model: the model.
@@ -58,12 +68,13 @@ def predict_all(
             words, or a dict with the columns of the tasks' files, or with `text`, or `text_a` and `text_b`.
         tasks: the tasks' names; each must be able to read every text. By default each text is read by all
             tasks that take what it is; a tuple is texts, never words.
-        batch_size: texts, or rather their distinct rows, of a pass.
+        batch_size: texts, or rather their distinct rows, of a pass; by default 64.
+        precision: as in `weft.predict`.
 
     Returns:
         For each text, by the task's name, what `predict` answers to (task, text).
     """
-    if batch_size < 1:
+    if batch_size is not None and batch_size < 1:
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
     if isinstance(texts, str | Mapping):
         raise WeftError(f"texts: expected a list of texts; found {texts!r}: write [{texts!r}]")
@@ -80,16 +91,14 @@ def predict_all(
     found: list[dict[str, dict[str, Any]]] = [
         {model.tasks[index].name: {} for index in own} for own in inputs
     ]
-    training = model.training
-    model.eval()
-    try:
-        for asked in _groups(_asked(model, inputs), batch_size):
-            for one, logits in _logits(model, asked, batch_size):
-                task = model.tasks[one.task]
-                answer = KINDS[task.kind]().answer(logits.numpy(), task, one.tokens.example(one.example))
-                found[one.text][task.name] = {"task": task.name, **answer}
-    finally:
-        model.train(training)
+    in_eval(model)
+    inside = precision_context(model, precision)
+    asked = _asked(model, inputs)
+    with nullcontext() if inside is None else inside():
+        for one, logits in _all_logits(model, asked, batch_size):
+            task = model.tasks[one.task]
+            answer = KINDS[task.kind]().answer(logits, task, one.tokens.example(one.example))
+            found[one.text][task.name] = {"task": task.name, **answer}
     return found
 
 
@@ -163,9 +172,59 @@ def _row_key(tokens: Tokens, row: int) -> tuple[bytes, bytes]:
     return tokens.ids(row).tobytes(), b"" if types is None or not types.any() else types.tobytes()
 
 
+def _all_logits(
+    model: Model, asked: Sequence[_Asked], batch_size: int | None
+) -> Iterator[tuple[_Asked, NDArray[np.float32]]]:
+    """The logits of each question: where tasks share no block, by one mixed batch after another."""
+    depth = trunk_depth(model, sorted({one.task for one in asked}))
+    device = next(model.parameters()).device.type
+    captured = model.captures.of(model, "bf16" if torch.is_autocast_enabled(device) else "float32")
+    if depth == 0 and captured is not None:
+        listed = [(one.task, one.tokens, one.example) for one in asked]
+        yield from zip(asked, answers(model, listed, batch_size), strict=True)
+        return
+    for group in _groups(asked, batch_size or ROWS):
+        if captured is not None and depth:
+            yield from _captured(model, captured, group, depth)
+        else:
+            yield from _eager(model, group, batch_size or ROWS)
+
+
+def _captured(
+    model: Model, captured: CapturedModel, asked: Sequence[_Asked], depth: int
+) -> Iterator[tuple[_Asked, NDArray[np.float32]]]:
+    """The logits of some questions, trunk and all tasks by one captured pass."""
+    keys = input_names(model, (one.tokens for one in asked))
+    ladder = Ladder(model.longest, coarse=len(asked) <= FEW)
+    length = ladder.length(max(int(one.tokens.lengths[one.example]) for one in asked))
+    count = sum(one.rows for one in asked)
+    rows = ladder.rows(count + ("example" in keys), length, many=True)
+    chosen = picked([(one.tokens, one.example) for one in asked])
+    batch = gather(chosen, model.pad_id, length, rows, keys)
+    task = torch.tensor([one.task for one in asked])
+    task = torch.cat([task, task[:1].expand(batch.total - len(task))])[torch.from_numpy(batch.example)]
+    distinct, first, row_of = _distinct(batch.inputs)
+    # distinct rows are padded by copies of the first
+    first = torch.cat([first, first[:1].expand(ladder.rows(distinct, length, many=True) - distinct)])
+    shared = ("input_ids", "attention_mask", "token_type_ids")
+    below = {TRUNK + name: x[first] for name, x in batch.inputs.items() if name in shared}
+    inputs = {**batch.inputs, "task": task, **below, TRUNK + "task": task[first], ROW_OF: row_of}
+    moving = run_batch(model, captured, inputs, rows if "example" in keys else None, depth)
+    lengths = batch.inputs["attention_mask"].sum(1).tolist()
+    heads, ids = [task.head for task in model.tasks], np.array([one.task for one in asked])
+    logits = AllLogits(heads, ids, model.answers_by)
+    logits.put(BatchLogits(moving, range(len(asked)), chosen.example, lengths))
+    for number, one in enumerate(asked):
+        own = logits.of(number)
+        assert own is not None
+        yield one, own
+
+
 @torch.no_grad()
-def _logits(model: Model, asked: Sequence[_Asked], batch_size: int) -> Iterator[tuple[_Asked, Tensor]]:
-    """The logits of each question, on the host."""
+def _eager(
+    model: Model, asked: Sequence[_Asked], batch_size: int
+) -> Iterator[tuple[_Asked, NDArray[np.float32]]]:
+    """The logits of some questions, on the host."""
     device = next(model.parameters()).device
     inputs = collate([(one.tokens, one.example) for one in asked], model.pad_id)
     of_rows = inputs.pop("example", torch.arange(len(asked)))
@@ -178,7 +237,8 @@ def _logits(model: Model, asked: Sequence[_Asked], batch_size: int) -> Iterator[
             given["example"] = (of_rows[rows] - first).to(device)
         below = None if trunk is None else trunk.of_rows(row_of[rows].to(device))
         output = model.run(**given, task=task[rows], trunk=below)
-        yield from zip(asked[first:last], output.on_host().logits, strict=True)
+        logits = [x.numpy() for x in output.on_host().logits]
+        yield from zip(asked[first:last], logits, strict=True)
 
 
 def _trunk(

@@ -20,6 +20,7 @@ from weft.kernel_setting import Setting
 from weft.kernels import Mix, stacked_linear
 from weft.kernels import select as select  # those who look rows up find it here too
 from weft.seeding import generator
+from weft.threads import PerThread
 
 if TYPE_CHECKING:
     from weft.trunk import Trunk
@@ -167,11 +168,12 @@ class Route:
         return None if torch.compiler.is_compiling() else self.single
 
 
-class RouteHolder:
-    """The place where woven modules find the route: one forward at a time per model.
+class RouteHolder(PerThread):
+    """The place where woven modules find the route; each thread has a route of its own.
 
     Attributes:
-        route: the route of the forward that is running; None between them: the encoder is the bare one then.
+        route: the route of the forward pass that this thread is running; None between passes: the encoder is
+            the bare one then.
     """
 
     def __init__(self) -> None:
@@ -180,7 +182,8 @@ class RouteHolder:
     @property
     def adapting(self) -> Route | None:
         """The route that adapters run under; None where the encoder runs without them."""
-        return None if self.route is None or self.route.bare else self.route
+        route = self.route
+        return None if route is None or route.bare else route
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,10 @@ class Prepares(Protocol):
     """A module that has something to compute once for all blocks."""
 
     def prepare(self, route: Route) -> None:
-        """Compute it for a pass, and put it into `route.prepared` or where it is read."""
+        """Compute it for a pass, and put it into `route.prepared`.
+
+        Only what runs under an engine, whose passes take turns (`Model.lock`), may put it elsewhere.
+        """
         ...
 
     def forget(self) -> None:

@@ -114,7 +114,8 @@ def run_trunk(
         kernels=model.kernels,
     )
     names = ("input_ids", "attention_mask", "token_type_ids")
-    model.body.encode(route, {name: inputs[name] for name in names if name in inputs})
+    with model.turn():
+        model.body.encode(route, {name: inputs[name] for name in names if name in inputs})
     every = [layer for layer in collected[: depth + 1] if layer is not None]
     return Trunk(depth, every[-1], tuple(every) if layers or model.body.reads_layers else None)
 

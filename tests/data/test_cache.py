@@ -23,7 +23,7 @@ def test_where_the_cache_is(tokenizer, tmp_path, monkeypatch):
     assert caching.cache_folder() == tmp_path / ".cache" / "weft"
 
 
-@pytest.mark.usefixtures("one_tokenizer")
+@pytest.mark.usefixtures("counted_copies")
 def test_a_stop_while_tokenising_leaves_nothing(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "CHUNK", 2)
     with pytest.raises(KeyboardInterrupt):
@@ -148,7 +148,7 @@ def empty_ids(folder):
         empty_ids,
     ],
 )
-@pytest.mark.usefixtures("one_tokenizer")
+@pytest.mark.usefixtures("counted_copies")
 def test_a_damaged_entry_is_built_again(tokenizer, tmp_path, damage):
     counting = Counting(tokenizer)
     split = split_of(PAIRS)

@@ -256,6 +256,43 @@ def test_what_a_route_remembers_is_dropped_when_the_block_returns():
     assert torch.equal(encoder(**given).last_hidden_state, tiny("bert")(**given).last_hidden_state)
 
 
+def test_a_pass_inside_another_puts_the_outer_route_back():
+    encoder = tiny("bert")
+    given = inputs(encoder)
+    inner, seen = route_for(given), []
+
+    def act(x, route):
+        if route is not inner:
+            seen.append(body.encode(inner, given)[0])
+            assert body.holder.route is route
+        return x
+
+    site = sites_of(encoder).select(["block"])[0]
+    terms = [(s, zero_term(s)) for s in sites_of(encoder) if s.kind in LINEAR]
+    body = WovenBody(encoder, [(site, Probe(site, act)), *terms])
+    outer = route_for(given)
+    with torch.no_grad():
+        hidden, _ = body.encode(outer, given)
+        expected = tiny("bert")(**given).last_hidden_state
+    assert torch.equal(hidden, expected)
+    assert torch.equal(seen[0], expected)
+    assert body.holder.route is None
+
+
+def test_an_error_in_a_pass_leaves_no_route():
+    encoder = tiny("bert")
+    site = sites_of(encoder).select(["block"])[0]
+
+    def fail(x, route):
+        raise ZeroDivisionError
+
+    body = WovenBody(encoder, [(site, Probe(site, fail))])
+    given = inputs(encoder)
+    with pytest.raises(ZeroDivisionError):
+        body.encode(route_for(given), given)
+    assert body.holder.route is None
+
+
 def test_dropout_and_training_mode_stay_the_encoders_own():
     encoder = tiny("bert").train()
     bare = copy.deepcopy(encoder)

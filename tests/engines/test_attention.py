@@ -104,6 +104,7 @@ def test_keys_are_two_numbers():
     assert key.dtype == torch.int32
 
 
+@pytest.mark.cpu
 @pytest.mark.skipif(not INTERPRETED, reason="needs Triton and TRITON_INTERPRET=1, without a GPU")
 @pytest.mark.parametrize("method", ["lora", "morris", "full"])
 def test_compiled_blocks_attend_as_eager_ones(method, monkeypatch):

@@ -16,13 +16,10 @@ from tests.engines.test_dress import logits
 from tests.engines.test_graph import CASES, assert_same, undropped
 from tests.tiny_run import breaking_off, write_run
 from weft.config import load_run
-from weft.engines.inference import CapturedModel
+from weft.inference.captured import CapturedModel
 from weft.methods import METHODS
 
-pytestmark = [
-    pytest.mark.usefixtures("token_cache"),
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
-]
+pytestmark = [pytest.mark.usefixtures("token_cache"), pytest.mark.gpu]
 
 
 def go(file, out, engine, *overrides, resume=False, dropout=0.0):
@@ -94,7 +91,7 @@ def test_captured_inference_answers_as_the_model(method, bf16):
     batches = [some_batch(length, seed) for seed, length in enumerate((24, 72, 128, 24))]
     with torch.no_grad():
         expected = [logits(model(**batch)) for batch in batches]
-    captured = CapturedModel(model, bf16=bf16)
+    captured = CapturedModel(model, "bf16" if bf16 else "float32", compiled=True)
     for batch, right in zip(batches, expected, strict=True):
         found = logits(captured(**batch)).float()
         assert (found - right).norm() < (0.1 if bf16 else 1e-4) * right.norm()

@@ -12,10 +12,10 @@ from tests.tiny import CONFIGS, tiny
 from weft.engines.dress import Dress
 from weft.engines.frozen import FrozenMaps
 from weft.engines.fused import FusedMaps
-from weft.engines.inference import CapturedModel
 from weft.engines.norms import RoundedNorms
 from weft.engines.packed import fields_of, pack, views
 from weft.errors import WeftError
+from weft.inference.captured import CapturedModel
 
 TASKS = [weft.Task("a", size=2), weft.Task("b", size=3), weft.Task("c", "regress", size=1)]
 
@@ -105,22 +105,22 @@ def test_a_captured_model_answers_as_the_model_and_is_given_back():
     trains = {n: p.requires_grad for n, p in model.named_parameters()}
     first, second = inputs_of(), inputs_of(9, 12)
     expected = [logits(model(**batch)) for batch in (first, second)]
-    captured = CapturedModel(model, compiled=False)
+    captured = CapturedModel(model)
     for _ in range(2):
         for batch, right in zip((first, second), expected, strict=True):
             torch.testing.assert_close(logits(captured(**batch)), right)
     captured.close()
     assert {n: p.requires_grad for n, p in model.named_parameters()} == trains
     assert not model.training
-    captured = CapturedModel(model.train(), compiled=False)
+    captured = CapturedModel(model.train())
     torch.testing.assert_close(logits(captured(**first)), expected[0])
     captured.close()
-    assert model.training
+    assert not model.training  # inference leaves a model in eval mode
 
 
 def test_a_model_of_many_encoders_is_not_captured():
     model = weft.Model(tiny("bert"), TASKS, "separate")
-    with pytest.raises(WeftError, match="method 'separate' sends other numbers of rows"):
+    with pytest.raises(WeftError, match="method 'separate' cannot be captured"):
         CapturedModel(model)
     assert model.training
 

@@ -18,10 +18,10 @@ from weft.engines.attention import AttentionByLength
 from weft.engines.compiled import Compiled
 from weft.engines.fused import FusedMaps, groups_of
 from weft.engines.gelu import CheapGelu, gelu
-from weft.engines.inference import CapturedModel
 from weft.engines.joined import JoinedMaps
 from weft.engines.tables import BiasTables
 from weft.errors import WeftError
+from weft.inference.captured import CapturedModel
 
 METHODS = {
     "lora": "lora",
@@ -170,7 +170,7 @@ def test_long_and_short_rows_have_the_same_attention():
 def test_a_model_runs_under_one_engine_at_a_time():
     model = build("bert", "lora").train()
     compiled = Compiled(model)
-    for another in (Compiled, lambda own: CapturedModel(own, bf16=True)):
+    for another in (Compiled, lambda own: CapturedModel(own, "bf16")):
         with pytest.raises(WeftError, match="another engine"):
             another(model)
     compiled.remove()

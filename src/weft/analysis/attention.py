@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from weft.data.backends import Cut, backends_of
+from weft.data.encode import gives_types
 from weft.data.split import wrong_text
 from weft.errors import WeftError
 from weft.methods import METHODS
+from weft.model_threads import in_eval
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ def attention_of(model: Model, task: str, texts: str | Sequence[str]) -> Attenti
     """Run a text through the model and keep where the task's own attentions look.
 
     Args:
-        model: run in eval mode; its mode is put back.
+        model: put into eval mode, and left there.
         task: the task's name.
         texts: its text, or its pair of texts.
     """
@@ -67,19 +70,18 @@ def attention_of(model: Model, task: str, texts: str | Sequence[str]) -> Attenti
         raise WeftError(f"task {task!r} takes {kind}, and no text may be empty; found {texts!r}")
     tokenizer = model.source.tokenizer
     # cut as `predict` cuts, so that the map is that of its answer
-    encoded = tokenizer(*given, truncation="longest_first", max_length=model.max_length, return_tensors="pt")
+    backends = backends_of(tokenizer)
+    cut = Cut(model.max_length, "longest_first", tokenizer.truncation_side)
+    encoded = backends.cutting(cut).encode(*given)
     device = next(model.parameters()).device
-    inputs = {key: encoded[key].to(device) for key in ("input_ids", "token_type_ids") if key in encoded}
-    training = model.training
-    model.eval()
-    try:
-        output = model.run(**inputs, task=torch.tensor([index], device=device), attention=True)
-    finally:
-        model.train(training)
+    inputs = {"input_ids": torch.tensor([encoded.ids], device=device)}
+    if gives_types(tokenizer):
+        inputs["token_type_ids"] = torch.tensor([encoded.type_ids], device=device)
+    output = in_eval(model).run(**inputs, task=torch.tensor([index], device=device), attention=True)
     if not output.attention:
         raise WeftError(_no_attention(model))
     tokens = _pieces(tokenizer, encoded, given)
-    whole = len(tokenizer(*given, verbose=False)["input_ids"])
+    whole = len(backends.plain.encode(*given))
     layers = tuple(Layer(name, p[0].float().cpu()) for name, p in output.attention.items())
     return AttentionMap(task, given, tokens, layers, whole - len(tokens))
 
@@ -155,12 +157,11 @@ def _no_attention(model: Model) -> str:
 
 def _pieces(tokenizer: Any, encoded: Any, texts: tuple[str, ...]) -> tuple[str, ...]:
     """The word pieces with the tokenizer's own marks (`##ing`, `▁cat`, `Ġcat`), readable in any script."""
-    pieces: list[str] = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0].tolist())
+    pieces: list[str] = tokenizer.convert_ids_to_tokens(encoded.ids)
     decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
     if type(decoder).__name__ == "ByteLevel":
         # such a tokenizer writes each byte beyond ASCII as a letter that stands for it
-        one = encoded.encodings[0]
-        places = zip(pieces, one.offsets, one.sequence_ids, strict=True)
+        places = zip(pieces, encoded.offsets, encoded.sequence_ids, strict=True)
         pieces = [
             piece if piece.isascii() or text is None else _from_bytes(piece, decoder, texts[text][slice(*at)])
             for piece, at, text in places

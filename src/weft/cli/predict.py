@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -66,21 +65,14 @@ def predict(
         from weft.quantise import quantise
 
         model = quantise(model)
-    with _rounded(precision, next(model.parameters()).device.type):
-        if mixed:
-            answers: list[Any] = model.predict(as_requests(lines, model.tasks, file))
-        else:
-            names = None if tasks is None else [name.strip() for name in tasks.split(",") if name.strip()]
-            answers = model.predict_all(as_texts(lines, model, names, file), names)
+    passes: Literal["float32", "bf16"] = "bf16" if precision == "bf16" else "float32"
+    if mixed:
+        answers: list[Any] = model.predict(as_requests(lines, model.tasks, file), precision=passes)
+    else:
+        names = None if tasks is None else [name.strip() for name in tasks.split(",") if name.strip()]
+        answers = model.predict_all(as_texts(lines, model, names, file), names, precision=passes)
     text = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
     if out is None:
         sys.stdout.write(text)
     else:
         write_text(out, text)
-
-
-def _rounded(precision: str, device: str) -> AbstractContextManager[object]:
-    """What the passes run under: bf16 is autocast's to decide where."""
-    import torch
-
-    return torch.autocast(device, torch.bfloat16) if precision == "bf16" else nullcontext()

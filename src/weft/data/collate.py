@@ -114,6 +114,18 @@ def picked(items: Sequence[tuple[Tokens, int]], task: Ints | None = None) -> Pic
             own[1].append(place)
             own[2].append(i)
         found = [(tokens, np.array(a, np.int64), np.array(b, np.int64)) for tokens, a, b in by_split.values()]
+    return picked_by_split(found, count)
+
+
+def picked_by_split(found: Sequence[tuple[Tokens, Ints, Ints]], count: int) -> Picked:
+    """The examples of a batch.
+
+    Args:
+        found: of each split, which of the batch's examples are its own, [k], and which of its examples these
+            are, [k].
+        count: the batch's examples, E.
+    """
+    every = np.arange(count)
     if all(tokens.one_row_each for tokens, _, _ in found):
         return Picked([Share(tokens, at, index, at, index) for tokens, at, index in found], every, count)
     counts = np.empty(count, np.int64)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.backends import Cut, backends_of
 from weft.data.windows import Row, context_rows, word_rows
 from weft.errors import WeftError
 from weft.tasks.kinds import KINDS
@@ -80,64 +80,63 @@ def encode(
 
 
 class _Encoder:
-    """Encodes chunks of a split, each thread with a tokenizer of its own: cutting is a state of it."""
+    """Encodes chunks of a split; several threads may do so at once, with the same backends."""
 
     def __init__(self, split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
-        self.split, self.max_length = split, max_length
+        self.split, self.tokenizer, self.max_length = split, tokenizer, max_length
         self.task, self.kind = split.task, KINDS[split.task.kind]()
-        self.side = tokenizer.truncation_side
+        self.side: str = tokenizer.truncation_side
         self.stride = stride_of(self.task.stride, self.kind.windows, max_length, self.task.name)
-        backend = backend_of(tokenizer)
-        with bare(backend):
-            state = backend.to_str()
-            self.backends = deque(copied(backend) for _ in range(2))
-        # a byte-level tokenizer tells the beginning of a word by the space before it
-        self.before_word = " " if '"ByteLevel"' in state else ""
+        self.backends = backends_of(tokenizer)
+        self.before_word = " " if self.backends.byte_level else ""
 
     def chunk(self, first: int) -> _Chunk:
         """The rows of the examples from `first` on."""
-        backend = self.backends.popleft()
-        try:
-            texts = self.split.texts[first : first + CHUNK]
-            if self.kind.windows == "context":
-                found = context_rows(texts, backend, self.max_length, self.stride)
-            elif self.kind.windows == "words":
-                spaced = [tuple(self.before_word + word for word in words) for words in texts]
-                found = word_rows(spaced, backend, self.max_length, self.stride)
-            else:
-                marks = self.split.marks
-                found = self._plain(texts, backend, None if marks is None else marks[first : first + CHUNK])
-        finally:
-            self.backends.append(backend)
+        texts = self.split.texts[first : first + CHUNK]
+        if self.kind.windows == "context":
+            found = context_rows(texts, self.backends, self.max_length, self.stride)
+        elif self.kind.windows == "words":
+            spaced = [tuple(self.before_word + word for word in words) for words in texts]
+            found = word_rows(spaced, self.backends, self.max_length, self.stride)
+        else:
+            marks = self.split.marks
+            return self._plain(texts, None if marks is None else marks[first : first + CHUNK])
         return _arrays(*found, self.kind.channels)
 
-    def _plain(
-        self, texts: list[tuple[str, ...]], backend: Any, marks: list[Marks] | None
-    ) -> tuple[list[Row], list[int], list[int]]:
+    def _plain(self, texts: list[tuple[str, ...]], marks: list[Marks] | None) -> _Chunk:
         """Rows of one text or two, cut where they are too long; of a pair the longer text first."""
-        by_example = [self.kind.rows(self.task, own) for own in texts]
-        counts = [len(rows) for rows in by_example]
+        several = self.task.apart or bool(self.task.choices)
+        by_example = [self.kind.rows(self.task, own) for own in texts] if several else [texts]
         batch = [row[0] if len(row) == 1 else row for rows in by_example for row in rows]
         # characters are wanted for marks alone, and cost a third of the time
-        run = backend.encode_batch_fast if marks is None else backend.encode_batch
-        backend.no_truncation()
-        encodings = run(batch)
-        full = [len(encoding) for encoding in encodings]
+        encode_batch = "encode_batch_fast" if marks is None else "encode_batch"
+        encodings = getattr(self.backends.plain, encode_batch)(batch)
+        full = np.fromiter(map(len, encodings), np.int32, len(encodings))
         # the few that are too long go again, so that the tokenizer itself decides what is cut
-        long = [i for i, length in enumerate(full) if length > self.max_length]
+        long = np.flatnonzero(full > self.max_length).tolist()
         if long:
-            backend.enable_truncation(self.max_length, strategy="longest_first", direction=self.side)
-            for i, encoding in zip(long, run([batch[i] for i in long]), strict=True):
+            cutting = self.backends.cutting(Cut(self.max_length, "longest_first", self.side))
+            again = getattr(cutting, encode_batch)([batch[i] for i in long])
+            for i, encoding in zip(long, again, strict=True):
                 encodings[i] = encoding
-            backend.no_truncation()
-        if marks is None:
-            rows = [Row(e.ids, e.type_ids) for e in encodings]
-        else:
-            rows = [
-                Row(e.ids, e.type_ids, {"marks": _marked(e, own)})
-                for e, own in zip(encodings, marks, strict=True)
-            ]
-        return rows, counts, _longest(full, counts)
+        lengths = np.minimum(full, np.fromiter(map(len, encodings), np.int64, len(encodings)))
+        counts = np.array([len(rows) for rows in by_example] if several else np.ones(len(texts)), np.int64)
+        size = int(lengths.sum())
+        # a row of one text has no token of type 1
+        paired = gives_types(self.tokenizer) and any(type(row) is tuple for row in batch)
+        types = chain.from_iterable(e.type_ids for e in encodings) if paired else repeat(0, size)
+        channels = {}
+        if marks is not None:
+            each = [_marked(e, own) for e, own in zip(encodings, marks, strict=True)]
+            channels["marks"] = np.concatenate(each).astype(CHANNELS["marks"])
+        return _Chunk(
+            np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int32, size),
+            np.fromiter(types, np.int8, size),
+            lengths.astype(np.int64),
+            _longest(full, counts),
+            counts,
+            channels,
+        )
 
 
 def _marked(encoding: Any, marks: Marks) -> NDArray[np.int8]:
@@ -151,12 +150,11 @@ def _marked(encoding: Any, marks: Marks) -> NDArray[np.int8]:
     return found
 
 
-def _longest(full: Sequence[int], counts: Sequence[int]) -> list[int]:
+def _longest(full: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
     """The longest row of each example."""
     if len(full) == len(counts):
-        return list(full)
-    rows = iter(full)
-    return [max(next(rows) for _ in range(count)) for count in counts]
+        return full
+    return np.maximum.reduceat(full, np.cumsum(counts) - counts)
 
 
 def _arrays(rows: list[Row], counts: list[int], full: list[int], channels: Sequence[str]) -> _Chunk:
@@ -213,38 +211,6 @@ def stride_of(given: int | None, windows: str | None, max_length: int, task: str
     return stride
 
 
-def backend_of(tokenizer: PreTrainedTokenizerBase) -> Any:
-    """The Rust tokenizer inside a fast one."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        raise WeftError(
-            f"{type(tokenizer).__name__} is no fast tokenizer (it has no backend_tokenizer); "
-            "expected an encoder with a tokenizer.json"
-        )
-    return backend
-
-
-def copied(backend: Any) -> Any:
-    """A tokenizer of one's own: what it cuts at is its state."""
-    return type(backend).from_str(backend.to_str())
-
-
 def gives_types(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Whether its model wants token types: RoBERTa's backend makes them too, but its model does not."""
     return "token_type_ids" in tokenizer.model_input_names
-
-
-@contextmanager
-def bare(backend: Any) -> Iterator[None]:
-    """The backend without truncation and padding, whatever the last call left; afterwards as it was."""
-    truncation, padding = backend.truncation, backend.padding
-    backend.no_truncation()
-    backend.no_padding()
-    try:
-        yield
-    finally:
-        backend.no_truncation()
-        if truncation is not None:
-            backend.enable_truncation(**truncation)
-        if padding is not None:
-            backend.enable_padding(**padding)

@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.backends import backend_of, backends_of
 from weft.data.cache import FORMAT, Arrays, cache_folder, open_entry, write_entry
-from weft.data.encode import (
-    CHANNELS,
-    Progress,
-    backend_of,
-    bare,
-    encode,
-    gives_types,
-    stride_of,
-)
+from weft.data.encode import CHANNELS, Progress, encode, gives_types, stride_of
 from weft.data.example import ExampleRows
 from weft.data.split import Split
 from weft.errors import WeftError
@@ -194,9 +187,7 @@ def check_room(split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int
 
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
     """The sha256 of all that decides which ids a text gets, in hexadecimal."""
-    backend = backend_of(tokenizer)
-    with bare(backend):
-        state = backend.to_str()
+    state = backends_of(tokenizer).plain.to_str()
     settings = f"{tokenizer.truncation_side} {gives_types(tokenizer)} "
     return hashlib.sha256((settings + state).encode()).hexdigest()
 

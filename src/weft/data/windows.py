@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.backends import Backends, Cut
+
 QUESTION = 64
 """The most tokens of a question before its context; of short rows, half of what they hold."""
 
@@ -26,24 +28,23 @@ Rows = tuple[list[Row], list[int], list[int]]
 """All rows, how many each example has, and its length before it was windowed."""
 
 
-def context_rows(texts: Sequence[tuple[str, ...]], backend: Any, max_length: int, stride: int) -> Rows:
+def context_rows(texts: Sequence[tuple[str, ...]], backends: Backends, max_length: int, stride: int) -> Rows:
     """Rows of [question] [window of the context], with each token's characters in the context.
 
     Args:
         texts: (question, context) of each example.
-        backend: a tokenizer of the Rust library, without truncation.
+        backends: of the tokenizer.
         max_length: of a row.
         stride: the tokens that neighbouring windows share.
     """
+    backend = backends.plain
     special = backend.num_special_tokens_to_add(True)
     most = min(QUESTION, (max_length - special) // 2)
-    backend.no_truncation()
     asked = backend.encode_batch([question for question, _ in texts], add_special_tokens=False)
     short = [_shortened(own[0], encoding, most, backend) for own, encoding in zip(texts, asked, strict=True)]
-    backend.enable_truncation(max_length, stride=stride, strategy="only_second", direction="right")
+    cutting = backends.cutting(Cut(max_length, "only_second", "right", stride))
     pairs = [(question, own[1]) for question, own in zip(short, texts, strict=True)]
-    encodings = backend.encode_batch(pairs)
-    backend.no_truncation()
+    encodings = cutting.encode_batch(pairs)
     rows: list[Row] = []
     counts, full = [], []
     for encoding, question in zip(encodings, asked, strict=True):
@@ -74,18 +75,17 @@ def _context_row(encoding: Any, of_context: NDArray[np.bool_]) -> Row:
     return Row(encoding.ids, encoding.type_ids, {"starts": starts, "ends": ends})
 
 
-def word_rows(sentences: Sequence[tuple[str, ...]], backend: Any, max_length: int, stride: int) -> Rows:
+def word_rows(sentences: Sequence[tuple[str, ...]], backends: Backends, max_length: int, stride: int) -> Rows:
     """Rows of a sentence's words, with the word that each token begins; every word in one row alone.
 
     Args:
         sentences: the words of each example.
-        backend: a tokenizer of the Rust library, without truncation.
+        backends: of the tokenizer.
         max_length: of a row.
         stride: the tokens that neighbouring windows share.
     """
-    backend.enable_truncation(max_length, stride=stride, strategy="longest_first", direction="right")
-    encodings = backend.encode_batch([list(words) for words in sentences], is_pretokenized=True)
-    backend.no_truncation()
+    cutting = backends.cutting(Cut(max_length, "longest_first", "right", stride))
+    encodings = cutting.encode_batch([list(words) for words in sentences], is_pretokenized=True)
     rows: list[Row] = []
     counts, full = [], []
     for encoding in encodings:

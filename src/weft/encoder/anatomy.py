@@ -31,6 +31,8 @@ class Anatomy:
         disentangled: whether positions enter by DeBERTa's relative terms, so that `scores` (and a query or
             key map shared with the relative positions) is reached by `disentangled_attention_bias`.
         bias_flags: the configuration's flags for biases, and the sites each of them gives one.
+        from_lengths: methods whose result follows from the length of the rows alone: the path of the module,
+            and the method's name.
     """
 
     blocks: str
@@ -40,6 +42,7 @@ class Anatomy:
     after_first_block: str | None = None
     disentangled: bool = False
     bias_flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    from_lengths: tuple[tuple[str, str], ...] = ()
 
 
 BERT = Anatomy(
@@ -99,6 +102,7 @@ MPNET = replace(
         "attention_delta": "attention.dropout",
         "norm_1": "attention.LayerNorm",
     },
+    from_lengths=(("encoder", "relative_position_bucket"),),
 )
 
 DEBERTA_V2 = replace(
@@ -112,6 +116,7 @@ DEBERTA_V2 = replace(
     outside={"embeddings_norm": "embeddings.LayerNorm", "embeddings": "embeddings"},
     after_first_block="encoder.conv",
     disentangled=True,
+    from_lengths=(("encoder", "get_rel_pos"),),
 )
 
 MODERNBERT = Anatomy(

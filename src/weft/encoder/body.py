@@ -25,9 +25,11 @@ class Body(Protocol):
 
     Attributes:
         reads_layers: whether an adapter needs `route.layers` filled.
+        takes_token_types: whether the encoder reads segment ids.
     """
 
     reads_layers: bool
+    takes_token_types: bool
 
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Hidden states [R, L, d], after `top`, and pooled vectors [R, d]; fills `route.layers`."""
@@ -62,7 +64,7 @@ class WovenBody:
         """See `Body`."""
         if not self.takes_token_types:
             inputs = {name: value for name, value in inputs.items() if name != "token_type_ids"}
-        self.holder.route = route
+        before, self.holder.route = self.holder.route, route
         try:
             if route.trunk is not None and route.layers is not None:
                 route.layers[: route.trunk.depth + 1] = route.trunk.collected
@@ -78,7 +80,8 @@ class WovenBody:
                 return hidden, hidden[:, 0]
             return hidden, pooler(hidden) if top else output.pooler_output
         finally:
-            self.holder.route = None  # called by itself, the encoder is the bare one
+            # None, unless this pass began inside another; called by itself, the encoder is the bare one
+            self.holder.route = before
 
     def enable_checkpointing(self) -> None:
         """See `Body`."""
@@ -101,6 +104,7 @@ class SeparateBodies:
     def __init__(self, encoders: Sequence[nn.Module]) -> None:
         self.bodies = [WovenBody(encoder) for encoder in encoders]
         self.reads_layers = False
+        self.takes_token_types = self.bodies[0].takes_token_types
         self.only: int | None = None
 
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:

@@ -14,6 +14,7 @@ from torch import nn
 
 from weft.encoder.anatomy import Anatomy
 from weft.encoder.deberta import weave_disentangled
+from weft.encoder.from_lengths import drop_from_lengths, keep_from_lengths
 from weft.encoder.sites import LINEAR, NORM, Site, Sites
 from weft.encoder.woven import (
     Remember,
@@ -106,6 +107,7 @@ def weave(
                 _around(encoder, anatomy.after_first_block, WovenValue, holder, [], 1)
     if anatomy.disentangled:
         weave_disentangled(encoder, sites, at, holder)
+    keep_from_lengths(encoder, anatomy.from_lengths)
     whole: Any = encoder
     whole.gradient_checkpointing_enable = RoutedEnable(whole.gradient_checkpointing_enable, encoder, holder)
 
@@ -115,6 +117,7 @@ def unweave(encoder: nn.Module) -> nn.Module:
     for module in encoder.modules():
         for name in ("forward", TOGETHER, "disentangled_attention_bias", "gradient_checkpointing_enable"):
             module.__dict__.pop(name, None)
+        drop_from_lengths(module)
         checkpoint = module.__dict__.get("_gradient_checkpointing_func")
         if isinstance(checkpoint, RoutedCheckpoint):
             module.__dict__["_gradient_checkpointing_func"] = checkpoint.plain

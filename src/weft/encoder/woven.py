@@ -1,6 +1,7 @@
 """What a woven module's `forward` is: the original bound method and, around it, the site's adapters.
 
-Plain callables, not modules: they stay out of the encoder's names and state dict, and are copied with it.
+Plain callables, not modules: they stay out of the encoder's names and state dict, and are copied and pickled
+with it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from weft.encoder.bound import HoldsMethods
 from weft.routing import Memory, Route, RouteHolder
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 Inner = Callable[..., Any]
 
 
-class WovenLinear:
+class WovenLinear(HoldsMethods):
     """y = W·x + b + Σ adapter(x), for each equal part of a fused map.
 
     The input is [R, L, i]; [R, i] at the pooler; or [1, S, i] where all rows share it (DeBERTa's relative
@@ -52,7 +54,7 @@ class WovenLinear:
         )
 
 
-class WovenNorm:
+class WovenNorm(HoldsMethods):
     """y = norm(x) + Σ adapter(x̂), x̂ = (x − mean)/std.
 
     What changes the affine is written as a term, x̂·Δweight + Δbias, so that a zero change is exactly the
@@ -78,7 +80,7 @@ class WovenNorm:
         return add_terms(y, normalised, self.adapters, route)
 
 
-class WovenScores:
+class WovenScores(HoldsMethods):
     """scores = q·kᵀ/√d_head + Σ adapter(x) + mask, the padding masked after the term.
 
     The mask comes as None, booleans or floats, by position or by name, and goes on as
@@ -108,7 +110,7 @@ class WovenScores:
         return self.inner(*args, **kwargs)
 
 
-class WovenValue:
+class WovenValue(HoldsMethods):
     """v ← adapter(v), one adapter after the other; v is the module's output, or the first of several.
 
     Args:
@@ -156,7 +158,7 @@ class WovenValue:
         return value if isinstance(output, Tensor) else (value, *output[1:])
 
 
-class Remember:
+class Remember(HoldsMethods):
     """Tells the route what enters and what leaves a norm.
 
     Args:
@@ -186,7 +188,7 @@ class Remember:
         return y
 
 
-class RoutedEnable:
+class RoutedEnable(HoldsMethods):
     """Hugging Face's `gradient_checkpointing_enable`, after which blocks keep the route they ran under."""
 
     def __init__(self, plain: Callable[..., Any], encoder: nn.Module, holder: RouteHolder) -> None:
@@ -201,9 +203,18 @@ class RoutedEnable:
             function = module.__dict__.get("_gradient_checkpointing_func")
             if function is not None and not isinstance(function, RoutedCheckpoint):
                 module.__dict__["_gradient_checkpointing_func"] = RoutedCheckpoint(function, self.holder)
+            for key, hook in module._forward_hooks.items():
+                if getattr(hook, "__name__", None) == "make_inputs_require_grads":
+                    # the same, but it can be pickled: Hugging Face's own is made inside another function
+                    module._forward_hooks[key] = require_grads
 
 
-class RoutedCheckpoint:
+def require_grads(module: nn.Module, given: Any, output: Tensor) -> None:
+    """A hook on the embeddings: a checkpointed block needs an input that has a gradient."""
+    output.requires_grad_(True)
+
+
+class RoutedCheckpoint(HoldsMethods):
     """A checkpoint function whose recomputation sees the route of the first pass."""
 
     def __init__(self, plain: Callable[..., Any], holder: RouteHolder) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -19,10 +19,18 @@ class Capturer:
 
     Args:
         device: where the function's tensors are.
+        warm_ups: runs before the capture.
+        mode: which calls of the CUDA driver a capture forbids: those of all threads (`global`), or of its own
+            (`thread_local`) where other threads use the device at the same time.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(
+        self,
+        device: torch.device,
+        warm_ups: int = WARM_UPS,
+        mode: Literal["global", "thread_local"] = "global",
+    ) -> None:
+        self.device, self._warm_ups, self._mode = device, warm_ups, mode
         self._pool: Any = None
 
     def __call__(self, function: Callable[[], None]) -> Callable[[], None]:
@@ -43,12 +51,12 @@ class Capturer:
         beside = torch.cuda.Stream(self.device)
         beside.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(beside):
-            for _ in range(WARM_UPS):
+            for _ in range(self._warm_ups):
                 function()
         torch.cuda.current_stream(self.device).wait_stream(beside)
         torch.cuda.synchronize(self.device)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode=self._mode):
             function()
         torch.cuda.set_rng_state(state, self.device)
         return _Replay(graph, function)

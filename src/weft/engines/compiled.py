@@ -32,9 +32,14 @@ def blocks_of(encoder: nn.Module) -> list[nn.Module]:
     return list(encoder.get_submodule(anatomy_of(encoder).blocks).children())
 
 
+def is_compiled(model: Model) -> bool:
+    """Whether a model runs under an engine that has compiled it."""
+    return PIECES[0] in model.__dict__
+
+
 def check_free(model: Model) -> None:
     """An error if a model runs under an engine already; before anything is changed."""
-    if PIECES[0] in model.__dict__:
+    if is_compiled(model):
         raise WeftError("this model runs under another engine already; close that one first")
 
 
@@ -68,14 +73,18 @@ class Compiled:
         self.on()
 
     def on(self) -> None:
-        """Run compiled."""
-        self._under.on()
-        self._put_calls()
+        """Run compiled, one pass at a time: what is under the blocks keeps tensors of a pass on modules."""
+        with self._model.lock:
+            self._model.takes_turns = True
+            self._under.on()
+            self._put_calls()
 
     def remove(self) -> None:
         """Run as it was written."""
-        self._under.remove()
-        self._drop_calls()
+        with self._model.lock:
+            self._under.remove()
+            self._drop_calls()
+            self._model.takes_turns = False
 
     @contextmanager
     def suspended(self) -> Iterator[None]:

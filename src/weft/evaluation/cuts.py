@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.training.buckets import choose_lengths, padded
-
 if TYPE_CHECKING:
-    from weft.data.tokens import Tokens
-
-    Listed = Sequence[tuple[int, Tokens, int]]
+    from weft.inference.examples import Examples
 
 TOKENS = 16384
 """Token places of a batch on a GPU when nothing is trained: enough to keep it at work, and little memory."""
@@ -28,14 +24,14 @@ class Cut(NamedTuple):
         rows: what their number is padded to; None: as many as there are.
     """
 
-    chosen: list[int]
+    chosen: Sequence[int] | NDArray[np.int64]
     length: int | None = None
     rows: int | None = None
 
 
-def by_rows(examples: Listed, most: int) -> list[Cut]:
+def by_rows(examples: Examples, most: int) -> list[Cut]:
     """The examples in the order of their lengths, so many that a batch has `most` rows, or one example."""
-    lengths, counts = _sizes(examples)
+    lengths, counts = examples.lengths, examples.counts
     found: list[Cut] = []
     chosen: list[int] = []
     rows = 0
@@ -48,70 +44,29 @@ def by_rows(examples: Listed, most: int) -> list[Cut]:
     return [*found, Cut(chosen)] if chosen else found
 
 
-def by_tokens(examples: Listed, limit: int | None, few: bool = False, budget: int = TOKENS) -> list[Cut]:
+def by_tokens(examples: Examples, limit: int | None, budget: int = TOKENS) -> list[Cut]:
     """The examples in the order of their lengths, so many that a batch has `budget` token places at the most.
 
     Rows are padded to a multiple of 8, so that products have the shapes a GPU is quick at.
 
     Args:
-        examples: (task id, its tokenised examples, which of them).
+        examples: those to cut.
         limit: the longest row that the model takes.
-        few: whether the batches are to have few shapes: at most 12 lengths, and for each one number of rows,
-            or more where one example has more.
         budget: the token places of a batch, unless one example has more.
     """
-    lengths, counts = _sizes(examples)
-    if not len(lengths):
-        return []
+    lengths, counts = examples.lengths, examples.counts
     each = -(-lengths // 8) * 8 if limit is None else np.minimum(-(-lengths // 8) * 8, limit)
-    if few:
-        buckets = choose_lengths(lengths, limit=limit)
-        each = np.array([padded(int(length), buckets) for length in lengths])
-    # in a batch of a fixed number of rows, where a split's examples may have several, one row is left that is
-    # of none; whether they may is the split's to say, as in `collate`: the chosen ones may have one each
-    idle = int(few and not all(tokens.one_row_each for _, tokens, _ in examples))
-    needed = dict(zip(*_summed(each, counts), strict=True))
-
-    def full(length: int) -> int:
-        """The rows of a batch of this length; of few examples, no more than they have."""
-        most = max(budget // length, 1)
-        return min(most, -(-(needed[length] + idle) // 8) * 8) if few else most
-
     found: list[Cut] = []
     chosen: list[int] = []
     rows = before = 0
-
-    def end() -> None:
-        found.append(Cut(chosen, before, max(full(before), rows + idle) if few else None))
-
     for number, own in _in_order(lengths, counts):
         length = int(each[number])
-        if chosen and (rows + own > full(length) - idle or (few and length != before)):
-            end()
+        if chosen and rows + own > max(budget // length, 1):
+            found.append(Cut(chosen, before))
             chosen, rows = [], 0
         chosen.append(number)
         rows, before = rows + own, length
-    end()
-    return found
-
-
-def _summed(keys: NDArray[np.int64], values: NDArray[np.int64]) -> tuple[list[int], list[int]]:
-    """Each key, and the sum of the values that have it."""
-    distinct, place = np.unique(keys, return_inverse=True)
-    return distinct.tolist(), np.bincount(place, values).astype(np.int64).tolist()
-
-
-def _sizes(examples: Listed) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The longest row of each example, and how many rows it has, both [n]."""
-    lengths, counts = np.empty(len(examples), np.int64), np.empty(len(examples), np.int64)
-    by_split: dict[int, tuple[Tokens, list[int], list[int]]] = {}
-    for number, (_, tokens, i) in enumerate(examples):
-        own = by_split.setdefault(id(tokens), (tokens, [], []))
-        own[1].append(number)
-        own[2].append(i)
-    for tokens, numbers, which in by_split.values():
-        lengths[numbers], counts[numbers] = tokens.lengths[which], tokens.row_counts[which]
-    return lengths, counts
+    return [*found, Cut(chosen, before)] if chosen else found
 
 
 def _in_order(lengths: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.evaluation.answers import Precision, Run, answers
+from weft.evaluation.answers import Precision, answers
 from weft.evaluation.metrics import is_error
 from weft.evaluation.names import ALSO, task_of
 from weft.tasks.kinds import KINDS
@@ -42,25 +42,25 @@ def evaluate(
     data: Mapping[str, Tokens],
     rows: Mapping[str, Sequence[int]] | None = None,
     processes: Processes | None = None,
-    run: Run | None = None,
     precision: Precision | None = None,
+    capture: Literal["auto", "always"] = "always",
 ) -> Scores:
-    """Evaluate on labelled examples.
+    """Evaluate on labelled examples. The model is put into eval mode and left there.
 
     Args:
         model: the model.
         data: the tokenised split of each task, with labels; of a further set under `TASK:SET`, after it.
         rows: which examples of each; by default all.
         processes: those that share the work; each gets the scores.
-        run: runs a batch instead of the model; see `weft.evaluation.answers.outputs`.
         precision: what each pass runs inside; by default nothing, so float32.
+        capture: which passes run as CUDA graphs on a GPU; see `weft.evaluation.answers.answers`.
     """
     chosen = {
         name: list(range(len(tokens))) if rows is None else list(rows[name]) for name, tokens in data.items()
     }
     ids = {name: model.task_id(task_of(name)) for name in chosen}
     listed = [(ids[name], data[name], i) for name, which in chosen.items() for i in which]
-    logits = answers(model, listed, processes=processes, run=run, precision=precision)
+    logits = answers(model, listed, processes=processes, precision=precision, capture=capture)
     metrics: dict[str, dict[str, float]] = {}
     position = 0
     for name, which in chosen.items():

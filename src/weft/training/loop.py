@@ -214,6 +214,7 @@ class Loop:
         self.records.lost(self.driver.losses())
         self.driver.close()
         l0.decide(self.gates)
+        self.model.release()  # captured passes hold the gates as they were
         self.model.zero_grad()
         self.optimizers = self._new_optimizers()
         self.driver.gradients.arrange()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -63,7 +63,9 @@ class Watch:
         inside = (
             partial(precision, self.training, device) if whole is None and device.type == "cuda" else None
         )
-        return evaluate(self.model, self.validation, rows, self.processes, precision=inside)
+        # users repeat the last evaluation: its numbers must not depend on what ran before
+        capture: Literal["auto", "always"] = "auto" if whole is None else "always"
+        return evaluate(self.model, self.validation, rows, self.processes, precision=inside, capture=capture)
 
     def note(self, state: State, scores: Scores, draws: Mapping[str, int]) -> None:
         """Note an evaluation: weights that are the best so far are kept.

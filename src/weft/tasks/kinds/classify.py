@@ -78,6 +78,19 @@ class Classify(Labelled):
         by_label = {name: float(p) for name, p in zip(task.labels, shares(logits), strict=True)}
         return {"label": task.labels[int(logits.argmax())], "probabilities": by_label}
 
+    def answers(
+        self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
+    ) -> list[dict[str, Any]]:
+        """As `answer`, of all examples at once."""
+        import numpy as np
+
+        every = np.asarray(logits)
+        names = task.labels
+        return [
+            {"label": names[best], "probabilities": dict(zip(names, chances, strict=True))}
+            for best, chances in zip(every.argmax(-1).tolist(), shares(every).tolist(), strict=True)
+        ]
+
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """−log softmax(logits)[label], [E]."""
         from torch.nn import functional as F

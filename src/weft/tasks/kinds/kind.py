@@ -297,6 +297,12 @@ class Kind(ABC):
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """One example's answer for a user: JSON-able."""
 
+    def answers(
+        self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
+    ) -> list[dict[str, Any]]:
+        """The answers to several examples; a kind whose answers are simple computes them together."""
+        return [self.answer(own, task, example) for own, example in zip(logits, examples, strict=True)]
+
     def score(
         self, names: Sequence[str], gold: Any, found: Any, groups: Sequence[Any] | None
     ) -> dict[str, float]:
@@ -307,8 +313,8 @@ class Kind(ABC):
 
 
 def shares(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    """softmax(logits) in float64, [n]."""
+    """softmax(logits) over the last dimension in float64, [..., n]."""
     import numpy as np
 
-    shifted = np.exp((logits - logits.max()).astype(np.float64))
-    return shifted / shifted.sum()
+    shifted = np.exp((logits - logits.max(-1, keepdims=True)).astype(np.float64))
+    return shifted / shifted.sum(-1, keepdims=True)

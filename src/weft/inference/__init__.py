@@ -1,0 +1,1 @@
+"""Running a trained model: padded shapes, and forward passes captured as CUDA graphs."""

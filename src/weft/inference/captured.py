@@ -1,0 +1,305 @@
+"""Forward passes as CUDA graphs: one graph per padded shape, checked before its answers are used.
+
+An eager pass over a few rows takes as long as the host needs to launch its hundreds of kernels. A captured
+pass is one copy of the inputs, one launch and one copy of the logits.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from weft.engines.capture import Capturer
+from weft.engines.compiled import Compiled, check_free
+from weft.engines.dress import Dress, Garment
+from weft.engines.frozen import FrozenMaps
+from weft.engines.norms import RoundedNorms
+from weft.engines.packed import Field, fields_of, pack, views
+from weft.engines.verify import difference
+from weft.errors import WeftError
+from weft.inference.attention import without_cudnn
+from weft.inference.logits import HostLogits
+from weft.model_threads import in_eval, in_turn
+from weft.trunk import run_trunk
+
+if TYPE_CHECKING:
+    from weft.model import Model
+    from weft.output import Output
+
+Precision = Literal["float32", "bf16"]
+Form = tuple[tuple[Field, ...], int | None, int, bool]
+"""What a graph is of: the name, type and shape of each input, the number of examples where rows say their
+example, how many of the lowest blocks run once for rows that are equal, and whether adapters are off."""
+
+TRUNK, ROW_OF = "trunk_", "row_of"
+
+USES = 3
+"""A shape is captured once it is needed for the third time. A capture takes about four passes."""
+
+TOLERANCE: dict[Precision, float] = {"float32": 1e-4, "bf16": 1e-2}
+"""How far a captured pass may be from the same pass run eagerly, ‖a − b‖ / ‖b‖ over all logits."""
+
+COMPILED_BF16 = 0.1
+"""The same for compiled passes in bf16, which round in different places than autocast."""
+
+
+@dataclass(eq=False)
+class _Pass:
+    """A captured forward pass.
+
+    Attributes:
+        memory: where its inputs are copied to, on the device.
+        run: replays it.
+        output: what the model gave; overwritten by the next pass.
+        logits: the logits of all head shapes in float32, one after another, [n].
+    """
+
+    memory: Tensor
+    run: Callable[[], None]
+    output: Output
+    logits: Tensor
+
+
+class CapturedModel:
+    """Runs a model's forward pass as CUDA graphs, in eval mode and without gradients.
+
+    Graphs read the model's parameters where they are, so that weights may train on between passes. With
+    `compiled` they do not: the model is patched, and must not be used in another way until `close`.
+
+    Args:
+        model: any model but one of method `separate`, on a CUDA device. On a CPU it runs uncaptured.
+        precision: `float32`, or `bf16` by autocast.
+        compiled: whether to compile the encoder's blocks and to hold its maps in bf16. It takes from five
+            seconds to a minute, and makes large batches in bf16 about 1.4 times as fast; in float32 it gains
+            nothing.
+
+    Attributes:
+        works: false once a capture has failed.
+    """
+
+    def __init__(self, model: Model, precision: Precision = "float32", compiled: bool = False) -> None:
+        if model.method.separate:
+            raise WeftError(
+                "a model of method 'separate' cannot be captured: the rows of each task go through their own "
+                "encoder; use any other method, or call predict without capture"
+            )
+        check_free(model)
+        in_eval(model)
+        self.model, self.precision, self.compiled = model, precision, compiled
+        self.device = next(model.parameters()).device
+        self._frozen = [p for p in model.parameters() if p.requires_grad] if compiled else []
+        for parameter in self._frozen:  # compiled pieces put frozen maps together
+            parameter.requires_grad_(False)
+        self._dress = Dress(self._garments())
+        self._capture = Capturer(self.device, warm_ups=2, mode="thread_local")
+        self._passes: dict[Form, _Pass] = {}
+        self._uses: Counter[Form] = Counter()
+        self._last: torch.cuda.Event | None = None
+        self._closed = False
+        self.works = True
+
+    def _garments(self) -> list[Garment]:
+        if not self.compiled:
+            return []
+        rounded: list[Garment] = []
+        if self.precision == "bf16":
+            rounded = [FrozenMaps(self.model), RoundedNorms(self.model)]
+        return [*rounded, Compiled(self.model, fused=False)]
+
+    @property
+    def shapes(self) -> int:
+        """How many shapes are captured."""
+        return len(self._passes)
+
+    def form_of(self, inputs: Mapping[str, Tensor], examples: int | None = None, depth: int = 0) -> Form:
+        """What the graph of a batch is of; arguments as in `logits`."""
+        return fields_of(inputs), examples, depth, self.model.is_bare
+
+    def is_warm(self, form: Form, soon: int = 1) -> bool:
+        """Whether batches of this form are to run captured.
+
+        A form is captured when it is needed for the third time (`USES`), where batches that the same call
+        still has to run count: a call of many batches captures at once, calls of one batch on the third.
+
+        Args:
+            form: of the batch.
+            soon: how many batches of this form the call has still to run, this one included.
+        """
+        if self.compiled or form in self._passes:
+            return True
+        return self._uses[form] + soon >= USES
+
+    @in_turn
+    def logits(self, inputs: Mapping[str, Tensor], examples: int | None = None, depth: int = 0) -> HostLogits:
+        """The logits of a batch by a captured pass, on their way to the host.
+
+        Args:
+            inputs: what `Model.forward` takes, on the host; where `depth` is not 0 with those of `on_trunk`.
+            examples: how many examples there are, where `example` is among the inputs.
+            depth: how many of the lowest blocks run over distinct rows; see `on_trunk`.
+        """
+        done = self._replayed(inputs, examples, depth)
+        return HostLogits(done.logits, {name: x.shape for name, x in done.output.by_shape.items()})
+
+    def eager_logits(
+        self, inputs: Mapping[str, Tensor], examples: int | None = None, depth: int = 0
+    ) -> HostLogits:
+        """The same by an eager pass of the same shape, which counts as a use of it."""
+        self._uses[self.form_of(inputs, examples, depth)] += 1
+        cuda = self.device.type == "cuda"
+        moved = {
+            name: (x.pin_memory() if cuda else x).to(self.device, non_blocking=True)
+            for name, x in inputs.items()
+        }
+        with self._running():
+            return HostLogits.of(on_trunk(self.model, moved, examples, depth).by_shape)
+
+    @in_turn
+    def __call__(self, examples: int | None = None, **inputs: Tensor) -> Output:
+        """The output for these inputs, on the host or on the device; its logits are the caller's own.
+
+        Hidden states and the rest are overwritten by the next pass.
+
+        Args:
+            examples: how many examples there are, where `example` is among the inputs.
+            inputs: what `Model.forward` takes.
+        """
+        if "example" in inputs and examples is None:
+            examples = int(inputs["example"].max()) + 1
+        output = self._replayed(inputs, examples, 0).output
+        return replace(output, by_shape={shape: x.clone() for shape, x in output.by_shape.items()})
+
+    @in_turn
+    def close(self) -> None:
+        """Drop all graphs and give the model back as it was, in eval mode."""
+        if self._closed:
+            return
+        self._passes, self._closed = {}, True
+        self._dress.remove()
+        for parameter in self._frozen:
+            parameter.requires_grad_(True)
+
+    def _replayed(self, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> _Pass:
+        if self._closed:
+            raise WeftError("this captured model is closed; call the model itself, or capture it again")
+        form = self.form_of(inputs, examples, depth)
+        if self._last is not None:  # a thread with a stream of its own must not overtake the pass before
+            torch.cuda.current_stream(self.device).wait_event(self._last)
+        if form not in self._passes:
+            self._passes[form] = self._captured(inputs, examples, depth)
+        done = self._passes[form]
+        if all(x.device.type == "cpu" for x in inputs.values()):
+            done.memory.copy_(pack(inputs, self.device.type == "cuda"), non_blocking=True)
+        else:
+            for name, place in views(done.memory, form[0]).items():
+                place.copy_(inputs[name], non_blocking=True)
+        done.run()
+        if self.device.type == "cuda":
+            self._last = torch.cuda.Event()
+            self._last.record()
+        return done
+
+    @contextmanager
+    def _running(self, precision: Precision | None = None) -> Iterator[None]:
+        bf16 = (precision or self.precision) == "bf16"
+        half = torch.autocast(self.device.type, torch.bfloat16) if bf16 else nullcontext()
+        with torch.no_grad(), half, without_cudnn() if bf16 else nullcontext():
+            yield
+
+    def _captured(self, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> _Pass:
+        """Capture a pass of this form, and check it on these inputs."""
+        fields = fields_of(inputs)
+        given = pack({name: x.cpu() for name, x in inputs.items()}, False).to(self.device)
+        memory = given.clone()
+        batch = views(memory, fields)
+        kept: dict[str, Any] = {}
+
+        def run(precision: Precision | None = None) -> None:
+            with self._running(precision):
+                kept["output"] = output = on_trunk(self.model, batch, examples, depth)
+                kept["logits"] = torch.cat([x.float().flatten() for x in output.by_shape.values()])
+
+        expected, allowed = self._expected(run, kept)
+        if "attention_mask" in batch:
+            # without padding Hugging Face leaves the mask out, and the graph must serve padded batches too
+            batch["attention_mask"][0, -1] = 0
+        captured = self._capture(run)
+        memory.copy_(given)
+        captured()
+        done = _Pass(memory, captured, kept["output"], kept["logits"])
+        # a model whose own answers are not finite is not the graph's fault
+        apart = difference(done.logits, expected) if bool(expected.isfinite().all()) else 0.0
+        if not apart <= allowed:
+            rows, length = batch["input_ids"].shape
+            raise CaptureWrong(
+                f"captured passes over {rows} rows of {length} tokens differ from eager ones by {apart:.1e} "
+                f"of the logits' norm (allowed: {allowed:.0e})"
+            )
+        return done if self.device.type == "cuda" else _Uncaptured(memory, run, kept)
+
+    def _expected(self, run: Callable[..., None], kept: dict[str, Any]) -> tuple[Tensor, float]:
+        """The logits of an eager pass of the unpatched model, and how far captured ones may be from them."""
+        with self._dress.off():
+            run()
+            plain = kept["logits"].clone()
+            if not (self.compiled and self.precision == "bf16"):
+                return plain, TOLERANCE[self.precision]
+            # a model may be ill-conditioned: autocast itself is far from float32 then
+            run("float32")
+            own = difference(plain, kept["logits"])
+            return plain, max(COMPILED_BF16, 2 * own if math.isfinite(own) else 0.0)
+
+
+def on_trunk(model: Model, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> Output:
+    """A forward pass in which the lowest blocks run once for rows that are equal.
+
+    Args:
+        model: the model.
+        inputs: what `Model.forward` takes. Where `depth` is not 0, the inputs of the distinct rows [U, L]
+            stand beside them under the same names with `TRUNK` before, and `ROW_OF` says which of these each
+            row is, [R].
+        examples: as in `Model.forward`.
+        depth: how many blocks these are; 0: all run over all rows.
+    """
+    if not depth:
+        return model.run(**inputs, examples=examples)
+    below = {name.removeprefix(TRUNK): x for name, x in inputs.items() if name.startswith(TRUNK)}
+    trunk = run_trunk(model, below, below["task"], depth).of_rows(inputs[ROW_OF])
+    rest = {name: x for name, x in inputs.items() if not name.startswith(TRUNK) and name != ROW_OF}
+    return model.run(**rest, examples=examples, trunk=trunk)
+
+
+class CaptureWrong(Exception):
+    """A captured pass does not give what an eager one gives."""
+
+
+class _Uncaptured(_Pass):
+    """A pass that is not captured gives a new output every time."""
+
+    def __init__(self, memory: Tensor, run: Callable[..., None], kept: dict[str, Any]) -> None:
+        self.memory, self.run, self._kept = memory, run, kept
+
+    @property
+    def output(self) -> Output:  # type: ignore[override]
+        """Of the last run."""
+        found: Output = self._kept["output"]
+        return found
+
+    @property
+    def logits(self) -> Tensor:  # type: ignore[override]
+        """Of the last run."""
+        found: Tensor = self._kept["logits"]
+        return found
+
+
+def warn_eager(why: object) -> None:
+    """Say once that a model's passes run eagerly from now on."""
+    warnings.warn(f"inference goes on eagerly: {why}", RuntimeWarning, stacklevel=3)

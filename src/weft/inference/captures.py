@@ -1,0 +1,137 @@
+"""The captured passes that belong to a model: made when they are needed, dropped when they no longer hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from weft.engines.compiled import is_compiled
+from weft.inference.captured import CapturedModel, CaptureWrong, Precision, warn_eager
+from weft.inference.logits import HostLogits
+from weft.tasks.kinds import KINDS
+
+if TYPE_CHECKING:
+    from weft.data.tokens import Tokens
+    from weft.model import Model
+
+
+class Captures:
+    """What a model holds of its captured passes. A copy of the model starts without any.
+
+    Attributes:
+        enabled: whether inference captures passes by itself; set it to false to compare with eager ones.
+        asked: the passes that `Model.capture` asked for, which all inference then uses; None: those that are
+            made by themselves.
+    """
+
+    def __init__(self) -> None:
+        self.enabled = True
+        self.asked: CapturedModel | None = None
+        self._own: dict[Precision, CapturedModel] = {}
+        self._modules: list[nn.Module] = []
+        self._addresses: list[int] = []
+        self._refused = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Captures:
+        """Graphs belong to the memory of one model."""
+        return Captures()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Captures, ()
+
+    def of(self, model: Model, precision: Precision) -> CapturedModel | None:
+        """The captured passes of a model as it is now; None where it has to run eagerly.
+
+        Args:
+            model: the model that holds this.
+            precision: of the passes, unless `Model.capture` asked for another.
+        """
+        if self.asked is not None:
+            return self.asked
+        if not self.enabled or self._refused or not can_capture(model):
+            return None
+        if self._own and self._addresses != list(self._where()):
+            self.release()  # its parameters lie elsewhere: it was moved, or they were replaced
+        if precision not in self._own:
+            if not self._own:
+                self._modules = list(model.modules())
+                self._addresses = list(self._where())
+            self._own[precision] = CapturedModel(model, precision)
+        return self._own[precision]
+
+    def refuse(self, why: CaptureWrong | RuntimeError) -> None:
+        """Run eagerly from now on, and say why."""
+        self.release()
+        self._refused = True
+        warn_eager(str(why).strip().splitlines()[0])
+
+    def release(self) -> None:
+        """Drop all graphs; the model is as it was."""
+        if self.asked is not None:
+            self.asked.close()
+        self.asked, self._own, self._modules, self._addresses = None, {}, [], []
+
+    def _where(self) -> Iterator[int]:
+        """Where the model's parameters and buffers lie."""
+        for module in self._modules:
+            tensors: Iterator[Tensor | None] = chain(module._parameters.values(), module._buffers.values())
+            yield from (x.data_ptr() for x in tensors if x is not None)
+
+
+def can_capture(model: Model) -> bool:
+    """Whether a model's passes can run as CUDA graphs as they are now, by what is known before trying."""
+    parameter = next(model.parameters())
+    return (
+        parameter.device.type == "cuda"
+        and not model.method.separate
+        and not model.is_bare
+        and not is_compiled(model)
+        # sharded parameters are gathered by all processes together
+        and type(parameter.data) is torch.Tensor
+    )
+
+
+def run_batch(
+    model: Model,
+    captured: CapturedModel,
+    inputs: Mapping[str, Tensor],
+    examples: int | None = None,
+    depth: int = 0,
+    soon: int = 1,
+) -> HostLogits:
+    """The logits of a batch: captured where its shape is warm, eagerly where it is not or where that fails.
+
+    Args:
+        model: the model.
+        captured: its captured passes.
+        inputs: as in `CapturedModel.logits`.
+        examples: as there.
+        depth: as there.
+        soon: how many batches of this shape the call has still to run; see `CapturedModel.is_warm`.
+    """
+    if captured.works and captured.is_warm(captured.form_of(inputs, examples, depth), soon):
+        with model.lock:
+            try:
+                return captured.logits(inputs, examples, depth)
+            except (CaptureWrong, RuntimeError) as why:
+                captured.works = False
+                model.captures.refuse(why)
+    return captured.eager_logits(inputs, examples, depth)
+
+
+def input_names(model: Model, splits: Iterable[Tokens] = ()) -> list[str]:
+    """The inputs of every batch beside ids, mask and task: the same for all, so that shapes are few.
+
+    Args:
+        model: the model.
+        splits: what the batches are of. A tokenizer may give segments that its encoder does not read.
+    """
+    types = model.body.takes_token_types or any(tokens.has_types for tokens in splits)
+    several = any(task.apart or task.choices or KINDS[task.kind].windows for task in model.tasks)
+    marks = any(task.marks for task in model.tasks)
+    wanted = {"token_type_ids": types, "marks": marks, "example": several}
+    return [name for name, here in wanted.items() if here]

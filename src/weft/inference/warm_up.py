@@ -1,0 +1,84 @@
+"""Capturing shapes before the first request comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from weft.errors import WeftError, did_you_mean
+from weft.inference.captured import CapturedModel, Precision
+from weft.inference.captures import input_names
+from weft.inference.ladder import FEW, ROWS, Ladder
+
+if TYPE_CHECKING:
+    from weft.model import Model
+
+
+def capture(
+    model: Model,
+    precision: Precision = "float32",
+    compiled: bool = False,
+    lengths: Sequence[int] | None = None,
+    rows: Sequence[int] | None = None,
+) -> None:
+    """Capture the forward passes of a model on a GPU, so that its first requests are as fast as later ones.
+
+    From then on `predict`, `predict_all` and `evaluate` run in this precision, until `Model.release`. Shapes
+    that were not named here are captured when they are needed.
+
+    Example:
+        >>> model.to("cuda").capture(precision="bf16")
+
+    Args:
+        model: a model on a CUDA device, of any method but `separate`.
+        precision: `float32`, or `bf16`, which is faster and rounds.
+        compiled: whether to compile the encoder too; the model must not train until it is released.
+        lengths: tokens of rows, each padded to a length of the ladder; by default all up to `max_length`.
+        rows: rows of batches; by default those of the ladder, up to a full batch of each length.
+    """
+    if precision not in ("float32", "bf16"):
+        raise WeftError(f"precision {precision!r}; {did_you_mean(str(precision), ('float32', 'bf16'))}")
+    device = next(model.parameters()).device
+    if device.type != "cuda":
+        raise WeftError(
+            f"capture needs a CUDA GPU, and the model is on {device.type}; move it with model.to('cuda'), or "
+            "call predict as it is"
+        )
+    shapes = _shapes(model, lengths, rows)
+    with model.lock:
+        model.captures.release()
+        captured = CapturedModel(model, precision, compiled)
+        try:
+            for count, length in shapes:
+                inputs = _blank(model, count, length)
+                captured.logits(inputs, count if "example" in inputs else None)
+        except BaseException:
+            captured.close()
+            raise
+        model.captures.asked = captured
+
+
+def _shapes(model: Model, lengths: Sequence[int] | None, rows: Sequence[int] | None) -> list[tuple[int, int]]:
+    """(rows, length) of the batches to capture: the largest first, whose memory the others share."""
+    found = set()
+    for ladder in (Ladder(model.longest), Ladder(model.longest, coarse=True)):
+        for length in map(ladder.length, lengths or range(1, model.max_length + 1)):
+            full = ladder.full(length)
+            # beside `FEW` rows there may be one to spare, which makes them the next number
+            counts = rows or ((*ROWS, full) if not ladder.coarse else ROWS[: ROWS.index(FEW) + 2])
+            found |= {(min(ladder.rows(count, length), full), length) for count in counts}
+    return sorted(found, key=lambda shape: -shape[0] * shape[1])
+
+
+def _blank(model: Model, rows: int, length: int) -> dict[str, Tensor]:
+    """A batch of this shape with the inputs that the model's batches have; each row is one token."""
+    ids = torch.full((rows, length), model.pad_id)
+    mask = torch.zeros(rows, length, dtype=torch.long)
+    mask[:, 0] = 1
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    for name in input_names(model):
+        inputs[name] = torch.arange(rows) if name == "example" else torch.zeros_like(ids)
+    return {**inputs, "task": torch.arange(rows) % len(model.tasks)}

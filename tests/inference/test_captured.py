@@ -1,0 +1,188 @@
+"""Captured passes: the same answers as eager ones, checked, counted, and dropped when they no longer hold.
+
+On a CPU the same code runs uncaptured; tests/gpu has the same on a GPU.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import weft
+from tests.every_kind import NAMES, rows_of_kind, task_of_kind, tokens_of
+from tests.test_predict_all import assert_near
+from tests.tiny import build, scramble
+from tests.tiny_run import save_encoder
+from tests.tiny_tokenizers import tiny_tokenizer
+from weft.errors import WeftError
+from weft.evaluation.answers import answers
+from weft.inference.captured import USES, CapturedModel
+
+TOKENIZER = tiny_tokenizer("words")
+ONE_ROW = ("classify", "regress", "two", "multilabel")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_encoder(tmp_path_factory.mktemp("captured") / "encoder")
+
+
+def model_of(folder, names=NAMES, method="lora"):
+    return scramble(weft.Model(folder, [task_of_kind(name) for name in names], method, max_length=24)).eval()
+
+
+def requests_of(names, count=3):
+    return [(name, row) for i in range(count) for name in names for row in rows_of_kind(name, 1, i)]
+
+
+@pytest.mark.parametrize("names", [NAMES, ONE_ROW])
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_answers_are_those_of_eager_passes(names, family, capturing, monkeypatch):
+    model = scramble(build(family, "lora", [task_of_kind(name, 6) for name in names])).eval()
+    tokens = [tokens_of(task, TOKENIZER) for task in model.tasks]
+    listed = [(t, tokens[t], i) for i in range(6) for t in range(len(names))]
+    captured = answers(model, listed, capture="always")
+    assert model.captures.of(model, "float32").shapes > 0
+    monkeypatch.undo()
+    for found, expected in zip(captured, answers(model, listed), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["frozen", {"use": "lora", "rank": 2, "layers": "1"}, "lora"])
+def test_predict_and_predict_all(folder, method, capturing, monkeypatch):
+    """With a trunk that all tasks share, one over some blocks, and none."""
+    model = model_of(folder, method=method)
+    requests = requests_of(NAMES)
+    texts = ["the cat sees a dog", "a bird", "a bird", ("the cat sees", "a dog")]
+    found = [(model.predict(requests), model.predict_all(texts)) for _ in range(USES)]
+    assert model.captures.of(model, "float32").shapes > 0
+    monkeypatch.undo()
+    expected = model.predict(requests), model.predict_all(texts)
+    for one in found:
+        assert_near(one, expected)
+
+
+def test_a_shape_is_captured_on_its_third_use(folder, capturing):
+    model = model_of(folder, ONE_ROW)
+    request = requests_of(("classify",), 1)
+    for use in range(1, USES + 2):
+        model.predict(request)
+        assert model.captures.of(model, "float32").shapes == (use >= USES)
+
+
+def test_a_call_of_several_equal_batches_captures_at_once(folder, capturing):
+    model = model_of(folder, ONE_ROW)
+    model.predict(requests_of(("classify",), 1) * (4 * USES), batch_size=4)
+    assert model.captures.of(model, "float32").shapes == 1
+
+
+def test_weights_may_train_on_between_captured_passes(folder, capturing):
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(ONE_ROW)
+    for _ in range(USES):
+        before = model.predict(requests)
+    scramble(model)
+    after = model.predict(requests)
+    model.release()
+    assert_near(after, model.predict(requests))
+    with pytest.raises(AssertionError):
+        assert_near(after, before)
+
+
+def test_parameters_that_lie_elsewhere_are_captured_anew(folder, capturing):
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(ONE_ROW)
+    for _ in range(USES):
+        model.predict(requests)
+    first = model.captures.of(model, "float32")
+    assert first.shapes
+    for parameter in model.parameters():
+        parameter.data = parameter.data.clone()
+    assert model.captures.of(model, "float32") is not first
+    assert model.captures.of(model, "float32").shapes == 0
+
+
+def test_copies_of_a_model_capture_for_themselves(folder, capturing):
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(ONE_ROW)
+    for _ in range(USES):
+        expected = model.predict(requests)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert other.captures.of(other, "float32").shapes == 0
+        assert_near(other.predict(requests), expected)
+
+
+@pytest.mark.parametrize("wrong", [0.5, float("nan")])
+def test_a_wrong_graph_is_never_used(folder, wrong, capturing, monkeypatch):
+    """A captured pass with different biases of the heads: one warning, and eager answers from then on."""
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(ONE_ROW)
+    expected = model.predict(requests)
+    biases = [head.bias for head in model.heads.values()]
+
+    def captured(self, function):
+        def run():
+            before = [bias.detach().clone() for bias in biases]
+            with torch.no_grad():
+                for bias in biases:
+                    bias += wrong
+                function()
+                for bias, value in zip(biases, before, strict=True):
+                    bias.copy_(value)
+
+        return run
+
+    monkeypatch.setattr("weft.engines.capture.Capturer.__call__", captured)
+    with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
+        found = [model.predict(requests) for _ in range(USES)]
+    for one in found:
+        assert_near(one, expected)
+    assert model.captures.of(model, "float32") is None
+    assert_near(model.predict(requests), expected)
+
+
+def test_a_capture_that_fails_is_no_error(folder, capturing, monkeypatch):
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(ONE_ROW)
+    expected = model.predict(requests)
+
+    def failing(self, function):
+        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+    monkeypatch.setattr("weft.engines.capture.Capturer.__call__", failing)
+    with pytest.warns(RuntimeWarning, match="eagerly: operation not permitted when stream is capturing$"):
+        found = [model.predict(requests) for _ in range(USES)]
+    for one in found:
+        assert_near(one, expected)
+
+
+def test_bf16_on_request(folder, capturing):
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(ONE_ROW)
+    whole = model.predict(requests)
+    for _ in range(USES):
+        rounded = model.predict(requests, precision="bf16")
+    assert model.captures.of(model, "bf16").shapes > 0
+    chances = [
+        np.array([list(a["probabilities"].values()) for a in found if a["task"] == "multilabel"])
+        for found in (whole, rounded)
+    ]
+    assert (chances[0] != chances[1]).any()
+    np.testing.assert_allclose(*chances, atol=0.05)
+    with pytest.raises(WeftError, match="precision 'half'"):
+        model.predict(requests, precision="half")
+
+
+def test_capture_needs_a_gpu_and_one_encoder(folder):
+    model = model_of(folder, ONE_ROW)
+    with pytest.raises(WeftError, match="capture needs a CUDA GPU, and the model is on cpu"):
+        model.capture()
+    with pytest.raises(WeftError, match="precision 'half'"):
+        model.capture(precision="half")
+    with pytest.raises(WeftError, match="method 'separate' cannot be captured"):
+        CapturedModel(model_of(folder, ONE_ROW, "separate"))
+    model.release()  # nothing to release is no error

@@ -1,0 +1,77 @@
+"""The ladder of padded shapes: every example in one batch, little padding, few shapes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.inference.examples import Examples
+from weft.inference.ladder import ROWS, Ladder, by_ladder
+
+
+class Lengths:
+    """Tokens of examples of which only their sizes are known."""
+
+    def __init__(self, lengths, counts):
+        import numpy as np
+
+        self.lengths, self.row_counts = np.array(lengths), np.array(counts)
+        self.one_row_each = all(count == 1 for count in counts)
+
+
+@given(tokens=st.integers(1, 2000), limit=st.sampled_from([None, 512, 2000, 2001]))
+def test_a_length_holds_the_row_and_wastes_little(tokens, limit):
+    if limit is not None:
+        tokens = min(tokens, limit)
+    padded = Ladder(limit).length(tokens)
+    assert tokens <= padded <= (limit or 10_000)
+    assert padded == limit or padded <= max(16, tokens + 7, tokens * 1.25)
+    assert Ladder(limit).length(padded) == padded
+
+
+@given(count=st.integers(1, 5000), length=st.sampled_from([16, 24, 64, 128, 512, 20_000]))
+def test_rows_are_padded_to_few_numbers(count, length):
+    ladder = Ladder()
+    full = ladder.full(length)
+    padded = ladder.rows(count, length)
+    assert padded >= count
+    assert padded in (*ROWS, full) or (padded == count > full)
+    assert full * length <= ladder.budget or full == 1
+    assert ladder.rows(count, length, many=True) >= count
+
+
+def test_the_ladder_is_small():
+    ladder = Ladder(512)
+    lengths = ladder.lengths(128)
+    assert lengths == [16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128]
+    shapes = {(ladder.rows(n, length), length) for length in lengths for n in range(1, ladder.full(length))}
+    assert len(shapes) < 110
+
+
+@given(
+    examples=st.lists(st.tuples(st.integers(1, 64), st.integers(1, 4)), min_size=1, max_size=60),
+    budget=st.sampled_from([64, 300, 4096]),
+    spare=st.booleans(),
+    most=st.sampled_from([None, 5]),
+)
+def test_every_example_is_in_one_batch_that_holds_it(examples, budget, spare, most):
+    tokens = Lengths(*zip(*examples, strict=True))
+    ladder = Ladder(64, budget, most)
+    cuts = by_ladder(Examples.of([(0, tokens, i) for i in range(len(examples))]), ladder, spare)
+    assert sorted(number for cut in cuts for number in cut.chosen) == list(range(len(examples)))
+    for cut in cuts:
+        rows = sum(examples[number][1] for number in cut.chosen)
+        assert max(examples[number][0] for number in cut.chosen) <= cut.length
+        assert cut.rows >= rows + spare
+        assert cut.rows <= ladder.full(cut.length) or len(cut.chosen) == 1
+    # of examples of one row, only the last batch has rows that carry no answer
+    if tokens.one_row_each and not spare:
+        assert all(cut.rows == len(cut.chosen) for cut in cuts[:-1])
+
+
+@pytest.mark.parametrize("most", [1, 7])
+def test_a_batch_has_no_more_rows_than_were_asked_for(most):
+    tokens = Lengths([20] * 30, [1] * 30)
+    cuts = by_ladder(Examples.of([(0, tokens, i) for i in range(30)]), Ladder(most=most))
+    assert max(len(cut.chosen) for cut in cuts) == most

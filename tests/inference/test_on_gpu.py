@@ -1,0 +1,186 @@
+"""Inference on a GPU through public calls: captured passes answer as eager ones, in threads too."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+import weft
+from tests.every_kind import NAMES, rows_of_kind, task_of_kind, tokens_of
+from tests.test_predict_all import assert_near
+from tests.tiny import CONFIGS, build, scramble
+from tests.tiny_run import save_encoder
+from tests.tiny_tokenizers import tiny_tokenizer
+from weft.evaluation.answers import answers, outputs
+from weft.evaluation.evaluate import evaluate
+from weft.inference.captured import USES
+from weft.methods import METHODS
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.usefixtures("token_cache"),
+    # a fallback to eager is a failure
+    pytest.mark.filterwarnings("error::RuntimeWarning"),
+]
+TOKENIZER = tiny_tokenizer("words")
+UPPER = {"use": "lora", "rank": 2, "layers": "1"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_encoder(tmp_path_factory.mktemp("gpu") / "encoder")
+
+
+def model_of(folder, method="lora", names=NAMES):
+    tasks = [task_of_kind(name) for name in names]
+    return scramble(weft.Model(folder, tasks, method, max_length=24)).to("cuda").eval()
+
+
+def requests_of(names=NAMES, count=3):
+    return [(name, row) for i in range(count) for name in names for row in rows_of_kind(name, 1, i)]
+
+
+def eager_answers(model, listed):
+    """The logits of eager passes, with no part in what is tested."""
+    found = [None] * len(listed)
+    heads = [model.tasks[task].head for task, _, _ in listed]
+    for batch in outputs(model, listed, batch_size=16):
+        own = batch.output.on_host().logits
+        for number, logits in zip(batch.examples, own, strict=True):
+            found[number] = logits.numpy()
+    return found, heads
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_every_family(family):
+    model = scramble(build(family, "lora", [task_of_kind(name, 6) for name in NAMES])).to("cuda").eval()
+    tokens = [tokens_of(task, TOKENIZER) for task in model.tasks]
+    listed = [(t, tokens[t], i) for i in range(6) for t in range(len(NAMES))]
+    expected, heads = eager_answers(model, listed)
+    found = answers(model, listed, capture="always")
+    assert model.captures.of(model, "float32").shapes > 0
+    for own, right, head in zip(found, expected, heads, strict=True):
+        np.testing.assert_allclose(own.reshape(right.shape), right, rtol=1e-4, atol=1e-4, err_msg=head)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "separate"])
+def test_every_method(method, folder):
+    model = model_of(folder, method)
+    tokens = [tokens_of(task, TOKENIZER) for task in model.tasks]
+    listed = [(t, tokens[t], i) for i in range(6) for t in range(len(NAMES))]
+    expected, _ = eager_answers(model, listed)
+    for _ in range(2):  # a graph captured, and replayed
+        found = answers(model, listed, capture="always")
+    assert model.captures.of(model, "float32").shapes > 0
+    for own, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(own.reshape(right.shape), right, rtol=1e-4, atol=1e-4)
+
+
+def test_many_encoders_run_eagerly(folder):
+    model = model_of(folder, "separate")
+    on_cpu = model_of(folder, "separate").to("cpu")
+    assert_near(model.predict(requests_of()), on_cpu.predict(requests_of()))
+    assert model.captures.of(model, "float32") is None
+
+
+@pytest.mark.parametrize("method", ["frozen", UPPER, "lora"])
+def test_predict_and_predict_all_as_on_a_cpu(folder, method):
+    model, on_cpu = model_of(folder, method), model_of(folder, method).to("cpu")
+    texts = ["the cat sees a dog", "a bird", "a bird", ("the cat sees", "a dog")]
+    expected = on_cpu.predict(requests_of()), on_cpu.predict_all(texts)
+    for _ in range(USES + 1):
+        assert_near((model.predict(requests_of()), model.predict_all(texts)), expected)
+    assert model.captures.of(model, "float32").shapes > 1
+
+
+def test_the_same_metrics(folder):
+    model, on_cpu = model_of(folder), model_of(folder).to("cpu")
+    data = {task.name: tokens_of(task, TOKENIZER) for task in model.tasks}
+    found, expected = evaluate(model, data), evaluate(on_cpu, data)
+    for name, metrics in expected["tasks"].items():
+        for metric, value in metrics.items():
+            # ranks of six numbers change with the last bit of a tie
+            if metric not in ("spearman", "ndcg", "mrr", "map"):
+                assert found["tasks"][name][metric] == pytest.approx(value, abs=1e-4), (name, metric)
+    assert evaluate(model, data) == found  # to the last bit
+
+
+@pytest.mark.parametrize(("precision", "compiled"), [("float32", False), ("bf16", False), ("bf16", True)])
+def test_capture_and_release(folder, precision, compiled):
+    names = ("classify", "two", "multilabel")
+    model = model_of(folder, "lora", names)
+    expected = model.predict(requests_of(names))
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    model.capture(precision, compiled, lengths=[8, 24], rows=[1, 16])
+    assert model.captures.asked.shapes >= 2
+    found = model.predict(requests_of(names))
+    for own, right in zip(found, expected, strict=True):
+        both = [np.concatenate([np.ravel(v) for v in numbers(a)]) for a in (own, right)]
+        np.testing.assert_allclose(*both, atol=1e-4 if precision == "float32" else 0.05)
+    model.release()
+    assert_near(model.predict(requests_of(names)), expected)
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    assert any(p.requires_grad for p in model.parameters())
+
+
+def numbers(answer):
+    for value in answer.values():
+        if isinstance(value, dict):
+            yield list(value.values())
+        elif isinstance(value, float) or (isinstance(value, list) and value and isinstance(value[0], float)):
+            yield value
+
+
+def test_memory_is_given_back(folder):
+    model = model_of(folder)
+    model.predict(requests_of())
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    model.capture(lengths=[24], rows=[1, 64, 512])
+    assert torch.cuda.memory_reserved() > before
+    model.release()
+    gc.collect()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() <= before + 2**21
+
+
+def test_eight_threads(folder):
+    """Some shapes are captured on the way, while other threads run eagerly or replay."""
+    model = model_of(folder)
+    lists = [requests_of(NAMES[i % 5 :], 1 + i % 3) for i in range(24)]
+    on_cpu = model_of(folder).to("cpu")
+    expected = [on_cpu.predict(requests) for requests in lists]
+    with ThreadPoolExecutor(8) as pool, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            for found, right in zip(pool.map(model.predict, lists), expected, strict=True):
+                assert_near(found, right)
+    assert model.captures.of(model, "float32").shapes > 2
+
+
+def test_predictions_between_steps_of_training(folder):
+    """Weights that train on, in place, are those that captured passes read."""
+    model = model_of(folder, "full", ("classify", "two"))
+    requests = requests_of(("classify", "two"))
+    for _ in range(USES + 1):
+        model.predict(requests)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(1.01)
+    assert model.captures.of(model, "float32").shapes > 0
+    found = model.predict(requests)
+    model.release()
+    assert_near(found, model.predict(requests))
+
+
+def test_a_batch_that_does_not_fit_is_told(folder):
+    model = model_of(folder)
+    with pytest.raises(weft.WeftError, match="batch_size must be at least 1"):
+        model.predict(requests_of(), batch_size=0)
+    assert len(model.predict(requests_of(), batch_size=1)) == len(requests_of())
