@@ -132,9 +132,9 @@ def rows_of_kind(name: str, count: int, seed: int = 1) -> list[dict[str, Any]]:
     return [MAKERS[name](draw) for _ in range(count)]
 
 
-def write_every_kind(folder: Path, train: dict[str, Any]) -> Path:
+def write_every_kind(folder: Path, train: dict[str, Any], layers: int | None = None) -> Path:
     """A run file of all the tasks, with its encoder and data, in `folder`; returns its path."""
-    save_encoder(folder / "encoder")
+    save_encoder(folder / "encoder", layers=layers)
     tasks = {}
     for name in NAMES:
         files = {}

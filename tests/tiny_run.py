@@ -26,9 +26,9 @@ WORDS = (
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
-def save_encoder(folder: Path, family: str = "bert") -> Path:
+def save_encoder(folder: Path, family: str = "bert", layers: int | None = None) -> Path:
     """A tiny encoder and a word-level tokenizer, saved as Hugging Face saves them."""
-    encoder = tiny(family)
+    encoder = tiny(family, layers=layers)
     encoder.save_pretrained(folder)
     vocabulary = {word: i for i, word in enumerate([*SPECIAL, *WORDS])}
     assert len(vocabulary) < CONFIGS[family][1]["vocab_size"]
@@ -74,9 +74,9 @@ def rows_of(task: str, count: int, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def write_run(folder: Path, **train: Any) -> Path:
+def write_run(folder: Path, layers: int | None = None, **train: Any) -> Path:
     """A run file with three tasks in `folder`, with its encoder and data; returns its path."""
-    save_encoder(folder / "encoder")
+    save_encoder(folder / "encoder", layers=layers)
     for task, count in (("cat", 40), ("same", 25), ("count", 9)):
         write_rows(folder / f"{task}.train.jsonl", rows_of(task, count, 1))
         write_rows(folder / f"{task}.validation.jsonl", rows_of(task, 12, 2))

@@ -113,10 +113,15 @@ def test_random_numbers_and_modes_are_put_back():
     model = build("bert", "lora").train()
     model.encoder.eval()
     before, numbers = [m.training for m in model.modules()], torch.get_rng_state()
-    with pytest.raises(KeyError), without_trace(model):
-        torch.manual_seed(5)
-        model.eval()
-        raise KeyError
+
+    def failing():
+        with without_trace(model):
+            torch.manual_seed(5)
+            model.eval()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        failing()
     assert [m.training for m in model.modules()] == before
     assert torch.equal(torch.get_rng_state(), numbers)
 
@@ -128,13 +133,17 @@ def test_the_compilers_options_are_put_back_after_an_error():
         limits = config.recompile_limit, config.accumulated_recompile_limit
         return config.force_nn_module_property_static_shapes, *limits, duck
 
+    def failing():
+        with compiler_options(True):
+            assert options() == (True, 512, 4096, False)
+            with compiler_options(False):
+                assert options() == (False, 512, 4096, False)
+            assert options() == (True, 512, 4096, False)
+            raise KeyError
+
     before = options()
-    with pytest.raises(KeyError), compiler_options(True):
-        assert options() == (True, 512, 4096, False)
-        with compiler_options(False):
-            assert options() == (False, 512, 4096, False)
-        assert options() == (True, 512, 4096, False)
-        raise KeyError
+    with pytest.raises(KeyError):
+        failing()
     assert options() == before
 
 
