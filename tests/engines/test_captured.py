@@ -30,6 +30,7 @@ def go(file, out, engine, *overrides, resume=False, dropout=0.0):
     weft.train(model, run.training, out, resume=resume, resolved=run.resolved)
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in lines if line["event"] == "step"]
+    assert engine != "graph" or lines[-1]["verified"]["shapes"] > 0
     return model, losses, [line["engine"] for line in lines if "engine" in line][-1]
 
 
@@ -91,10 +92,14 @@ def test_captured_inference_answers_as_the_model(method, bf16):
     batches = [some_batch(length, seed) for seed, length in enumerate((24, 72, 128, 24))]
     with torch.no_grad():
         expected = [logits(model(**batch)) for batch in batches]
+        with torch.autocast("cuda", torch.bfloat16, enabled=bf16):
+            rounded = [logits(model(**batch)).float() for batch in batches]
     captured = CapturedModel(model, "bf16" if bf16 else "float32", compiled=True)
-    for batch, right in zip(batches, expected, strict=True):
+    for batch, right, plain in zip(batches, expected, rounded, strict=True):
         found = logits(captured(**batch)).float()
-        assert (found - right).norm() < (0.1 if bf16 else 1e-4) * right.norm()
+        # far from their start PALs are ill-conditioned: autocast itself is off by a quarter
+        allowed = 0.02 + 2 * (plain - right).norm() / right.norm() if bf16 else 1e-4
+        assert (found - right).norm() < allowed * right.norm()
     captured.close()
     with torch.no_grad():
         torch.testing.assert_close(logits(model(**batches[0])), expected[0])
