@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,13 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import weft
+from tests.engines.test_graph import as_graph
 from tests.tiny_run import rows_of, save_encoder
 from weft.data.splits import prepare
 from weft.data.tokens import tokenise
+from weft.engines.capture import Capturer
+from weft.engines.compiled import check_free
+from weft.engines.eager import EagerEngine
+from weft.engines.graph import GraphEngine
+from weft.training import driver
 from weft.training.estimate import _evaluated, _fitting, duration, estimate, size
 from weft.training.planning import plan_of
 from weft.training.settings import Training
-from weft.training.step_time import Costs, Examples, _line, _timed
+from weft.training.step_time import PASSES, Costs, Examples, _timed, fitted_line
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 
@@ -86,11 +93,12 @@ def test_the_largest_batch_counts_every_row(encoder):
 
 def test_what_is_told(encoder):
     found = estimate(*setting(encoder), budget=0.05)
-    memory, time = found.lines()
+    memory, times = found.lines()
     assert memory.startswith("memory: about ")
     assert "(16 rows of " in memory
     assert "the largest of 12 steps" in memory
-    assert "a step on this machine (cpu, 1 thread), 12 steps " in time
+    assert "a step on this machine (cpu, 1 thread), 12 steps " in times
+    assert times.endswith(f" (engine eager, {found.timed} batches timed)")
     small = replace(found, room=1000)
     assert small.lines()[2] == (
         "warning: this machine has 1 kB of memory; lower train.batch_size or train.max_length, or raise "
@@ -99,6 +107,98 @@ def test_what_is_told(encoder):
     assert found.fits
     assert not small.fits
     assert replace(found, room=None).fits
+
+
+@pytest.mark.parametrize("engine", ["graph", "compiled"])
+@pytest.mark.parametrize(
+    ("method", "train"),
+    [
+        ("lora", {"mixed": True, "accumulate": 2}),
+        ("full", {"optimizer": "bert_adam"}),
+        ("separate", {}),
+        ("lora", {"sampler": "mt_uncertainty"}),
+        ("frozen", {"trunk_cache": True}),
+    ],
+)
+def test_steps_are_timed_by_the_engine_that_will_run(engine, method, train, encoder, monkeypatch):
+    """Uncompiled and uncaptured, as on a CPU; the model stays as it is."""
+    as_graph(monkeypatch)
+    monkeypatch.setattr(driver, "choose_engine", lambda *_: (engine, None))
+    ran = []
+    real = {"graph": GraphEngine, "compiled": EagerEngine}[engine].step
+    monkeypatch.setattr(f"{real.__module__}.{real.__qualname__}", lambda *a: ran.append(a) or real(*a))
+    given_all = setting(encoder, method, **train)
+    model = given_all[0].eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    found = estimate(*given_all, budget=0.1)
+    assert len(ran) == found.timed * (1 + PASSES)
+    assert found.timed >= 1
+    assert found.engine == engine
+    assert found.note is None
+    assert found.startup_seconds >= 0
+    assert found.step_seconds > 0
+    whole = found.startup_seconds + 12 * found.step_seconds + found.evaluation_seconds
+    assert found.seconds == pytest.approx(whole)
+    assert json.loads(json.dumps(found.as_dict()))["engine"] == engine
+    assert f"(engine {engine}, {found.timed} steps timed; about " in found.lines()[1]
+    assert "more to compile and capture" in found.lines()[1]
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not model.training
+    assert all(p.grad is None for p in model.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    check_free(model)
+
+
+def test_starting_is_told_apart_and_two_steps_are_timed_whatever_it_takes(encoder, monkeypatch):
+    as_graph(monkeypatch)
+    real = Capturer.__call__
+
+    def slow(self, function):
+        time.sleep(0.3)
+        return real(self, function)
+
+    monkeypatch.setattr(Capturer, "__call__", slow)
+    found = estimate(*setting(encoder, mixed=True), budget=0.01)
+    assert found.timed >= 2
+    assert found.startup_seconds > 0.5  # at least two shapes
+    assert found.step_seconds < 0.2
+
+
+@pytest.mark.parametrize("why", ["driver", "memory", "room"])
+def test_an_engine_that_fails_leaves_eager_times_and_a_note(why, encoder, monkeypatch):
+    as_graph(monkeypatch)
+
+    def failing(self, function):
+        raise {"driver": RuntimeError("no graphs here\nand more"), "memory": torch.OutOfMemoryError("full")}[
+            why
+        ]
+
+    if why == "room":
+        monkeypatch.setattr("weft.training.estimate._room", lambda device: 1000)
+    else:
+        monkeypatch.setattr(Capturer, "__call__", failing)
+    model, *rest = setting(encoder)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = estimate(model, *rest, budget=0.05)
+    assert found.engine == "eager"
+    told = {
+        "driver": "RuntimeError: no graphs here",
+        "memory": "OutOfMemoryError: full",
+        "room": "its batches have no room in memory",
+    }[why]
+    assert found.note == f"engine graph could not be timed, and eager was: {told}"
+    assert f"note: {found.note}" in found.lines()
+    assert found.startup_seconds == 0
+    assert found.step_seconds > 0
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    check_free(model)
+
+
+def test_why_another_engine_runs_is_told(encoder):
+    found = estimate(*setting(encoder, engine="graph"), budget=0.05)
+    assert found.engine == "eager"
+    assert "note: a graph needs a CUDA GPU, and the model is on cpu" in found.lines()
 
 
 def tokens_of(lengths, rows=1):
@@ -130,15 +230,15 @@ def test_evaluations_are_counted_by_rows_and_times():
 
 @given(st.lists(st.tuples(st.floats(1, 1e9), st.floats(1e-4, 10)), min_size=1, max_size=5))
 def test_time_neither_begins_below_zero_nor_falls(points):
-    rate = _line(points)
+    rate = fitted_line(points)
     assert rate.fixed >= 0
     assert rate.slope > 0
 
 
 def test_a_line_is_found():
-    rate = _line([(1, 3.0), (2, 5.0), (4, 9.0)])
+    rate = fitted_line([(1, 3.0), (2, 5.0), (4, 9.0)])
     assert (rate.fixed, rate.slope, rate.seconds(10)) == pytest.approx((1, 2, 21))
-    assert _line([(2, 4.0)]).seconds(3) == pytest.approx(6)
+    assert fitted_line([(2, 4.0)]).seconds(3) == pytest.approx(6)
 
 
 def test_what_would_take_too_long_is_timed_on_fewer_examples(monkeypatch):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.engines import build_engine, choose_engine
+from weft.engines import build_engine
+from weft.engines import choose_engine as choose_engine  # those who ask for a run's engine look here too
 from weft.engines.engine import Engine, EngineFailed, Move
 from weft.engines.verifier import Verifier
 from weft.engines.verify import Disagreement

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from weft.sampling.draws import draw_key
 from weft.sampling.permutation import permute
+from weft.training.engine_time import time_engine
 from weft.training.memory import Count, Memory, count_activations, memory_at, working_memory
 from weft.training.precision import precision
 from weft.training.settings import Training
@@ -37,13 +38,16 @@ class Estimate:
 
     Attributes:
         memory: at the largest batch that was looked at.
-        step_seconds: a step, on average.
+        step_seconds: a step, on average, by the engine that will run.
         steps: the steps of the run.
         evaluation_seconds: all evaluations together; None where no validation rows were given.
         looked_at: how many steps of the plan this follows from.
         timed: how many batches were run to time them.
         machine: what they ran on.
         room: the memory that this has, in bytes; None where it is not known.
+        engine: what ran the steps that were timed.
+        startup_seconds: compiling and capturing, before steps take the time they are said to take.
+        note: what a user should know of the engine, in a sentence; None: nothing.
     """
 
     memory: Memory
@@ -54,11 +58,14 @@ class Estimate:
     timed: int
     machine: str
     room: int | None
+    engine: str = "eager"
+    startup_seconds: float = 0.0
+    note: str | None = None
 
     @property
     def seconds(self) -> float:
         """The whole run."""
-        return self.steps * self.step_seconds + (self.evaluation_seconds or 0.0)
+        return self.startup_seconds + self.steps * self.step_seconds + (self.evaluation_seconds or 0.0)
 
     @property
     def fits(self) -> bool:
@@ -81,14 +88,23 @@ class Estimate:
             f"optimiser {size(m.optimiser)}, activations {size(m.passing)} "
             f"({m.rows} rows of {m.length} tokens, the largest of {self.looked_at} steps); "
             "the program and what its allocator keeps come on top",
-            f"time: about {time} ({self.timed} batches timed)",
+            f"time: about {time} ({self._timed()})",
         ]
+        if self.note is not None:
+            told.append(f"note: {self.note}")
         if not self.fits:
             told.append(
                 f"warning: this machine has {size(self.room or 0)} of memory; lower train.batch_size or "
                 "train.max_length, or raise train.accumulate"
             )
         return told
+
+    def _timed(self) -> str:
+        """What was timed, for a reader."""
+        if self.engine == "eager":
+            return f"engine eager, {self.timed} batches timed"
+        startup = f"about {duration(self.startup_seconds)} more to compile and capture"
+        return f"engine {self.engine}, {self.timed} steps timed; {startup}, some of it done for this"
 
 
 def estimate(
@@ -116,7 +132,8 @@ def estimate(
     numbers = permute(np.arange(min(SAMPLE, plan.steps)), plan.steps, draw_key(plan.seed, "sample"))
     looked_at = sorted(numbers.tolist())
     apart = training.conflict is not None
-    steps = [list(_parts(_step(plan, n), train, ids, training.accumulate, apart)) for n in looked_at]
+    numbered = [_step(plan, n) for n in looked_at]
+    steps = [list(_parts(step, train, ids, training.accumulate, apart)) for step in numbered]
     parts = [part for step in steps for part in step]
     shapes = np.array([part.shape for part in parts])
     cost = costs.of(shapes[:, 0], shapes[:, 1])
@@ -131,19 +148,26 @@ def estimate(
     evaluations = None
     if validation:
         evaluations = without_backward * _evaluated(training, validation, costs, plan.steps)
-    rate, timed = time_training(model, training, typical, costs, budget)
-    step_seconds = sum(map(rate.seconds, cost.tolist())) / len(steps)
+    half = None if room is None else room // 2
+    by, engine, note = time_engine(model, training, plan, train, numbered, costs, count, half, budget)
+    if by is None:
+        rate, timed = time_training(model, training, typical, costs, budget)
+        step_seconds, startup = sum(map(rate.seconds, cost.tolist())) / len(steps), 0.0
+    else:
+        step_seconds, startup, timed = by.step_seconds, by.startup_seconds, by.timed
     lengths = [int(tokens.row_lengths.max()) for tokens in (validation or {}).values()]
     shapes_without = [(EVALUATED, max(lengths))] if lengths else [(0, 0)]
     if plan.chooses:  # a pass over all candidates comes before each step
         passes = [_parts(plan.candidates(n), train, ids, training.accumulate) for n in looked_at]
         seen = np.array([part.shape for step in passes for part in step])
-        step_seconds += without_backward * float(costs.of(seen[:, 0], seen[:, 1]).sum()) / len(steps)
+        if by is None:
+            step_seconds += without_backward * float(costs.of(seen[:, 0], seen[:, 1]).sum()) / len(steps)
         shapes_without.append((int(seen[:, 0].max()), int(seen[:, 1].max())))
     widest = max(shapes_without, key=lambda s: working_memory(model, *s))
     tasks = min(len(plan.names), training.batch_size) if apart else 0
     memory = memory_at(model, count, largest, widest, tasks)
-    return Estimate(memory, step_seconds, plan.steps, evaluations, len(steps), timed, _machine(device), room)
+    facts = (len(steps), timed, _machine(device), room, engine, startup, note)
+    return Estimate(memory, step_seconds, plan.steps, evaluations, *facts)
 
 
 def size(count: float) -> str:

@@ -100,7 +100,7 @@ def time_training(
         The rate, and how many batches were timed.
     """
     device = next(model.parameters()).device
-    with _left_as_it_is(model):
+    with left_as_it_is(model):
         model.train()
         optimizers = OwnerOptimizers(model, lr=0.0, weight_decay=0.0, optimizer=training.optimizer)
 
@@ -120,7 +120,7 @@ def time_training(
 def time_evaluation(model: Model, batches: Sequence[Examples], costs: Costs, budget: float) -> Rate:
     """How long a forward pass takes when nothing is trained; see `time_training`."""
     device = next(model.parameters()).device
-    with _left_as_it_is(model), torch.no_grad():
+    with left_as_it_is(model), torch.no_grad():
         model.eval()
 
         def run(examples: Examples) -> None:
@@ -161,10 +161,10 @@ def _timed(
         taken = float(np.median([seconds(chosen) for _ in range(PASSES)]))
         points.append((cost, taken))
         a_cost = min(a_cost, taken / cost)
-    return _line(points), len(points)
+    return fitted_line(points), len(points)
 
 
-def _line(points: Sequence[tuple[float, float]]) -> Rate:
+def fitted_line(points: Sequence[tuple[float, float]]) -> Rate:
     """The line nearest to the points that neither begins below zero nor falls."""
     cost, taken = np.array(points).T
     if len(set(cost.tolist())) > 1:
@@ -175,7 +175,7 @@ def _line(points: Sequence[tuple[float, float]]) -> Rate:
 
 
 @contextmanager
-def _left_as_it_is(model: Model) -> Iterator[None]:
+def left_as_it_is(model: Model) -> Iterator[None]:
     """Inside, the model may be trained with lr 0; then mode, gradients and random numbers are as before."""
     training = model.training
     gradients = [p.grad for p in model.parameters()]
