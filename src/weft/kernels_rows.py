@@ -28,7 +28,7 @@ def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def select(stacked: Tensor, index: Tensor) -> Tensor:
-    """stacked[index] along the first dimension, [S, …] and [R] → [R, …].
+    """What each row has of S slots: stacked[index] along the first dimension, [S, …] and [R] → [R, …].
 
     By `index_select`: the backward of `stacked[index]` is not deterministic on the CPU.
 

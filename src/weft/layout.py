@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft.routing import select
-
 
 @dataclass(eq=False)
 class Layout:
@@ -46,7 +44,7 @@ class Layout:
 
     def of_rows(self, x: Tensor) -> Tensor:
         """What an example has, given to each of its rows, [E, …] → [R, …]."""
-        return x if self.example is None else select(x, self.example)
+        return x if self.example is None else x.index_select(0, self.example)
 
     def log_sum_exp(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         """log Σ keep·exp(x) over each example's rows, [R] → [E].
@@ -66,7 +64,7 @@ class Layout:
         if self.example is None:
             return x
         order, first, _ = self._sorted()
-        return select(x, select(order, first))
+        return x.index_select(0, order.index_select(0, first))
 
     def _sorted(self) -> tuple[Tensor, Tensor, Tensor]:
         """The rows of example 0, then those of 1, …, [R]; where each example begins there, and its rows, [E].
@@ -84,5 +82,5 @@ class Layout:
             return torch.cat([x, x], -1)
         order, first, rows = self._sorted()
         second = first + (rows > 1).long()
-        ends = [select(x, select(order, place)) for place in (first, second)]
+        ends = [x.index_select(0, order.index_select(0, place)) for place in (first, second)]
         return self.of_rows(torch.cat(ends, -1))
