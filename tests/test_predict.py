@@ -4,8 +4,10 @@ import pytest
 import torch
 
 import weft
+from tests.test_predict_all import assert_near
 from tests.tiny import TASKS
 from weft.errors import WeftError
+from weft.predict import _slabs as slabs_of
 
 PAIR = weft.Task("pair", labels=("same", "other"), texts=("a", "b"))
 
@@ -73,3 +75,17 @@ def test_nothing_to_answer(model):
 def test_wrong_requests(model, request_, message):
     with pytest.raises(WeftError, match=message):
         model.predict([request_])
+
+
+def test_many_requests_are_answered_in_slabs_and_in_order(model, monkeypatch):
+    """Tokenized in another thread while the model answers those before; an error names its request."""
+    texts = [f"Number {number} of many." for number in range(27)]
+    requests = [(("a", "b", "c")[i % 3], text) for i, text in enumerate(texts)]
+    expected = model.predict(requests)
+    monkeypatch.setattr("weft.predict.SLAB", 8)
+    found = model.predict(requests)
+    assert_near(found, expected)
+    assert [len(slab) for slab in slabs_of(27)] == [2, 8, 8, 8, 1]
+    assert slabs_of(0) == []
+    with pytest.raises(WeftError, match="request 12: task 'a' takes one text"):
+        model.predict([*requests[:11], ("a", 3), *requests[:5]])

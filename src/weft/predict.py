@@ -68,10 +68,14 @@ def predict(
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
     inside = precision_context(model, precision)
     found: list[dict[str, Any]] = []
-    for slab in _ahead(lambda first: _tokenized(model, requests, first), range(0, len(requests), SLAB)):
+    before: tuple[_Slab, AllLogits] | None = None
+    for slab in _ahead(lambda which: _tokenized(model, requests, which), _slabs(len(requests))):
+        # the GPU works on these requests while those before them become answers
         logits = all_logits(model, slab.examples, batch_size, precision=inside)
-        found += _answered(model, slab, logits)
-    return found
+        if before is not None:
+            found += _answered(model, *before)
+        before = slab, logits
+    return found if before is None else found + _answered(model, *before)
 
 
 def precision_context(
@@ -93,17 +97,24 @@ def precision_context(
     return partial(torch.autocast, device, torch.bfloat16, enabled=precision == "bf16")
 
 
-def _ahead(work: Callable[[int], _Slab], firsts: Sequence[int]) -> Iterator[_Slab]:
+def _slabs(count: int) -> list[range]:
+    """Which requests are tokenized together: the first ones are few, so that the model soon has work."""
+    first = min(count, SLAB if count <= SLAB else SLAB // 4)
+    starts = range(first, count, SLAB)
+    return [range(first)] * (count > 0) + [range(start, min(start + SLAB, count)) for start in starts]
+
+
+def _ahead(work: Callable[[range], _Slab], slabs: Sequence[range]) -> Iterator[_Slab]:
     """The results in order; the next one is worked on, by another thread, while one is used."""
-    if len(firsts) <= 1:
-        yield from map(work, firsts)
+    if len(slabs) <= 1:
+        yield from map(work, slabs)
         return
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(work, firsts[0])
-        for first in [*firsts[1:], None]:
+        coming = pool.submit(work, slabs[0])
+        for slab in [*slabs[1:], None]:
             ready = coming.result()
-            if first is not None:
-                coming = pool.submit(work, first)
+            if slab is not None:
+                coming = pool.submit(work, slab)
             yield ready
 
 
@@ -120,13 +131,13 @@ class _Slab:
     examples: Examples
 
 
-def _tokenized(model: Model, requests: Sequence[Request], first: int) -> _Slab:
-    """The requests from `first` on, tokenized, those of one task together."""
+def _tokenized(model: Model, requests: Sequence[Request], which: range) -> _Slab:
+    """Some of the requests, tokenized, those of one task together."""
     texts: dict[int, list[tuple[str, ...]]] = {}
     marks: dict[int, list[Marks]] = {}
     task, place = [], []
     readers = _Readers(model)
-    for number, request in enumerate(requests[first : first + SLAB], first):
+    for number, request in enumerate(requests[which.start : which.stop], which.start):
         index, inputs = readers.read(number, request)
         own = texts.setdefault(index, [])
         task.append(index)
@@ -172,6 +183,7 @@ class _Readers:
 
 def _answered(model: Model, slab: _Slab, logits: AllLogits) -> list[dict[str, Any]]:
     """The answer to each request: those of one task together, put back in their order."""
+    logits.finish()
     found: list[Any] = [None] * len(slab.examples)
     for index, tokens in slab.tokens.items():
         task = model.tasks[index]

@@ -213,7 +213,8 @@ def _captured(
     lengths = batch.inputs["attention_mask"].sum(1).tolist()
     heads, ids = [task.head for task in model.tasks], np.array([one.task for one in asked])
     logits = AllLogits(heads, ids, model.answers_by)
-    logits.put(BatchLogits(moving, range(len(asked)), chosen.example, lengths))
+    logits.add(BatchLogits(moving, range(len(asked)), chosen.example, lengths))
+    logits.finish()
     for number, one in enumerate(asked):
         own = logits.of(number)
         assert own is not None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -41,3 +43,35 @@ class ModelLock:
 
     def __reduce__(self) -> tuple[type[Self], tuple[()]]:
         return type(self), ()
+
+
+class WhileUsed:
+    """A setting of the whole process that is changed while any thread needs it.
+
+    The first user changes it, and the last one puts it back. If each saved what it found, two threads whose
+    uses overlap would leave the change behind.
+
+    Args:
+        change: makes the change, and returns what puts it back.
+    """
+
+    def __init__(self, change: Callable[[], Callable[[], object]]) -> None:
+        self._change = change
+        self._lock = threading.Lock()
+        self._users = 0
+        self._restore: Callable[[], object] | None = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Inside, the setting is changed."""
+        with self._lock:
+            if self._users == 0:
+                self._restore = self._change()
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0 and self._restore is not None:
+                    self._restore()

@@ -138,16 +138,17 @@ def numbers(answer):
 
 def test_memory_is_given_back(folder):
     model = model_of(folder)
-    model.predict(requests_of())
-    gc.collect()
-    torch.cuda.empty_cache()
-    before = torch.cuda.memory_reserved()
-    model.capture(lengths=[24], rows=[1, 64, 512])
-    assert torch.cuda.memory_reserved() > before
-    model.release()
-    gc.collect()
-    torch.cuda.empty_cache()
-    assert torch.cuda.memory_reserved() <= before + 2**21
+    held = []
+    for _ in range(3):
+        model.capture(lengths=[24], rows=[1, 64, 512])
+        most = torch.cuda.memory_reserved()
+        model.release()
+        gc.collect()
+        torch.cuda.empty_cache()
+        held.append(torch.cuda.memory_reserved())
+        assert held[-1] < most
+    # the first time leaves the workspaces of the libraries behind
+    assert held[2] <= held[1]
 
 
 def test_eight_threads(folder):

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import torch
 
+from weft.engines.masks import capturable_masks
+
 WARM_UPS = 3
 """Runs before the capture: the compiler, cuBLAS and lazily made states have all been at work then."""
 
@@ -41,7 +43,8 @@ class Capturer:
         """
         if self.device.type != "cuda":
             return function
-        with torch.cuda.device(self.device):  # a capture is of the current one
+        # a capture is of the current device
+        with torch.cuda.device(self.device), capturable_masks():
             return self._captured(function)
 
     def _captured(self, function: Callable[[], None]) -> Callable[[], None]:

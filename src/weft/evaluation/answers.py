@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -115,7 +115,7 @@ def answers(
         capture: `always` captures every shape at once, so that the answers do not depend on what ran before.
     """
     listed = examples if isinstance(examples, Examples) else Examples.of(examples)
-    found = all_logits(model, listed, batch_size, processes, precision, capture)
+    found = all_logits(model, listed, batch_size, processes, precision, capture, AHEAD).finish()
     every = [found.of(number) for number in range(len(listed))]
     for other in [] if processes is None else processes.gathered(every):
         every = [mine if theirs is None else theirs for mine, theirs in zip(every, other, strict=True)]
@@ -129,8 +129,19 @@ def all_logits(
     processes: Processes | None = None,
     precision: Precision | None = None,
     capture: Literal["auto", "always"] = "auto",
+    ahead: int | None = None,
 ) -> AllLogits:
-    """The logits of each example of this process's share; arguments as `answers` has them."""
+    """The logits of each example of this process's share, some of which may still be on their way.
+
+    Args:
+        model: as in `answers`.
+        examples: those to answer.
+        batch_size: as in `answers`.
+        processes: as in `answers`.
+        precision: as in `answers`.
+        capture: as in `answers`.
+        ahead: how many batches a GPU is given before the logits of the first are waited for; None: all.
+    """
     found = AllLogits([task.head for task in model.tasks], examples.task, model.answers_by)
     if not len(examples):
         return found
@@ -145,13 +156,8 @@ def all_logits(
         batches = _eager(
             model, outputs(model, examples, batch_size, part=part, precision=precision), examples
         )
-    waiting: deque[BatchLogits] = deque()
     for batch in batches:
-        waiting.append(batch)
-        if len(waiting) > AHEAD:
-            found.put(waiting.popleft())
-    for last in waiting:
-        found.put(last)
+        found.add(batch, ahead)
     return found
 
 

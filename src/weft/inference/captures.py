@@ -54,14 +54,15 @@ class Captures:
             return self.asked
         if not self.enabled or self._refused or not can_capture(model):
             return None
-        if self._own and self._addresses != list(self._where()):
-            self.release()  # its parameters lie elsewhere: it was moved, or they were replaced
-        if precision not in self._own:
-            if not self._own:
-                self._modules = list(model.modules())
-                self._addresses = list(self._where())
-            self._own[precision] = CapturedModel(model, precision)
-        return self._own[precision]
+        with model.lock:  # threads share what is made here
+            if self._own and self._addresses != list(self._where()):
+                self.release()  # its parameters lie elsewhere: it was moved, or they were replaced
+            if precision not in self._own:
+                if not self._own:
+                    self._modules = list(model.modules())
+                    self._addresses = list(self._where())
+                self._own[precision] = CapturedModel(model, precision)
+            return self._own[precision]
 
     def refuse(self, why: CaptureWrong | RuntimeError) -> None:
         """Run eagerly from now on, and say why."""

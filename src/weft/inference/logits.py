@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,7 +49,7 @@ class HostLogits:
 
 
 class AllLogits:
-    """The logits of n examples, filled batch by batch.
+    """The logits of n examples, filled batch by batch; read them after `finish`.
 
     Args:
         heads: the head shape of each task.
@@ -62,11 +63,29 @@ class AllLogits:
         self._head = np.array([self._names.index(head) for head in heads])[task]  # [n]
         self._whole: dict[str, Logits] = {}  # of shapes that answer once per example, [n, C]
         self._each: dict[int, Logits] = {}
+        self._waiting: deque[BatchLogits] = deque()
 
     def __len__(self) -> int:
         return len(self._task)
 
-    def put(self, batch: BatchLogits) -> None:
+    def add(self, batch: BatchLogits, ahead: int | None = None) -> None:
+        """Take the logits of a batch, which may still be on their way.
+
+        Args:
+            batch: the batch.
+            ahead: how many batches may be on their way before the oldest is waited for; None: any number.
+        """
+        self._waiting.append(batch)
+        if ahead is not None and len(self._waiting) > ahead:
+            self._put(self._waiting.popleft())
+
+    def finish(self) -> AllLogits:
+        """Wait for all that is on its way; returns this."""
+        while self._waiting:
+            self._put(self._waiting.popleft())
+        return self
+
+    def _put(self, batch: BatchLogits) -> None:
         """Give each example of a batch its own logits, once they have arrived."""
         logits = batch.moving.wait()
         examples = np.asarray(batch.examples)
