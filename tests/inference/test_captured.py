@@ -186,3 +186,30 @@ def test_capture_needs_a_gpu_and_one_encoder(folder):
     with pytest.raises(WeftError, match="method 'separate' cannot be captured"):
         CapturedModel(model_of(folder, ONE_ROW, "separate"))
     model.release()  # nothing to release is no error
+
+
+def test_a_release_in_another_thread_ends_no_call(folder, capturing):
+    """What was captured is dropped while a call still uses it: the call goes on eagerly."""
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(ONE_ROW)
+    expected = model.predict(requests)
+    captured = CapturedModel(model)
+    model.captures.asked = captured
+    plain = captured.is_warm
+
+    def released(form, soon=1):
+        model.release()
+        return plain(form, soon)
+
+    captured.is_warm = released
+    assert_near(model.predict(requests), expected)
+    assert model.captures.asked is None
+
+
+def test_a_precision_holds_inside_the_callers_autocast(folder, capturing):
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(ONE_ROW)
+    whole = model.predict(requests)
+    with torch.autocast("cpu", torch.bfloat16):
+        for _ in range(USES + 1):
+            assert_near(model.predict(requests, precision="float32"), whole)

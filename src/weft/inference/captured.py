@@ -82,7 +82,7 @@ class CapturedModel:
             nothing.
 
     Attributes:
-        works: false once a capture has failed.
+        works: false once a capture has failed, or this is closed: passes then run eagerly.
     """
 
     def __init__(self, model: Model, precision: Precision = "float32", compiled: bool = False) -> None:
@@ -147,7 +147,9 @@ class CapturedModel:
             depth: how many of the lowest blocks run over distinct rows; see `on_trunk`.
         """
         done = self._replayed(inputs, examples, depth)
-        return HostLogits(done.logits, {name: x.shape for name, x in done.output.by_shape.items()})
+        moving = HostLogits(done.logits, {name: x.shape for name, x in done.output.by_shape.items()})
+        self._mark()
+        return moving
 
     def eager_logits(
         self, inputs: Mapping[str, Tensor], examples: int | None = None, depth: int = 0
@@ -175,14 +177,16 @@ class CapturedModel:
         if "example" in inputs and examples is None:
             examples = int(inputs["example"].max()) + 1
         output = self._replayed(inputs, examples, 0).output
-        return replace(output, by_shape={shape: x.clone() for shape, x in output.by_shape.items()})
+        own = {shape: x.clone() for shape, x in output.by_shape.items()}
+        self._mark()
+        return replace(output, by_shape=own)
 
     @in_turn
     def close(self) -> None:
         """Drop all graphs and give the model back as it was, in eval mode."""
         if self._closed:
             return
-        self._passes, self._closed = {}, True
+        self._passes, self._closed, self.works = {}, True, False
         self._dress.remove()
         for parameter in self._frozen:
             parameter.requires_grad_(True)
@@ -202,15 +206,19 @@ class CapturedModel:
             for name, place in views(done.memory, form[0]).items():
                 place.copy_(inputs[name], non_blocking=True)
         done.run()
+        return done
+
+    def _mark(self) -> None:
+        """From here on the memory of a pass may be overwritten; a pass on another stream waits for this."""
         if self.device.type == "cuda":
             self._last = torch.cuda.Event()
-            self._last.record()
-        return done
+            self._last.record(torch.cuda.current_stream(self.device))
 
     @contextmanager
     def _running(self, precision: Precision | None = None) -> Iterator[None]:
         bf16 = (precision or self.precision) == "bf16"
-        half = torch.autocast(self.device.type, torch.bfloat16) if bf16 else nullcontext()
+        # whatever autocast the caller is inside
+        half = torch.autocast(self.device.type, torch.bfloat16, enabled=bf16)
         with torch.no_grad(), half, without_cudnn() if bf16 else nullcontext():
             yield
 

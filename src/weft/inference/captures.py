@@ -116,11 +116,12 @@ def run_batch(
     """
     if captured.works and captured.is_warm(captured.form_of(inputs, examples, depth), soon):
         with model.lock:
-            try:
-                return captured.logits(inputs, examples, depth)
-            except (CaptureWrong, RuntimeError) as why:
-                captured.works = False
-                model.captures.refuse(why)
+            if captured.works:  # another thread may have released it in the meantime
+                try:
+                    return captured.logits(inputs, examples, depth)
+                except (CaptureWrong, RuntimeError) as why:
+                    captured.works = False
+                    model.captures.refuse(why)
     return captured.eager_logits(inputs, examples, depth)
 
 
