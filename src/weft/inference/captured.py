@@ -82,7 +82,7 @@ class CapturedModel:
             nothing.
 
     Attributes:
-        works: false once a capture has failed.
+        works: false once a capture has failed, or this is closed.
     """
 
     def __init__(self, model: Model, precision: Precision = "float32", compiled: bool = False) -> None:
@@ -147,7 +147,9 @@ class CapturedModel:
             depth: how many of the lowest blocks run over distinct rows; see `on_trunk`.
         """
         done = self._replayed(inputs, examples, depth)
-        return HostLogits(done.logits, {name: x.shape for name, x in done.output.by_shape.items()})
+        moving = HostLogits(done.logits, {name: x.shape for name, x in done.output.by_shape.items()})
+        self._read()
+        return moving
 
     def eager_logits(
         self, inputs: Mapping[str, Tensor], examples: int | None = None, depth: int = 0
@@ -175,18 +177,22 @@ class CapturedModel:
         if "example" in inputs and examples is None:
             examples = int(inputs["example"].max()) + 1
         output = self._replayed(inputs, examples, 0).output
-        return replace(output, by_shape={shape: x.clone() for shape, x in output.by_shape.items()})
+        own = replace(output, by_shape={shape: x.clone() for shape, x in output.by_shape.items()})
+        self._read()
+        return own
 
     @in_turn
     def close(self) -> None:
         """Drop all graphs and give the model back as it was, in eval mode."""
         if self._closed:
             return
-        self._passes, self._closed = {}, True
+        self._passes, self._closed, self.works = {}, True, False
         self._dress.remove()
         for parameter in self._frozen:
             parameter.requires_grad_(True)
 
+    @torch.inference_mode(False)  # what is kept must be writable outside of inference mode too
+    @torch.no_grad()
     def _replayed(self, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> _Pass:
         if self._closed:
             raise WeftError("this captured model is closed; call the model itself, or capture it again")
@@ -202,15 +208,20 @@ class CapturedModel:
             for name, place in views(done.memory, form[0]).items():
                 place.copy_(inputs[name], non_blocking=True)
         done.run()
+        return done
+
+    def _read(self) -> None:
+        """The logits of the last pass have been read: the next pass, on any stream, may overwrite them."""
         if self.device.type == "cuda":
             self._last = torch.cuda.Event()
-            self._last.record()
-        return done
+            self._last.record(torch.cuda.current_stream(self.device))
 
     @contextmanager
     def _running(self, precision: Precision | None = None) -> Iterator[None]:
         bf16 = (precision or self.precision) == "bf16"
-        half = torch.autocast(self.device.type, torch.bfloat16) if bf16 else nullcontext()
+        # Nothing depends on what the caller is inside of. Inside another autocast, weights that were rounded
+        # before a capture would come from its cache, and the graph would read them after that is emptied.
+        half = torch.autocast(self.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False)
         with torch.no_grad(), half, without_cudnn() if bf16 else nullcontext():
             yield
 
