@@ -283,3 +283,26 @@ def test_a_call_goes_on_when_its_passes_are_released(folder, capturing):
     model.captures.of = released
     for _ in range(USES):
         assert_near(model.predict(requests), expected)
+
+
+def test_a_wrong_head_is_not_hidden_by_the_logits_of_tokens(folder, capturing, monkeypatch):
+    """A tagger has a thousand times as many logits as a classifier."""
+    tagger = weft.Task("many", kind="tag", labels=("O", *(f"B-{n}" for n in range(300))), texts=("words",))
+    tasks = [task_of_kind("classify"), tagger]
+    model = scramble(weft.Model(folder, tasks, "lora", max_length=24)).eval()
+    requests = requests_of(("classify",), 9)
+    bias = model.heads[model.tasks[0].head].bias
+
+    def captured(self, function):
+        def run():
+            with torch.no_grad():
+                bias.add_(0.3)
+                function()
+                bias.sub_(0.3)
+
+        return run
+
+    monkeypatch.setattr("weft.engines.capture.Capturer.__call__", captured)
+    with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
+        found = [model.predict(requests, precision="bf16") for _ in range(USES)]
+    assert_near(found[-1], found[0])
