@@ -89,3 +89,15 @@ def test_many_requests_are_answered_in_slabs_and_in_order(model, monkeypatch):
     assert slabs_of(0) == []
     with pytest.raises(WeftError, match="request 12: task 'a' takes one text"):
         model.predict([*requests[:11], ("a", 3), *requests[:5]])
+
+
+@pytest.mark.parametrize("form", [iter, tuple, lambda requests: (one for one in requests)])
+def test_requests_may_be_anything_that_gives_them(model, form):
+    requests = [("a", "One."), ("pair", ("It rains.", "It is wet.")), ("c", "Three.")]
+    assert_near(model.predict(form(requests)), model.predict(requests))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "a", {"a": "One."}])
+def test_requests_that_are_no_list(model, wrong):
+    with pytest.raises(WeftError, match=r"requests: expected a list of \(task, text\)"):
+        model.predict(wrong)

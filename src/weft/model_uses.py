@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -34,7 +34,7 @@ class ModelUses:
 
     def predict(
         self,
-        requests: Sequence[Any],
+        requests: Iterable[Any],
         batch_size: int | None = None,
         precision: Literal["float32", "bf16"] | None = None,
     ) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ SLAB = 4096
 
 def predict(
     model: Model,
-    requests: Sequence[Request],
+    requests: Iterable[Request],
     batch_size: int | None = None,
     precision: Literal["float32", "bf16"] | None = None,
 ) -> list[dict[str, Any]]:
@@ -66,6 +66,11 @@ def predict(
     """
     if batch_size is not None and batch_size < 1:
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
+    if isinstance(requests, str | Mapping) or not isinstance(requests, Iterable):
+        raise WeftError(
+            f"requests: expected a list of (task, text) or (task, (text, text)); found {requests!r}"
+        )
+    requests = requests if isinstance(requests, list | tuple) else list(requests)
     inside = precision_context(model, precision)
     found: list[dict[str, Any]] = []
     before: tuple[_Slab, AllLogits] | None = None

@@ -185,7 +185,9 @@ def _all_logits(
         return
     for group in _groups(asked, batch_size or ROWS):
         if captured is not None and depth:
-            yield from _captured(model, captured, group, depth)
+            # one less: a row may be needed for no example, and makes them the next number of the ladder
+            for first, last in _passes([one.rows for one in group], MANY * (batch_size or ROWS) - 1):
+                yield from _captured(model, captured, group[first:last], depth)
         else:
             yield from _eager(model, group, batch_size or ROWS)
 

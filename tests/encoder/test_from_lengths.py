@@ -71,3 +71,12 @@ def test_copies_keep_their_own_and_unwoven_encoders_none(family, keeping):
             assert torch.equal(other(**inputs).hidden, expected)
     unweave(model.encoder)
     assert not kept(model)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_can_train_after_inference_mode(family, keeping):
+    model = scramble(build(family, "full")).eval()
+    own = batch(model, length=12)
+    with torch.inference_mode():
+        model(**own)
+    model.train()(**own).hidden.sum().backward()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -188,28 +189,120 @@ def test_capture_needs_a_gpu_and_one_encoder(folder):
     model.release()  # nothing to release is no error
 
 
-def test_a_release_in_another_thread_ends_no_call(folder, capturing):
-    """What was captured is dropped while a call still uses it: the call goes on eagerly."""
+def test_predict_all_has_the_same_most_rows_of_a_pass(folder, capturing, monkeypatch):
+    """With many tasks a pass of all rows would not fit on a GPU."""
+    model = model_of(folder, method="frozen")
+    texts = ["the cat sees a dog", "a bird", "the dog", ("the cat sees", "a dog")]
+    expected = model.predict_all(texts)
+    rows = []
+    plain = CapturedModel.eager_logits
+
+    def counting(self, inputs, *args):
+        rows.append(len(inputs["input_ids"]))
+        return plain(self, inputs, *args)
+
+    monkeypatch.setattr(CapturedModel, "eager_logits", counting)
+    assert_near(model.predict_all(texts, batch_size=1), expected)
+    assert len(rows) > 1
+    assert max(rows) <= 16  # eight are filled up to the next number of the ladder
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_passes_do_not_depend_on_what_they_are_called_inside_of(folder, precision, capturing):
+    """Autocast of another precision, and inference mode, whose tensors cannot be written to outside of it."""
+    requests = requests_of(ONE_ROW)
+    expected = model_of(folder, ONE_ROW).predict(requests, precision=precision)
+    model = model_of(folder, ONE_ROW)
+    other = torch.autocast("cpu", torch.bfloat16, enabled=precision == "float32")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for inside in (torch.inference_mode(), other, torch.no_grad(), torch.enable_grad()):
+            for _ in range(USES):
+                with inside:
+                    assert_near(model.predict(requests, precision=precision), expected)
+    assert model.captures.of(model, precision).shapes > 0
+
+
+def test_no_pass_reads_the_cache_of_an_autocast_around_it(folder, capturing, monkeypatch):
+    """It is emptied after the call, and a graph would go on reading what was in it."""
+    model = model_of(folder, method="full")
+    cached = []
+    run = type(model).run
+
+    def watching(self, *args, **kwargs):
+        cached.append(torch.is_autocast_cache_enabled())
+        return run(self, *args, **kwargs)
+
+    monkeypatch.setattr(type(model), "run", watching)
+    for _ in range(USES):
+        model.predict_all(["the cat sees a dog"], precision="bf16")
+    assert model.captures.of(model, "bf16").shapes > 0
+    assert cached
+    assert not any(cached)
+
+
+def test_passes_that_were_asked_for_follow_the_weights(folder, capturing):
+    """Weights that were replaced lie elsewhere, where no graph reads them."""
     model = model_of(folder, ONE_ROW)
     requests = requests_of(ONE_ROW)
-    expected = model.predict(requests)
+    first = CapturedModel(model, "bf16")
+    with model.lock:
+        model.captures.ask(model, first)
+    model.predict(requests)
+    assert model.captures.of(model, "float32") is first
+    model.load_state_dict({name: x.clone() for name, x in model.state_dict().items()}, assign=True)
+    model.predict(requests)
+    second = model.captures.of(model, "float32")
+    assert second is not first
+    assert second.precision == "bf16"
+    with pytest.raises(WeftError, match="closed"):
+        first()
+    second.compiled = True
+    model.load_state_dict({name: x.clone() for name, x in model.state_dict().items()}, assign=True)
+    with pytest.raises(WeftError, match=r"captured with compiled=True; call model.release\(\) first"):
+        model.predict(requests)
+    model.release()
+    model.predict(requests)
+
+
+def test_a_call_goes_on_when_its_passes_are_released(folder, capturing):
+    """By another thread, between two of its batches."""
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(("classify",))
     captured = CapturedModel(model)
-    model.captures.asked = captured
-    plain = captured.is_warm
+    with model.lock:
+        model.captures.ask(model, captured)
+    expected = model.predict(requests)
+    of = model.captures.of
 
-    def released(form, soon=1):
+    def released(*args):
+        found = of(*args)
         model.release()
-        return plain(form, soon)
+        return found
 
-    captured.is_warm = released
-    assert_near(model.predict(requests), expected)
-    assert model.captures.asked is None
+    model.captures.of = released
+    for _ in range(USES):
+        assert_near(model.predict(requests), expected)
 
 
-def test_a_precision_holds_inside_the_callers_autocast(folder, capturing):
-    model = model_of(folder, ONE_ROW)
-    requests = requests_of(ONE_ROW)
-    whole = model.predict(requests)
-    with torch.autocast("cpu", torch.bfloat16):
-        for _ in range(USES + 1):
-            assert_near(model.predict(requests, precision="float32"), whole)
+def test_a_wrong_head_is_not_hidden_by_the_logits_of_tokens(folder, capturing, monkeypatch):
+    """A tagger has a thousand times as many logits as a classifier."""
+    tagger = weft.Task("many", kind="tag", labels=("O", *(f"B-{n}" for n in range(300))), texts=("words",))
+    tasks = [task_of_kind("classify"), tagger]
+    model = scramble(weft.Model(folder, tasks, "lora", max_length=24)).eval()
+    requests = requests_of(("classify",), 9)
+    bias = model.heads[model.tasks[0].head].bias
+
+    def captured(self, function):
+        def run():
+            with torch.no_grad():
+                bias.add_(0.3)
+                function()
+                bias.sub_(0.3)
+
+        return run
+
+    monkeypatch.setattr("weft.engines.capture.Capturer.__call__", captured)
+    with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
+        found = [model.predict(requests, precision="bf16") for _ in range(USES)]
+    assert_near(found[-1], found[0])

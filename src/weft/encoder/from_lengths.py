@@ -46,8 +46,11 @@ class FromLengths(HoldsMethods):
             return self.inner(first, *args, **kwargs)
         key = (device, first.size(-2), numbers)
         if key not in self._known:
+            # a tensor made in inference mode could not be used in training later
+            with torch.inference_mode(False):
+                made = self.inner(first.clone(), *args, **kwargs).to(device)
             # of two threads that compute it at once, both keep one's: a graph may read it already
-            self._known.setdefault(key, self.inner(first, *args, **kwargs).to(device))
+            self._known.setdefault(key, made)
         return self._known[key]
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.engines.compiled import is_compiled
+from weft.errors import WeftError
 from weft.inference.captured import CapturedModel, CaptureWrong, Precision, warn_eager
 from weft.inference.logits import HostLogits
 from weft.tasks.kinds import KINDS
@@ -50,19 +51,41 @@ class Captures:
             model: the model that holds this.
             precision: of the passes, unless `Model.capture` asked for another.
         """
-        if self.asked is not None:
-            return self.asked
-        if not self.enabled or self._refused or not can_capture(model):
+        if self.asked is None and (not self.enabled or self._refused or not can_capture(model)):
             return None
         with model.lock:  # threads share what is made here
-            if self._own and self._addresses != list(self._where()):
-                self.release()  # its parameters lie elsewhere: it was moved, or they were replaced
+            if self._modules and self._addresses != list(self._where()):
+                self._renew(model)
+            if self.asked is not None:
+                return self.asked
+            if not self.enabled or self._refused or not can_capture(model):
+                return None
             if precision not in self._own:
                 if not self._own:
-                    self._modules = list(model.modules())
-                    self._addresses = list(self._where())
+                    self._look(model)
                 self._own[precision] = CapturedModel(model, precision)
             return self._own[precision]
+
+    def ask(self, model: Model, captured: CapturedModel) -> None:
+        """From now on all inference uses these passes; the caller holds the model's lock."""
+        self.asked = captured
+        self._look(model)
+
+    def _look(self, model: Model) -> None:
+        self._modules = list(model.modules())
+        self._addresses = list(self._where())
+
+    def _renew(self, model: Model) -> None:
+        """The parameters lie elsewhere, since the model was moved or they were replaced: drop all graphs."""
+        asked = self.asked
+        if asked is not None and asked.compiled:
+            raise WeftError(
+                "the model was moved or its weights were replaced while it was captured with compiled=True; "
+                "call model.release() first, then change it and capture it again"
+            )
+        self.release()
+        if asked is not None and next(model.parameters()).device.type == asked.device.type:
+            self.ask(model, CapturedModel(model, asked.precision))
 
     def refuse(self, why: CaptureWrong | RuntimeError) -> None:
         """Run eagerly from now on, and say why."""
@@ -116,12 +139,12 @@ def run_batch(
     """
     if captured.works and captured.is_warm(captured.form_of(inputs, examples, depth), soon):
         with model.lock:
-            if captured.works:  # another thread may have released it in the meantime
-                try:
+            try:
+                if captured.works:  # another thread may have closed it by now
                     return captured.logits(inputs, examples, depth)
-                except (CaptureWrong, RuntimeError) as why:
-                    captured.works = False
-                    model.captures.refuse(why)
+            except (CaptureWrong, RuntimeError) as why:
+                captured.works = False
+                model.captures.refuse(why)
     return captured.eager_logits(inputs, examples, depth)
 
 

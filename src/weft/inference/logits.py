@@ -28,7 +28,8 @@ class HostLogits:
         self._moving = logits.to("cpu", non_blocking=cuda)
         self._there = torch.cuda.Event() if cuda else None
         if self._there is not None:
-            self._there.record()
+            # of the logits' device, which need not be the current one
+            self._there.record(torch.cuda.current_stream(logits.device))
 
     @classmethod
     def of(cls, by_shape: Mapping[str, Tensor]) -> HostLogits:
@@ -63,6 +64,7 @@ class AllLogits:
         self._head = np.array([self._names.index(head) for head in heads])[task]  # [n]
         self._whole: dict[str, Logits] = {}  # of shapes that answer once per example, [n, C]
         self._each: dict[int, Logits] = {}
+        self._found = np.zeros(len(task), bool)
         self._waiting: deque[BatchLogits] = deque()
 
     def __len__(self) -> int:
@@ -89,6 +91,7 @@ class AllLogits:
         """Give each example of a batch its own logits, once they have arrived."""
         logits = batch.moving.wait()
         examples = np.asarray(batch.examples)
+        self._found[examples] = True
         heads = self._head[examples]
         rows: list[range] | None = None
         for number in np.unique(heads).tolist():
@@ -104,13 +107,16 @@ class AllLogits:
             for place in places.tolist():
                 mine = rows[place]
                 self._each[int(examples[place])] = (
-                    own[mine.start : mine.stop, 0]
+                    # a copy: a view would keep the whole batch
+                    own[mine.start : mine.stop, 0].copy()
                     if self._by[shape] == "row"
                     else np.concatenate([own[row, : batch.lengths[row]] for row in mine])
                 )
 
     def of(self, number: int) -> Logits | None:
         """The logits of one example; None where no batch had it."""
+        if not self._found[number]:
+            return None
         whole = self._whole.get(self._names[self._head[number]])
         return self._each.get(number) if whole is None else whole[number]
 

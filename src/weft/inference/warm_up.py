@@ -35,7 +35,8 @@ def capture(
     Args:
         model: a model on a CUDA device, of any method but `separate`.
         precision: `float32`, or `bf16`, which is faster and rounds.
-        compiled: whether to compile the encoder too; the model must not train until it is released.
+        compiled: whether to compile the encoder too; until it is released, the model must not train, be moved
+            or be given other weights.
         lengths: tokens of rows, each padded to a length of the ladder; by default all up to `max_length`.
         rows: rows of batches; by default those of the ladder, up to a full batch of each length.
     """
@@ -58,7 +59,7 @@ def capture(
         except BaseException:
             captured.close()
             raise
-        model.captures.asked = captured
+        model.captures.ask(model, captured)
 
 
 def _shapes(model: Model, lengths: Sequence[int] | None, rows: Sequence[int] | None) -> list[tuple[int, int]]:

@@ -1,0 +1,42 @@
+"""Logits of many batches: each example gets its own, and one that no batch had gets none."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from tests.every_kind import task_of_kind, tokens_of
+from tests.tiny import build, scramble
+from tests.tiny_tokenizers import tiny_tokenizer
+from weft.evaluation.answers import all_logits, answers
+from weft.inference.examples import Examples
+from weft.inference.logits import AllLogits, BatchLogits, HostLogits
+from weft.training.processes import Processes
+
+NAMES = ("classify", "regress", "choose", "tag")
+
+
+def test_each_process_has_the_logits_of_its_own_batches_alone():
+    """Those of the others must be missing: what is there would be taken for theirs."""
+    model = scramble(build("bert", "lora", [task_of_kind(name, 9) for name in NAMES])).eval()
+    tokens = [tokens_of(task, tiny_tokenizer("words")) for task in model.tasks]
+    listed = [(t, tokens[t], i) for i in range(9) for t in range(len(NAMES))]
+    expected = answers(model, listed, batch_size=4)
+    parts = []
+    for rank in range(2):
+        found = all_logits(model, Examples.of(listed), 4, Processes(rank, 2)).finish()
+        parts.append([found.of(number) for number in range(len(listed))])
+    for own, other, right in zip(*parts, expected, strict=True):
+        assert (own is None) != (other is None)
+        np.testing.assert_allclose(other if own is None else own, right, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_do_not_keep_their_batch():
+    """A batch has the logits of all head shapes: of many batches that is much memory."""
+    logits = {"rows": torch.zeros(4, 1), "tokens": torch.zeros(4, 5000)}
+    found = AllLogits(["rows"], np.zeros(2, np.int64), {"rows": "row"})
+    found.add(BatchLogits(HostLogits.of(logits), [0, 1], [0, 0, 1, 1], [3, 3, 3, 3]))
+    own = found.finish().of(0)
+    assert own is not None
+    assert own.shape == (2,)
+    assert own.base is None
