@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -278,6 +278,22 @@ class Model(ModelUses, ModelThreads, nn.Module):
             expected, found = list(output.task.shape), list(weight.shape)
             raise WeftError(f"weight: expected one an example, {expected}; found shape {found}")
         return (self.example_losses(output, labels) * weight).sum()
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """As `nn.Module.state_dict`; an error while the model is captured with compiled=True."""
+        self.captures.check_plain()
+        return super().state_dict(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """As `nn.Module.load_state_dict`; an error while the model is captured with compiled=True."""
+        self.captures.check_plain()
+        return super().load_state_dict(*args, **kwargs)
+
+    def train(self, mode: bool = True) -> Self:
+        """As `nn.Module.train`; an error while the model is captured with compiled=True."""
+        if mode:
+            self.captures.check_plain()
+        return super().train(mode)
 
     def set_max_length(self, max_length: int) -> None:
         """Cut texts to so many tokens; more than the encoder has positions for is an error."""

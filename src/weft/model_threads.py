@@ -69,6 +69,7 @@ class ModelThreads:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is copied and pickled: not the methods that an engine has compiled, which are this model's."""
+        cast("Model", self).captures.check_plain()
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if not callable(getattr(type(self), name, None))}
 

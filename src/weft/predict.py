@@ -31,6 +31,9 @@ Request = tuple[str, Any]
 """A task's name, and what it reads: a text, a pair of texts, or the columns of a row by name."""
 Marks = tuple[tuple[int, int, int], ...]
 
+QUEUED = 32
+"""Batches that a GPU may be given before the logits of the first are waited for."""
+
 SLAB = 4096
 """Requests that are tokenized at once: enough for batches of equal lengths, and little memory."""
 
@@ -76,7 +79,7 @@ def predict(
     before: tuple[_Slab, AllLogits] | None = None
     for slab in _ahead(lambda which: _tokenized(model, requests, which), _slabs(len(requests))):
         # the GPU works on these requests while those before them become answers
-        logits = all_logits(model, slab.examples, batch_size, precision=inside)
+        logits = all_logits(model, slab.examples, batch_size, precision=inside, ahead=QUEUED)
         if before is not None:
             found += _answered(model, *before)
         before = slab, logits

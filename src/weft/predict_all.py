@@ -21,7 +21,7 @@ from torch import Tensor
 from weft.data.collate import collate, gather, picked
 from weft.data.tokens import Tokens, in_memory
 from weft.errors import WeftError
-from weft.evaluation.answers import ROWS, answers
+from weft.evaluation.answers import ROWS, answers, precision_now
 from weft.inference.captured import ROW_OF, TRUNK, CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.ladder import FEW, Ladder
@@ -177,8 +177,8 @@ def _all_logits(
 ) -> Iterator[tuple[_Asked, NDArray[np.float32]]]:
     """The logits of each question: where tasks share no block, by one mixed batch after another."""
     depth = trunk_depth(model, sorted({one.task for one in asked}))
-    device = next(model.parameters()).device.type
-    captured = model.captures.of(model, "bf16" if torch.is_autocast_enabled(device) else "float32")
+    now = precision_now(model)
+    captured = None if now is None else model.captures.of(model, now)
     if depth == 0 and captured is not None:
         listed = [(one.task, one.tokens, one.example) for one in asked]
         yield from zip(asked, answers(model, listed, batch_size), strict=True)

@@ -257,8 +257,9 @@ def test_passes_that_were_asked_for_follow_the_weights(folder, capturing):
     assert second.precision == "bf16"
     with pytest.raises(WeftError, match="closed"):
         first()
+    state = {name: x.clone() for name, x in model.state_dict().items()}
     second.compiled = True
-    model.load_state_dict({name: x.clone() for name, x in model.state_dict().items()}, assign=True)
+    torch.nn.Module.load_state_dict(model, state, assign=True)
     with pytest.raises(WeftError, match=r"captured with compiled=True; call model.release\(\) first"):
         model.predict(requests)
     model.release()
@@ -306,3 +307,56 @@ def test_a_wrong_head_is_not_hidden_by_the_logits_of_tokens(folder, capturing, m
     with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
         found = [model.predict(requests, precision="bf16") for _ in range(USES)]
     assert_near(found[-1], found[0])
+
+
+def test_a_compiled_capture_guards_the_weights(folder, capturing):
+    """They are held in other forms: what would read or change them is refused, and says what to do."""
+    model = model_of(folder, ONE_ROW)
+    captured = CapturedModel(model)
+    with model.lock:
+        model.captures.ask(model, captured)
+    captured.compiled = True
+    state = torch.nn.Module.state_dict(model)
+    calls = [
+        model.state_dict,
+        model.train,
+        lambda: model.load_state_dict(state),
+        lambda: copy.deepcopy(model),
+    ]
+    for call in (*calls, lambda: pickle.dumps(model), lambda: model.save(folder.parent / "bundle")):
+        with pytest.raises(WeftError, match=r"compiled=True.*call model.release\(\) before"):
+            call()
+    captured.compiled = False
+    model.release()
+    model.train()
+    copy.deepcopy(model)
+
+
+def test_only_so_many_graphs_are_kept(folder, capturing, monkeypatch):
+    monkeypatch.setattr("weft.inference.captured.MOST", 2)
+    model = model_of(folder, ONE_ROW)
+    texts = [" ".join(["the"] * count) for count in (3, 18, 22, 3, 18)]  # of three lengths
+    expected = [model.predict([("classify", text)]) for text in texts]
+    for _ in range(USES):
+        for text, right in zip(texts, expected, strict=True):
+            assert_near(model.predict([("classify", text)]), right)
+    assert model.captures.of(model, "float32").shapes <= 2
+
+
+def test_a_shape_without_memory_stays_eager_and_the_others_are_captured(folder, capturing, monkeypatch):
+    model = model_of(folder, ONE_ROW)
+    small, large = [("classify", "the cat")], requests_of(ONE_ROW)
+    expected = model.predict(small), model.predict(large)
+    plain = CapturedModel._captured
+
+    def scarce(self, inputs, *args):
+        if len(inputs["input_ids"]) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return plain(self, inputs, *args)
+
+    monkeypatch.setattr(CapturedModel, "_captured", scarce)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(USES + 1):
+            assert_near((model.predict(small), model.predict(large)), expected)
+    assert model.captures.of(model, "float32").shapes == 1

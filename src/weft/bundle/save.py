@@ -39,6 +39,7 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
         with_encoder: whether the encoder and its tokenizer go along, or only their name and sha256. An
             encoder that has no files to be found again goes along in any case.
     """
+    model.captures.check_plain()
     folder = Path(folder)
     if folder.exists() and not (folder / MANIFEST).is_file():
         raise WeftError(f"{folder} exists and is no bundle; give another folder")

@@ -148,7 +148,8 @@ def all_logits(
     in_eval(model)
     alone = processes is None or processes.world == 1
     with nullcontext() if precision is None else precision():
-        captured = model.captures.of(model, _precision_now(model)) if alone else None
+        now = precision_now(model)
+    captured = model.captures.of(model, now) if alone and now is not None else None
     if captured is not None:
         batches = _captured(model, captured, examples, batch_size, capture == "always")
     else:
@@ -161,10 +162,12 @@ def all_logits(
     return found
 
 
-def _precision_now(model: Model) -> Literal["float32", "bf16"]:
-    """The precision that a pass would have in this place."""
+def precision_now(model: Model) -> Literal["float32", "bf16"] | None:
+    """The precision that a pass would have in this place; None of one that is never captured (float16)."""
     device = next(model.parameters()).device.type
-    return "bf16" if torch.is_autocast_enabled(device) else "float32"
+    if not torch.is_autocast_enabled(device):
+        return "float32"
+    return "bf16" if torch.get_autocast_dtype(device) == torch.bfloat16 else None
 
 
 def _eager(model: Model, batches: Iterator[Batch], examples: Examples) -> Iterator[BatchLogits]:

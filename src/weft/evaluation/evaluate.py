@@ -52,7 +52,8 @@ def evaluate(
         data: the tokenised split of each task, with labels; of a further set under `TASK:SET`, after it.
         rows: which examples of each; by default all.
         processes: those that share the work; each gets the scores.
-        precision: what each pass runs inside; by default nothing, so float32.
+        precision: what each pass runs inside; by default nothing, so float32, or what `Model.capture` asked
+            for.
         capture: which passes run as CUDA graphs on a GPU; see `weft.evaluation.answers.answers`.
     """
     chosen = {

@@ -44,6 +44,9 @@ TRUNK, ROW_OF = "trunk_", "row_of"
 USES = 3
 """A shape is captured once it is needed for the third time. A capture takes about four passes."""
 
+MOST = 256
+"""How many graphs are kept; beyond that the one that was not used for longest is dropped."""
+
 TOLERANCE: dict[Precision, float] = {"float32": 1e-4, "bf16": 1e-2}
 """How far a captured pass may be from the same pass run eagerly, ‖a − b‖ / ‖b‖ by head shape."""
 
@@ -105,6 +108,7 @@ class CapturedModel:
         self._capture = Capturer(self.device, warm_ups=2, mode="thread_local")
         self._passes: dict[Form, _Pass] = {}
         self._uses: Counter[Form] = Counter()
+        self._too_large: set[Form] = set()
         self._last: torch.cuda.Event | None = None
         self._closed = False
         self.works = True
@@ -138,7 +142,11 @@ class CapturedModel:
         """
         if self.compiled or form in self._passes:
             return True
-        return self._uses[form] + soon >= USES
+        return form not in self._too_large and self._uses[form] + soon >= USES
+
+    def leave_eager(self, form: Form) -> None:
+        """Never capture batches of this form: there is no memory for it."""
+        self._too_large.add(form)
 
     @in_turn
     def logits(self, inputs: Mapping[str, Tensor], examples: int | None = None, depth: int = 0) -> HostLogits:
@@ -202,9 +210,12 @@ class CapturedModel:
         form = self.form_of(inputs, examples, depth)
         if self._last is not None:  # a thread with a stream of its own must not overtake the pass before
             torch.cuda.current_stream(self.device).wait_event(self._last)
-        if form not in self._passes:
-            self._passes[form] = self._captured(inputs, examples, depth)
-        done = self._passes[form]
+        done = self._passes.pop(form, None) or self._captured(inputs, examples, depth)
+        if len(self._passes) >= MOST:
+            if self._last is not None:  # a graph must not be dropped while it runs
+                self._last.synchronize()
+            del self._passes[next(iter(self._passes))]
+        self._passes[form] = done  # the last one: those before it were used earlier
         if all(x.device.type == "cpu" for x in inputs.values()):
             done.memory.copy_(pack(inputs, self.device.type == "cuda"), non_blocking=True)
         else:

@@ -90,7 +90,7 @@ class Captures:
     def refuse(self, why: CaptureWrong | RuntimeError) -> None:
         """Run eagerly from now on, and say why."""
         self.release()
-        self._refused = True
+        self._refused = True  # until the user releases the passes
         warn_eager(str(why).strip().splitlines()[0])
 
     def release(self) -> None:
@@ -98,6 +98,15 @@ class Captures:
         if self.asked is not None:
             self.asked.close()
         self.asked, self._own, self._modules, self._addresses = None, {}, [], []
+        self._refused = False
+
+    def check_plain(self) -> None:
+        """An error if the model is captured with compiled=True: its weights are then not as they were."""
+        if self.asked is not None and self.asked.compiled:
+            raise WeftError(
+                "the model is captured with compiled=True, and its weights are held in other forms; call "
+                "model.release() before you save, copy, load or train it"
+            )
 
     def _where(self) -> Iterator[int]:
         """Where the model's parameters and buffers lie."""
@@ -137,11 +146,15 @@ def run_batch(
         depth: as there.
         soon: how many batches of this shape the call has still to run; see `CapturedModel.is_warm`.
     """
-    if captured.works and captured.is_warm(captured.form_of(inputs, examples, depth), soon):
+    form = captured.form_of(inputs, examples, depth)
+    if captured.works and captured.is_warm(form, soon):
         with model.lock:
             try:
                 if captured.works:  # another thread may have closed it by now
                     return captured.logits(inputs, examples, depth)
+            except torch.OutOfMemoryError:
+                torch.cuda.empty_cache()
+                captured.leave_eager(form)
             except (CaptureWrong, RuntimeError) as why:
                 captured.works = False
                 model.captures.refuse(why)

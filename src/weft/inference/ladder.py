@@ -25,8 +25,8 @@ STEPS = ((16, 16), (64, 8), (128, 16), (256, 32), (512, 64))
 """Up to a length of the first number, lengths are multiples of the second; above all of them, of 128."""
 
 FEW = 32
-"""Rows of a call up to which lengths are powers of two: so few rows do not fill a GPU, padded or not, and of
-fewer shapes each is captured sooner."""
+"""Examples of a call up to which lengths are powers of two: so few rows do not fill a GPU, padded or not, and
+of fewer shapes each is captured sooner."""
 
 
 class Ladder:

@@ -35,8 +35,8 @@ def capture(
     Args:
         model: a model on a CUDA device, of any method but `separate`.
         precision: `float32`, or `bf16`, which is faster and rounds.
-        compiled: whether to compile the encoder too; until it is released, the model must not train, be moved
-            or be given other weights.
+        compiled: whether to compile the encoder too. Capture before other threads use the model. Until it is
+            released, it cannot be saved, copied, loaded or trained.
         lengths: tokens of rows, each padded to a length of the ladder; by default all up to `max_length`.
         rows: rows of batches; by default those of the ladder, up to a full batch of each length.
     """
