@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import weft
 from tests.every_kind import NAMES, rows_of_kind, task_of_kind
+from tests.near import assert_near
 from tests.tiny import batch, build, labels, no_dropout, scramble
 from tests.tiny_run import save_encoder
 from weft.model_threads import in_eval
@@ -50,20 +51,6 @@ def switching_often():
     sys.setswitchinterval(before)
 
 
-def assert_near(found, expected):
-    """Equal, numbers to six digits: a thread's products may be summed in another order."""
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for key in expected:
-            assert_near(found[key], expected[key])
-    elif isinstance(expected, list | tuple):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_near(one, other)
-    else:
-        assert found == (pytest.approx(expected, abs=1e-6) if isinstance(expected, float) else expected)
-
-
 def some(of, most):
     return st.lists(st.sampled_from(range(len(of))), min_size=1, max_size=most)
 
@@ -97,7 +84,7 @@ def test_threads_get_the_answers_that_each_would_get_alone(model, by_thread):
 
     with ThreadPoolExecutor(THREADS) as pool:
         found = list(pool.map(work, by_thread))
-    assert_near(found, expected)
+    assert_near(found, expected, 1e-6)
     assert not any(module.training for module in model.modules())
 
 
@@ -113,7 +100,7 @@ def test_coroutines_that_call_it_in_threads(model):
                 *(loop.run_in_executor(pool, model.predict, part) for part in parts),
             )
 
-    assert_near(asyncio.run(both_ways()), expected * 2)
+    assert_near(asyncio.run(both_ways()), expected * 2, 1e-6)
 
 
 def test_the_adapters_are_off_in_one_thread_alone():

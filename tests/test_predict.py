@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import weft
-from tests.test_predict_all import assert_near
+from tests.near import assert_near
 from tests.tiny import TASKS
 from weft.errors import WeftError
 from weft.predict import _slabs as slabs_of

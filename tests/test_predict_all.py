@@ -4,6 +4,7 @@ import pytest
 
 import weft
 from tests.every_kind import NAMES, rows_of_kind, task_of_kind
+from tests.near import assert_near
 from tests.tiny import scramble
 from tests.tiny_run import save_encoder
 from weft.errors import WeftError
@@ -21,19 +22,6 @@ def folder(tmp_path_factory):
 def model_of(folder, method, names=NAMES):
     tasks = [task_of_kind(name) for name in names]
     return scramble(weft.Model(folder, tasks, method, max_length=24)).eval()
-
-
-def assert_near(found, expected):
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for key in expected:
-            assert_near(found[key], expected[key])
-    elif isinstance(expected, list | tuple):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_near(one, other)
-    else:
-        assert found == (pytest.approx(expected, abs=1e-5) if isinstance(expected, float) else expected)
 
 
 def count_rows(model):

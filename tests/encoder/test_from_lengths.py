@@ -79,4 +79,6 @@ def test_a_model_can_train_after_inference_mode(family, keeping):
     own = batch(model, length=12)
     with torch.inference_mode():
         model(**own)
-    model.train()(**own).hidden.sum().backward()
+    model.train()(**own).hidden.square().sum().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in model.encoder.parameters())

@@ -15,7 +15,7 @@ import torch
 
 import weft
 from tests.every_kind import NAMES, rows_of_kind, task_of_kind, tokens_of
-from tests.test_predict_all import assert_near
+from tests.near import assert_near
 from tests.tiny import build, scramble
 from tests.tiny_run import save_encoder
 from tests.tiny_tokenizers import tiny_tokenizer
