@@ -104,8 +104,8 @@ def test_the_same_metrics(folder):
     found, expected = evaluate(model, data), evaluate(on_cpu, data)
     for name, metrics in expected["tasks"].items():
         for metric, value in metrics.items():
-            # ranks of six numbers change with the last bit of a tie
-            if metric not in ("spearman", "ndcg", "mrr", "map"):
+            # pairs of equal texts have a cosine of 1, and the last bit decides on their ranks
+            if (name, metric) != ("cosine", "spearman"):
                 assert found["tasks"][name][metric] == pytest.approx(value, abs=1e-4), (name, metric)
     assert evaluate(model, data) == found  # to the last bit
 
