@@ -22,10 +22,11 @@ from weft.data.collate import collate, gather, picked
 from weft.data.tokens import Tokens, in_memory
 from weft.errors import WeftError
 from weft.evaluation.answers import ROWS, answers, precision_now
-from weft.inference.captured import ROW_OF, TRUNK, CapturedModel
+from weft.inference.captured import CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.ladder import FEW, Ladder
 from weft.inference.logits import AllLogits, BatchLogits
+from weft.inference.trunk_pass import ROW_OF, TRUNK
 from weft.model_threads import in_eval
 from weft.predict import as_split, plain_form, precision_context, read_request
 from weft.tasks.kinds import KINDS

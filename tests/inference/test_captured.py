@@ -359,4 +359,8 @@ def test_a_shape_without_memory_stays_eager_and_the_others_are_captured(folder, 
         warnings.simplefilter("error")
         for _ in range(USES + 1):
             assert_near((model.predict(small), model.predict(large)), expected)
-    assert model.captures.of(model, "float32").shapes == 1
+    captured = model.captures.of(model, "float32")
+    assert captured.shapes == 1
+    monkeypatch.setattr(captured, "compiled", True)  # such passes are captured at once, given the memory
+    assert captured._too_large
+    assert not any(captured.is_warm(form) for form in captured._too_large)

@@ -27,8 +27,8 @@ from weft.engines.verify import difference
 from weft.errors import WeftError
 from weft.inference.attention import without_cudnn
 from weft.inference.logits import HostLogits
+from weft.inference.trunk_pass import on_trunk
 from weft.model_threads import in_eval, in_turn
-from weft.trunk import run_trunk
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -38,8 +38,6 @@ Precision = Literal["float32", "bf16"]
 Form = tuple[tuple[Field, ...], int | None, int, bool]
 """What a graph is of: the name, type and shape of each input, the number of examples where rows say their
 example, how many of the lowest blocks run once for rows that are equal, and whether adapters are off."""
-
-TRUNK, ROW_OF = "trunk_", "row_of"
 
 USES = 3
 """A shape is captured once it is needed for the third time. A capture takes about four passes."""
@@ -140,9 +138,9 @@ class CapturedModel:
             form: of the batch.
             soon: how many batches of this form the call has still to run, this one included.
         """
-        if self.compiled or form in self._passes:
-            return True
-        return form not in self._too_large and self._uses[form] + soon >= USES
+        if form in self._too_large:
+            return False
+        return self.compiled or form in self._passes or self._uses[form] + soon >= USES
 
     def leave_eager(self, form: Form) -> None:
         """Never capture batches of this form: there is no memory for it."""
@@ -292,25 +290,6 @@ def _apart(found: Tensor, expected: Tensor, kept: Mapping[str, Any]) -> list[flo
     sizes = [x.numel() for x in kept["output"].by_shape.values()]
     floor = SMALL * float(expected.double().norm()) / math.sqrt(expected.numel())
     return [difference(a, b, floor) for a, b in zip(found.split(sizes), expected.split(sizes), strict=True)]
-
-
-def on_trunk(model: Model, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> Output:
-    """A forward pass in which the lowest blocks run once for rows that are equal.
-
-    Args:
-        model: the model.
-        inputs: what `Model.forward` takes. Where `depth` is not 0, the inputs of the distinct rows [U, L]
-            stand beside them under the same names with `TRUNK` before, and `ROW_OF` says which of these each
-            row is, [R].
-        examples: as in `Model.forward`.
-        depth: how many blocks these are; 0: all run over all rows.
-    """
-    if not depth:
-        return model.run(**inputs, examples=examples)
-    below = {name.removeprefix(TRUNK): x for name, x in inputs.items() if name.startswith(TRUNK)}
-    trunk = run_trunk(model, below, below["task"], depth).of_rows(inputs[ROW_OF])
-    rest = {name: x for name, x in inputs.items() if not name.startswith(TRUNK) and name != ROW_OF}
-    return model.run(**rest, examples=examples, trunk=trunk)
 
 
 class CaptureWrong(Exception):
