@@ -105,6 +105,25 @@ SETTINGS = {
 }
 
 
+def lines(run: Path) -> int:
+    """How many events the log has."""
+    log = run / "log.jsonl"
+    return log.read_bytes().count(b"\n") if log.exists() else 0
+
+
+def killed_at(process, run: Path, events: int, after: float) -> bool:
+    """Kill the child some seconds after its log has so many events; False where it ended first.
+
+    By its progress and not by the clock alone: a second run may take a fraction of the time of the first.
+    """
+    while process.is_alive() and lines(run) < events:
+        time.sleep(0.001)
+    time.sleep(after)
+    process.kill()
+    process.join(60)
+    return process.exitcode == -signal.SIGKILL
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_killed_and_resumed_runs_end_bit_equal(name, tmp_path):
     overrides, threads = SETTINGS[name]
@@ -114,20 +133,19 @@ def test_killed_and_resumed_runs_end_bit_equal(name, tmp_path):
     expected = hashes(tmp_path / "straight")
     assert ("stops" in json.loads(expected["metrics"])) == ("stop" in str(overrides))
     draw = random.Random(name)
+    total = lines(tmp_path / "straight")
     killed = 0
     for number in range(KILLS):
         out = tmp_path / f"killed-{number}"
         arguments = [*call, str(out)]
         # twice in one run, now and then
-        for attempt in range(1 + number % 2):
+        for _ in range(1 + number % 2):
             resume = ["--resume"] if (out / "run.yaml").exists() else []
             if (out / "metrics.json").exists():
                 break
             process = start([*arguments, *resume], threads, cache)
-            time.sleep(draw.uniform(0.05, took * (0.9 if attempt == 0 else 0.5)))
-            process.kill()
-            process.join(60)
-            killed += process.exitcode == -signal.SIGKILL
+            events_before = draw.randint(lines(out), max(lines(out), total - 2))
+            killed += killed_at(process, out, events_before, draw.uniform(0, took / total))
         if not (out / "metrics.json").exists():
             finish([*arguments, *(["--resume"] if (out / "run.yaml").exists() else [])], threads, cache)
         assert hashes(out) == expected
