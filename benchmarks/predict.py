@@ -4,7 +4,9 @@
 
 GLUE's validation texts, tasks mixed at random. Beside LoRA stands the same pipeline with the bare encoder
 (method `frozen`: heads alone), and each with captured passes off. All variants take turns, and each figure is
-a median over the rounds. Prints a table and writes benchmarks/out/predict-DEVICE.json.
+a median over the rounds. `parts` says where the time of a call goes: tokenizing, forward passes and making
+answers, each by itself, and the time spent in Python's garbage collector. Prints a table and writes
+benchmarks/out/predict-DEVICE.json.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import torch
 import weft
 from benchmarks.encoders import BERT_BASE, fresh, minilm
 from benchmarks.machine import in_words, machine
+from benchmarks.predict_parts import parts_of
 from benchmarks.results import OUT
 from benchmarks.text_data import GLUE, MAX_LENGTH
 from weft.data import load_split
@@ -53,6 +56,12 @@ def main() -> None:
         rows = predictions(models, requests[: args.texts], precision, args.rounds, device)
         found["rows"] += [{"encoder": Path(encoder).name, "precision": precision, **row} for row in rows]
         show(found["rows"][-len(rows) :])
+        for name, model in models.items():
+            parts = parts_of(model, requests[: args.texts], precision, args.rounds)
+            found.setdefault("parts", []).append(
+                {"encoder": Path(encoder).name, "precision": precision, "model": name, **parts}
+            )
+            show(found["parts"][-1:])
         if device.type == "cuda" and encoder == small and precision == "float32":
             tokenizer = models["lora"].source.tokenizer
             tokens = {n: tokenise(own, tokenizer, MAX_LENGTH) for n, own in splits.items()}

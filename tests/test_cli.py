@@ -56,6 +56,19 @@ def test_evaluate_gives_the_runs_own_numbers(done, capsys):
     assert "bag of words" in told.out
 
 
+def test_evaluate_in_bf16(done, capsys):
+    """Slightly different numbers of the same examples."""
+    both = {}
+    for precision in ("float32", "bf16"):
+        code, told = said(capsys, ["evaluate", str(done / "out"), "--precision", precision, "--json"])
+        assert code == 0
+        both[precision] = json.loads(told.out)
+    assert both["bf16"]["rows"] == both["float32"]["rows"]
+    found, expected = (both[precision]["tasks"]["count"] for precision in ("bf16", "float32"))
+    assert found != expected
+    assert found == pytest.approx(expected, abs=0.1)
+
+
 def test_evaluate_refuses_another_task_of_the_same_name(done, capsys):
     text = (done / "run.yaml").read_text()
     other = done / "flipped.yaml"
@@ -225,6 +238,10 @@ CALLS = {
     "int8 elsewhere": (
         ["predict", "OUT", "ASK", "--precision", "int8", "--device", "cuda"],
         "--precision int8 runs on a CPU; found --device cuda: leave --device out",
+    ),
+    "no such precision": (
+        ["evaluate", "OUT", "--precision", "int8"],
+        "--precision int8: expected float32 or bf16",
     ),
     "no requests": (["predict", "OUT", "nothing.jsonl"], "there is no such file"),
     "no unlabelled split": (["evaluate", "OUT", "--split", "test"], "test"),

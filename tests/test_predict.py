@@ -7,7 +7,7 @@ import weft
 from tests.near import assert_near
 from tests.tiny import TASKS
 from weft.errors import WeftError
-from weft.predict import _slabs as slabs_of
+from weft.predict import slabs as slabs_of
 
 PAIR = weft.Task("pair", labels=("same", "other"), texts=("a", "b"))
 

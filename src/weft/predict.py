@@ -60,7 +60,7 @@ def predict(
         requests: (task, text), (task, (text, text)), (task, (text, [choice, …])) for `choose` and `rank`,
             (task, [word, …]) for `tag`, or (task, {column: value}) with the columns of the task's files.
         batch_size: the most rows of a pass; by default 64 on a CPU, and 16,384 token places on a GPU.
-        precision: `float32` or `bf16`; by default what `Model.capture` asked for, else float32.
+        precision: `float32` or `bf16`; by default the precision given to `Model.capture`, else float32.
 
     Returns:
         For each a dict: `task`, and what its kind answers: `label` with `probabilities` (classify, marked),
@@ -77,13 +77,13 @@ def predict(
     inside = precision_context(model, precision)
     found: list[dict[str, Any]] = []
     before: tuple[_Slab, AllLogits] | None = None
-    for slab in _ahead(lambda which: _tokenized(model, requests, which), _slabs(len(requests))):
+    for slab in _ahead(lambda which: tokenized(model, requests, which), slabs(len(requests))):
         # the GPU works on these requests while those before them become answers
         logits = all_logits(model, slab.examples, batch_size, precision=inside, ahead=QUEUED)
         if before is not None:
-            found += _answered(model, *before)
+            found += answered(model, *before)
         before = slab, logits
-    return found if before is None else found + _answered(model, *before)
+    return found if before is None else found + answered(model, *before)
 
 
 def precision_context(
@@ -92,20 +92,15 @@ def precision_context(
     """What a pass of this precision runs inside; None: nothing. An unknown precision is an error."""
     if precision not in (None, "float32", "bf16"):
         raise WeftError(f"precision {precision!r}; {did_you_mean(str(precision), ('float32', 'bf16'))}")
-    asked = model.captures.asked
-    if precision is None or (asked is not None and asked.precision == precision):
+    if precision is None:
         return None
-    if asked is not None:
-        raise WeftError(
-            f"precision {precision!r}: the model is captured in {asked.precision}; call model.release() first"
-        )
     import torch
 
     device = next(model.parameters()).device.type
     return partial(torch.autocast, device, torch.bfloat16, enabled=precision == "bf16")
 
 
-def _slabs(count: int) -> list[range]:
+def slabs(count: int) -> list[range]:
     """Which requests are tokenized together: the first ones are few, so that the model soon has work."""
     first = min(count, SLAB if count <= SLAB else SLAB // 4)
     starts = range(first, count, SLAB)
@@ -139,7 +134,7 @@ class _Slab:
     examples: Examples
 
 
-def _tokenized(model: Model, requests: Sequence[Request], which: range) -> _Slab:
+def tokenized(model: Model, requests: Sequence[Request], which: range) -> _Slab:
     """Some of the requests, tokenized, those of one task together."""
     texts: dict[int, list[tuple[str, ...]]] = {}
     marks: dict[int, list[Marks]] = {}
@@ -189,7 +184,7 @@ class _Readers:
         return _checked(self._model, number, request)
 
 
-def _answered(model: Model, slab: _Slab, logits: AllLogits) -> list[dict[str, Any]]:
+def answered(model: Model, slab: _Slab, logits: AllLogits) -> list[dict[str, Any]]:
     """The answer to each request: those of one task together, put back in their order."""
     logits.finish()
     found: list[Any] = [None] * len(slab.examples)

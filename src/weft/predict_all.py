@@ -21,7 +21,7 @@ from torch import Tensor
 from weft.data.collate import collate, gather, picked
 from weft.data.tokens import Tokens, in_memory
 from weft.errors import WeftError
-from weft.evaluation.answers import ROWS, answers, precision_now
+from weft.evaluation.answers import ROWS, Precision, answers, precision_now
 from weft.inference.captured import CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.ladder import FEW, Ladder
@@ -96,7 +96,7 @@ def predict_all(
     inside = precision_context(model, precision)
     asked = _asked(model, inputs)
     with nullcontext() if inside is None else inside():
-        for one, logits in _all_logits(model, asked, batch_size):
+        for one, logits in _all_logits(model, asked, batch_size, inside):
             task = model.tasks[one.task]
             answer = KINDS[task.kind]().answer(logits, task, one.tokens.example(one.example))
             found[one.text][task.name] = {"task": task.name, **answer}
@@ -174,15 +174,15 @@ def _row_key(tokens: Tokens, row: int) -> tuple[bytes, bytes]:
 
 
 def _all_logits(
-    model: Model, asked: Sequence[_Asked], batch_size: int | None
+    model: Model, asked: Sequence[_Asked], batch_size: int | None, precision: Precision | None
 ) -> Iterator[tuple[_Asked, NDArray[np.float32]]]:
     """The logits of each question: where tasks share no block, by one mixed batch after another."""
     depth = trunk_depth(model, sorted({one.task for one in asked}))
     now = precision_now(model)
-    captured = None if now is None else model.captures.of(model, now)
+    captured = None if now is None else model.captures.of(model, now, exact=precision is not None)
     if depth == 0 and captured is not None:
         listed = [(one.task, one.tokens, one.example) for one in asked]
-        yield from zip(asked, answers(model, listed, batch_size), strict=True)
+        yield from zip(asked, answers(model, listed, batch_size, precision=precision), strict=True)
         return
     for group in _groups(asked, batch_size or ROWS):
         if captured is not None and depth:

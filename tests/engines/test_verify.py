@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from tests.tiny import CONFIGS, batch, build, labels, scramble
 from tests.tiny_run import write_run
 from weft.config import load_run
 from weft.engines import verifier
-from weft.engines.compiler_options import compiler_options
+from weft.engines.compiler_options import compiler_options, per_thread
 from weft.engines.probe import Probe
 from weft.engines.quiet import without_dropout, without_trace
 from weft.engines.verifier import Verifier
@@ -66,6 +67,8 @@ def test_the_tolerance_follows_the_rounding_of_plain_autocast():
     assert Tolerance.of(bf16=False) == Tolerance(1e-3, 1e-2)
     assert Tolerance.of(bf16=True) == Tolerance(5e-2, 1e-1)
     assert Tolerance.of(bf16=True).widened(Difference(0.06, 0.01)) == Tolerance(0.24, 0.1)
+    # a gradient that is missing differs by 1, and is never allowed
+    assert Tolerance.of(bf16=True).widened(Difference(0.25, math.inf)) == Tolerance(0.5, 0.5)
 
 
 def test_a_long_run_may_verify_longer(monkeypatch):
@@ -123,13 +126,15 @@ def test_random_numbers_and_modes_are_put_back():
     assert torch.equal(torch.get_rng_state(), numbers)
 
 
-def test_the_compilers_options_are_put_back_after_an_error():
-    def options():
-        config = torch._dynamo.config
-        duck = torch.fx.experimental._config.use_duck_shape
-        limits = config.recompile_limit, config.accumulated_recompile_limit
-        return config.force_nn_module_property_static_shapes, *limits, duck
+def options():
+    """The compiler's options that weft changes."""
+    config = torch._dynamo.config
+    duck = torch.fx.experimental._config.use_duck_shape
+    limits = config.recompile_limit, config.accumulated_recompile_limit
+    return config.force_nn_module_property_static_shapes, *limits, duck
 
+
+def test_the_compilers_options_are_put_back_after_an_error():
     before = options()
     limits = max(before[1], 512), max(before[2], 4096)
 
@@ -144,6 +149,33 @@ def test_the_compilers_options_are_put_back_after_an_error():
     with pytest.raises(KeyError):
         failing()
     assert options() == before
+
+
+def test_overlapping_threads_put_the_compilers_options_back():
+    """One thread enters first and leaves first; the other is still inside then, and leaves last."""
+    before = options()
+    entered, left = threading.Event(), threading.Event()
+    seen = {}
+
+    def second():
+        with compiler_options(False):
+            entered.set()
+            left.wait(30)
+            seen["inside"] = options()
+        seen["after"] = options()
+
+    other = threading.Thread(target=second)
+    with compiler_options(True):
+        other.start()
+        assert entered.wait(30)
+    seen["between"] = options()
+    left.set()
+    other.join(30)
+    assert seen["inside"][0] is False
+    assert seen["inside"][1] >= 512
+    assert options() == before
+    assert seen["after"] == before
+    assert seen["between"] == (before if per_thread() else seen["inside"])
 
 
 # runs: the engines without their compiler, or with one that computes what it should not

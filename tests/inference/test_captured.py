@@ -178,6 +178,30 @@ def test_bf16_on_request(folder, capturing):
         model.predict(requests, precision="half")
 
 
+def test_a_named_precision_holds_whatever_was_captured(folder, capturing):
+    """Also where another thread captures the model in between: the choice is made when passes are taken."""
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(ONE_ROW)
+    whole, rounded = (model.predict(requests, precision=precision) for precision in ("float32", "bf16"))
+    with pytest.raises(AssertionError):
+        assert_near(rounded, whole)
+    model.release()
+    with model.lock:
+        model.captures.ask(model, CapturedModel(model, "bf16"))
+    asked = model.captures.asked
+    assert model.captures.of(model, "float32") is asked
+    for _ in range(USES):
+        assert_near(model.predict(requests), rounded)
+        assert_near(model.predict(requests, precision="float32"), whole)
+    assert model.captures.of(model, "float32", exact=True).shapes > 0
+    assert model.captures.of(model, "float32", exact=True) is not asked
+    assert model.captures.of(model, "bf16", exact=True) is asked
+    asked.compiled = True  # the weights themselves are rounded then
+    with pytest.raises(WeftError, match=r"captured in bf16 with compiled=True; call model.release\(\) first"):
+        model.predict(requests, precision="float32")
+    asked.compiled = False
+
+
 def test_capture_needs_a_gpu_and_one_encoder(folder):
     model = model_of(folder, ONE_ROW)
     with pytest.raises(WeftError, match="capture needs a CUDA GPU, and the model is on cpu"):
@@ -276,8 +300,8 @@ def test_a_call_goes_on_when_its_passes_are_released(folder, capturing):
     expected = model.predict(requests)
     of = model.captures.of
 
-    def released(*args):
-        found = of(*args)
+    def released(*args, **options):
+        found = of(*args, **options)
         model.release()
         return found
 

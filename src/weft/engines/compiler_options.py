@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,27 +37,71 @@ def inductor_options() -> dict[str, Any]:
 def compiler_options(static: bool) -> Iterator[None]:
     """Inside, dynamo compiles as weft's pieces need it; afterwards its options are what they were.
 
-    Dynamo reads its options when it compiles a frame, which happens inside the call that needs it. They are
-    process-wide (per thread in newer versions of torch), so that no other model should see them changed.
+    Dynamo reads its options when it compiles a frame, which happens inside the call that needs it. No other
+    model should see them changed. In some versions of torch (2.11) all threads share them. There, of calls
+    that overlap, the last one to end restores what the first one found.
 
     Args:
         static: whether shapes of tensors that hang on modules are taken for constants. What is looked up for
             the rows of a pass hangs on an adapter, and has as many rows as they are. In training these are
             few numbers, and open ones take twice the graphs; answers have any number of rows.
     """
+    active = _in_this_thread.active if per_thread() else _in_this_process
+    with _lock:
+        before = _get()
+        if not active:
+            active.append(before)
+        # as many rows as tokens are so by chance: taken for one number, the next batch compiles all anew
+        mine = [static, max(before[1], RECOMPILATIONS), max(before[2], 8 * RECOMPILATIONS), False]
+        active.append(mine)
+        _set(*mine)
+    try:
+        yield
+    finally:
+        with _lock:
+            # by identity: another thread may be inside with equal options
+            del active[next(i for i, each in enumerate(active) if each is mine)]
+            _set(*active[-1])
+            if len(active) == 1:
+                active.clear()
+
+
+class _InThisThread(threading.local):
+    def __init__(self) -> None:
+        self.active: list[Sequence[Any]] = []
+
+
+# What the options were, and those of each call that is running now, the last of which are in force.
+_in_this_process: list[Sequence[Any]] = []
+_in_this_thread = _InThisThread()
+_lock = threading.Lock()
+
+
+@functools.cache
+def per_thread() -> bool:
+    """Whether this torch gives each thread options of its own: a change in one thread is tried."""
     dynamo: Any = torch._dynamo.config
-    before = (
+    before = dynamo.recompile_limit
+
+    def change() -> None:
+        dynamo.recompile_limit = before + 1
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    thread.join()
+    shared = dynamo.recompile_limit != before
+    dynamo.recompile_limit = before
+    return not shared
+
+
+def _get() -> Sequence[Any]:
+    dynamo: Any = torch._dynamo.config
+    return [
         dynamo.force_nn_module_property_static_shapes,
         dynamo.recompile_limit,
         dynamo.accumulated_recompile_limit,
         shapes.use_duck_shape,
-    )
-    # as many rows as tokens are so by chance: taken for one number, the next batch compiles all anew
-    _set(static, max(before[1], RECOMPILATIONS), max(before[2], 8 * RECOMPILATIONS), False)
-    try:
-        yield
-    finally:
-        _set(*before)
+    ]
 
 
 def _set(static: bool, limit: int, in_all: int, duck: bool) -> None:

@@ -34,6 +34,9 @@ logits, and its relative error says nothing."""
 SLACK = 4.0
 """How many times its own rounding error an engine may differ by in bf16."""
 
+MOST = 0.5
+"""What is allowed at the most, however badly a model rounds: a gradient that is missing differs by 1."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -67,6 +70,7 @@ class Tolerance:
     with plain autocast, PALs that were moved far from their start differ from float32 by 6 to 25 percent. So
     in bf16 the error of plain autocast, ρ, is measured once in a run (`widened`), and four times that is
     allowed: two results that are each off by ρ differ by 2ρ, and a batch may be worse than the first one.
+    More than 0.5 is never allowed.
 
     Attributes:
         loss: of the vector of losses.
@@ -82,8 +86,9 @@ class Tolerance:
         return cls(5e-2, 1e-1) if bf16 else cls(1e-3, 1e-2)
 
     def widened(self, rounding: Difference) -> Tolerance:
-        """With the error of plain autocast, ρ: max(tolerance, 4ρ) of each."""
-        return Tolerance(max(self.loss, SLACK * rounding.loss), max(self.gradient, SLACK * rounding.gradient))
+        """With the error of plain autocast, ρ: max(tolerance, 4ρ) of each, and 0.5 at the most."""
+        wide = (min(MOST, SLACK * error) for error in (rounding.loss, rounding.gradient))
+        return Tolerance(*map(max, (self.loss, self.gradient), wide))
 
 
 @dataclass(frozen=True, eq=False)

@@ -149,7 +149,9 @@ def all_logits(
     alone = processes is None or processes.world == 1
     with nullcontext() if precision is None else precision():
         now = precision_now(model)
-    captured = model.captures.of(model, now) if alone and now is not None else None
+    captured = None
+    if alone and now is not None:
+        captured = model.captures.of(model, now, exact=precision is not None)
     if captured is not None:
         batches = _captured(model, captured, examples, batch_size, capture == "always")
     else:

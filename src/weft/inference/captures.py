@@ -44,12 +44,14 @@ class Captures:
     def __reduce__(self) -> tuple[Any, ...]:
         return Captures, ()
 
-    def of(self, model: Model, precision: Precision) -> CapturedModel | None:
+    def of(self, model: Model, precision: Precision, exact: bool = False) -> CapturedModel | None:
         """The captured passes of a model as it is now; None where it has to run eagerly.
 
         Args:
             model: the model that holds this.
             precision: of the passes, unless `Model.capture` asked for another.
+            exact: whether the passes must have this precision, whatever `Model.capture` asked for. It is
+                decided here and not by the caller, since another thread may call `Model.capture`.
         """
         if self.asked is None and (not self.enabled or self._refused or not can_capture(model)):
             return None
@@ -57,11 +59,17 @@ class Captures:
             if self._modules and self._addresses != list(self._where()):
                 self._renew(model)
             if self.asked is not None:
-                return self.asked
+                if not exact or self.asked.precision == precision:
+                    return self.asked
+                if self.asked.compiled:
+                    raise WeftError(
+                        f"precision {precision!r}: the model is captured in {self.asked.precision} with "
+                        "compiled=True; call model.release() first"
+                    )
             if not self.enabled or self._refused or not can_capture(model):
                 return None
             if precision not in self._own:
-                if not self._own:
+                if not self._modules:
                     self._look(model)
                 self._own[precision] = CapturedModel(model, precision)
             return self._own[precision]

@@ -27,7 +27,7 @@ def capture(
     """Capture the forward passes of a model on a GPU, so that its first requests are as fast as later ones.
 
     From then on `predict`, `predict_all` and `evaluate` run in this precision, until `Model.release`. Shapes
-    that were not named here are captured when they are needed.
+    that were not named here, and those of `predict_all`, are captured when they are needed.
 
     Example:
         >>> model.to("cuda").capture(precision="bf16")
