@@ -258,6 +258,9 @@ class Model(ModelUses, ModelThreads, nn.Module):
 
     def example_losses(self, output: Output, labels: Mapping[str, Tensor]) -> Tensor:
         """The loss of each example by its task's kind, [E]: every shape for all, then each its own."""
+        for shape, kind in self._kinds.items():
+            # where the number of examples follows from the data, a compiler cannot know that these are equal
+            torch._check(output.by_shape[shape].size(0) == labels[kind.name].size(0))
         losses = {
             shape: kind.loss(output.by_shape[shape], labels[kind.name], output.layout)
             for shape, kind in self._kinds.items()
