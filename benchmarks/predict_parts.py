@@ -12,7 +12,8 @@ from typing import Any
 
 import weft
 from weft.evaluation.answers import all_logits
-from weft.predict import QUEUED, answered, precision_context, slabs, tokenized
+from weft.inference.precision import precision_context
+from weft.predict import QUEUED, answered, slabs, tokenized
 
 
 def parts_of(model: weft.Model, requests: list[Any], precision: Any, rounds: int) -> dict[str, float]:

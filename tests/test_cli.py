@@ -6,17 +6,14 @@ import json
 
 import pytest
 
-from tests.tiny_run import write_rows, write_run
+from tests.tiny_run import trained_run, write_rows, write_run
 from weft.cli import run
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """A finished run of the tiny model."""
-    folder = tmp_path_factory.mktemp("cli")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WEFT_CACHE", str(folder / "cache"))
-        assert run(["train", str(write_run(folder)), "--out", str(folder / "out")]) == 0
+    with trained_run(tmp_path_factory.mktemp("cli")) as folder:
         yield folder
 
 
@@ -241,7 +238,7 @@ CALLS = {
     ),
     "no such precision": (
         ["evaluate", "OUT", "--precision", "int8"],
-        "--precision int8: expected float32 or bf16",
+        "precision 'int8': expected float32 or bf16",
     ),
     "no requests": (["predict", "OUT", "nothing.jsonl"], "there is no such file"),
     "no unlabelled split": (["evaluate", "OUT", "--split", "test"], "test"),

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from tests.near import assert_near
-from tests.tiny_run import rows_of, write_rows, write_run
+from tests.tiny_run import rows_of, trained_run, write_rows
 from weft.cli import run
 
 pytestmark = pytest.mark.gpu
@@ -26,10 +26,7 @@ def printed(capsys, arguments):
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """A finished run of the tiny model."""
-    folder = tmp_path_factory.mktemp("gpu")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WEFT_CACHE", str(folder / "cache"))
-        assert run(["train", str(write_run(folder)), "--out", str(folder / "out")]) == 0
+    with trained_run(tmp_path_factory.mktemp("gpu")) as folder:
         yield folder
 
 

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from tests.tiny import CONFIGS, tiny
+from weft import cli
 from weft.training.loop import Loop
 from weft.training.parts import Prepared
 from weft.training.progress import Progress
@@ -107,6 +108,15 @@ def write_run(folder: Path, layers: int | None = None, **train: Any) -> Path:
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(run, sort_keys=False), encoding="utf-8")
     return path
+
+
+@contextmanager
+def trained_run(folder: Path) -> Iterator[Path]:
+    """A finished run, FOLDER/run.yaml and FOLDER/out; inside, its token cache is the one that is used."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WEFT_CACHE", str(folder / "cache"))
+        assert cli.run(["train", str(write_run(folder)), "--out", str(folder / "out")]) == 0
+        yield folder
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from torch import nn
 
@@ -15,6 +15,7 @@ from weft.merge import merge
 from weft.routing import task_owner
 
 if TYPE_CHECKING:
+    from weft.inference.precision import Precision
     from weft.model import Model
 
 
@@ -36,7 +37,7 @@ class ModelUses:
         self,
         requests: Iterable[Any],
         batch_size: int | None = None,
-        precision: Literal["float32", "bf16"] | None = None,
+        precision: Precision | None = None,
     ) -> list[dict[str, Any]]:
         """Answers to (task, text) or (task, (text, text)), in any mix and order; see `weft.predict`."""
         from weft.predict import predict
@@ -48,7 +49,7 @@ class ModelUses:
         texts: Sequence[Any],
         tasks: Sequence[str] | None = None,
         batch_size: int | None = None,
-        precision: Literal["float32", "bf16"] | None = None,
+        precision: Precision | None = None,
     ) -> list[dict[str, dict[str, Any]]]:
         """For each text the answers of many tasks, by name; see `weft.predict_all`."""
         from weft.predict_all import predict_all
@@ -57,7 +58,7 @@ class ModelUses:
 
     def capture(
         self,
-        precision: Literal["float32", "bf16"] = "float32",
+        precision: Precision = "float32",
         compiled: bool = False,
         lengths: Sequence[int] | None = None,
         rows: Sequence[int] | None = None,

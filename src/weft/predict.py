@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +13,11 @@ from weft.data.columns import givens, read_columns
 from weft.data.split import Split
 from weft.data.table import Table
 from weft.data.tokens import in_memory
-from weft.errors import WeftError, did_you_mean
+from weft.errors import WeftError
 from weft.evaluation.answers import all_logits
 from weft.inference.examples import Examples
 from weft.inference.logits import AllLogits
+from weft.inference.precision import Precision, precision_context
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Given, Inputs
 
@@ -42,7 +41,7 @@ def predict(
     model: Model,
     requests: Iterable[Request],
     batch_size: int | None = None,
-    precision: Literal["float32", "bf16"] | None = None,
+    precision: Precision | None = None,
 ) -> list[dict[str, Any]]:
     """Answer each request, in the requests' order; tasks may be mixed anyhow.
 
@@ -84,20 +83,6 @@ def predict(
             found += answered(model, *before)
         before = slab, logits
     return found if before is None else found + answered(model, *before)
-
-
-def precision_context(
-    model: Model, precision: str | None
-) -> Callable[[], AbstractContextManager[object]] | None:
-    """What a pass of this precision runs inside; None: nothing. An unknown precision is an error."""
-    if precision not in (None, "float32", "bf16"):
-        raise WeftError(f"precision {precision!r}; {did_you_mean(str(precision), ('float32', 'bf16'))}")
-    if precision is None:
-        return None
-    import torch
-
-    device = next(model.parameters()).device.type
-    return partial(torch.autocast, device, torch.bfloat16, enabled=precision == "bf16")
 
 
 def slabs(count: int) -> list[range]:

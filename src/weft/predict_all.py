@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,14 +21,15 @@ from torch import Tensor
 from weft.data.collate import collate, gather, picked
 from weft.data.tokens import Tokens, in_memory
 from weft.errors import WeftError
-from weft.evaluation.answers import ROWS, Precision, answers, precision_now
+from weft.evaluation.answers import ROWS, answers
 from weft.inference.captured import CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.ladder import FEW, Ladder
 from weft.inference.logits import AllLogits, BatchLogits
+from weft.inference.precision import PassContext, Precision, precision_context, precision_now
 from weft.inference.trunk_pass import ROW_OF, TRUNK
 from weft.model_threads import in_eval
-from weft.predict import as_split, plain_form, precision_context, read_request
+from weft.predict import as_split, plain_form, read_request
 from weft.tasks.kinds import KINDS
 from weft.trunk import Trunk, run_trunk, trunk_depth
 
@@ -59,7 +60,7 @@ def predict_all(
     texts: Sequence[Any],
     tasks: Sequence[str] | None = None,
     batch_size: int | None = None,
-    precision: Literal["float32", "bf16"] | None = None,
+    precision: Precision | None = None,
 ) -> list[dict[str, dict[str, Any]]]:
     """The answers of many tasks for each text. As with `predict`, several threads may call it at once.
 
@@ -174,7 +175,7 @@ def _row_key(tokens: Tokens, row: int) -> tuple[bytes, bytes]:
 
 
 def _all_logits(
-    model: Model, asked: Sequence[_Asked], batch_size: int | None, precision: Precision | None
+    model: Model, asked: Sequence[_Asked], batch_size: int | None, precision: PassContext | None
 ) -> Iterator[tuple[_Asked, NDArray[np.float32]]]:
     """The logits of each question: where tasks share no block, by one mixed batch after another."""
     depth = trunk_depth(model, sorted({one.task for one in asked}))

@@ -14,10 +14,9 @@ from transformers import AutoConfig, AutoModel, BertConfig, BertModel
 
 import weft
 from tests.engines.test_dress import logits
-from tests.engines.test_graph import CASES, assert_same, undropped
+from tests.engines.test_graph import CASES, assert_same, built
 from tests.tiny import CONFIGS
 from tests.tiny_run import breaking_off, write_run
-from weft.config import load_run
 from weft.engines import build_engine
 from weft.engines.engine import Move
 from weft.engines.verifier import Verifier
@@ -36,9 +35,8 @@ pytestmark = [pytest.mark.usefixtures("token_cache"), pytest.mark.gpu]
 
 def go(file, out, engine, *overrides, resume=False, dropout=0.0):
     """Train on the GPU, verified; returns the model, the steps' losses and the engine at the end."""
-    run = load_run(file, ["train.precision=float32", *overrides, f"train.engine={engine}"])
-    model = weft.Model(run.encoder, run.tasks, run.method, head_dropout=dropout, seed=1).to("cuda")
-    undropped(model, dropout)
+    overrides = ["train.precision=float32", *overrides, f"train.engine={engine}"]
+    run, model = built(file, overrides, dropout, "cuda")
     weft.train(model, run.training, out, resume=resume, resolved=run.resolved)
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in lines if line["event"] == "step"]

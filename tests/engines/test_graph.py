@@ -70,11 +70,16 @@ def undropped(model, dropout):
     return model
 
 
+def built(file, overrides, dropout, device="cpu"):
+    """A run file, and its model with this dropout everywhere."""
+    run = load_run(file, overrides)
+    model = weft.Model(run.encoder, run.tasks, run.method, head_dropout=dropout, seed=1).to(device)
+    return run, undropped(model, dropout)
+
+
 def go(file, out, engine, *overrides, resume=False, dropout=0.0, progress=False):
     """Train by an engine; returns the model and the log's lines of steps."""
-    run = load_run(file, overrides)
-    model = weft.Model(run.encoder, run.tasks, run.method, head_dropout=dropout, seed=1)
-    undropped(model, dropout)
+    run, model = built(file, overrides, dropout)
     with pytest.MonkeyPatch.context() as patch:
         if engine == "graph":
             as_graph(patch)

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import weft
-from tests.engines.test_graph import assert_same, undropped
+from tests.engines.test_graph import assert_same, built
+from tests.engines.test_verify import options
 from tests.every_kind import NAMES, write_every_kind
 from tests.tiny_run import write_run
-from weft.config import load_run
 from weft.engines import compiled
 from weft.engines.compiler_options import inductor_options
 
@@ -36,22 +36,13 @@ def quickly(monkeypatch):
 
 def go(file, out, engine, *overrides, dropout):
     """Train by an engine; returns the model and the log."""
-    run = load_run(file, [*overrides, f"train.engine={engine}"])
-    model = weft.Model(run.encoder, run.tasks, run.method, head_dropout=dropout, seed=1)
-    undropped(model, dropout)
+    run, model = built(file, [*overrides, f"train.engine={engine}"], dropout)
     weft.train(model, run.training, out, resolved=run.resolved, progress=False)
     return model, [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
 
 
 def losses(log):
     return [line["loss"] for line in log if line["event"] == "step"]
-
-
-def options():
-    config = torch._dynamo.config
-    limits = config.recompile_limit, config.accumulated_recompile_limit
-    duck = torch.fx.experimental._config.use_duck_shape
-    return config.force_nn_module_property_static_shapes, *limits, duck
 
 
 @pytest.mark.slow

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 import weft
-from tests.engines.test_graph import CASES, Uncompiled, as_graph, undropped
+from tests.engines.test_graph import CASES, Uncompiled, as_graph, built
 from tests.tiny import CONFIGS, batch, build, labels, scramble
 from tests.tiny_run import write_run
-from weft.config import load_run
 from weft.engines import verifier
 from weft.engines.compiler_options import compiler_options, per_thread
 from weft.engines.probe import Probe
@@ -183,9 +182,7 @@ def test_overlapping_threads_put_the_compilers_options_back():
 
 def go(file, out, engine, *overrides, dropout=0.1, compiled=Uncompiled, progress=False):
     """Train by an engine whose compiled pieces are `compiled`; returns the model and the log."""
-    run = load_run(file, overrides)
-    model = weft.Model(run.encoder, run.tasks, run.method, head_dropout=dropout, seed=1)
-    undropped(model, dropout)
+    run, model = built(file, overrides, dropout)
     with pytest.MonkeyPatch.context() as patch:
         if engine == "graph":
             as_graph(patch)

@@ -67,6 +67,13 @@ def test_predict_and_predict_all(folder, method, capturing, monkeypatch):
         assert_near(one, expected)
 
 
+def predicted_until_captured(model, requests, **options):
+    """Make a call so often that its shapes are captured; returns the last answers."""
+    for _ in range(USES):
+        last = model.predict(requests, **options)
+    return last
+
+
 def test_a_shape_is_captured_on_its_third_use(folder, capturing):
     model = model_of(folder, ONE_ROW)
     request = requests_of(("classify",), 1)
@@ -84,8 +91,7 @@ def test_a_call_of_several_equal_batches_captures_at_once(folder, capturing):
 def test_weights_may_train_on_between_captured_passes(folder, capturing):
     model = model_of(folder, ONE_ROW)
     requests = requests_of(ONE_ROW)
-    for _ in range(USES):
-        before = model.predict(requests)
+    before = predicted_until_captured(model, requests)
     scramble(model)
     after = model.predict(requests)
     model.release()
@@ -97,8 +103,7 @@ def test_weights_may_train_on_between_captured_passes(folder, capturing):
 def test_parameters_that_lie_elsewhere_are_captured_anew(folder, capturing):
     model = model_of(folder, ONE_ROW)
     requests = requests_of(ONE_ROW)
-    for _ in range(USES):
-        model.predict(requests)
+    predicted_until_captured(model, requests)
     first = model.captures.of(model, "float32")
     assert first.shapes
     for parameter in model.parameters():
@@ -110,8 +115,7 @@ def test_parameters_that_lie_elsewhere_are_captured_anew(folder, capturing):
 def test_copies_of_a_model_capture_for_themselves(folder, capturing):
     model = model_of(folder, ONE_ROW)
     requests = requests_of(ONE_ROW)
-    for _ in range(USES):
-        expected = model.predict(requests)
+    expected = predicted_until_captured(model, requests)
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert other.captures.of(other, "float32").shapes == 0
         assert_near(other.predict(requests), expected)
@@ -165,8 +169,7 @@ def test_bf16_on_request(folder, capturing):
     model = model_of(folder, ONE_ROW)
     requests = requests_of(ONE_ROW)
     whole = model.predict(requests)
-    for _ in range(USES):
-        rounded = model.predict(requests, precision="bf16")
+    rounded = predicted_until_captured(model, requests, precision="bf16")
     assert model.captures.of(model, "bf16").shapes > 0
     chances = [
         np.array([list(a["probabilities"].values()) for a in found if a["task"] == "multilabel"])

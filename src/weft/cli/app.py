@@ -129,7 +129,7 @@ def evaluate(
         bool, typer.Option("--baselines", help="beside it a majority guess and a bag of words")
     ] = False,
     precision: Annotated[
-        str, typer.Option(help="float32, or bf16: faster on a GPU, metrics differ slightly")
+        str, typer.Option(help="float32 or bf16; in bf16 metrics differ slightly")
     ] = "float32",
     encoder: Annotated[str | None, typer.Option(help="where the encoder is, if not where it was")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU if there is one")] = None,
@@ -138,8 +138,6 @@ def evaluate(
     """Evaluate a saved model on whole splits."""
     from weft.data.also import rows_of_task
 
-    if precision not in ("float32", "bf16"):
-        raise WeftError(f"--precision {precision}: expected float32 or bf16")
     known = find_tasks(folder, tasks)
 
     from weft.bundle.load import load
@@ -150,8 +148,9 @@ def evaluate(
     from weft.evaluation import baselines as peers
     from weft.evaluation.evaluate import evaluate as run_evaluation
     from weft.evaluation.evaluate import fixed_examples
-    from weft.predict import precision_context
+    from weft.inference.precision import checked_precision, precision_context
 
+    checked_precision(precision)
     model = load(folder, encoder=encoder, device=device_of(device))
     given = tasks_with_data(model, folder, known)
     splits = labelled_rows(given, split, folder)

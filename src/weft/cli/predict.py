@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weft.cli.devices import device_of
 from weft.errors import WeftError, did_you_mean
+
+if TYPE_CHECKING:
+    from weft.inference.precision import Precision
 
 PRECISIONS = ("float32", "bf16", "int8")
 
@@ -65,7 +68,7 @@ def predict(
         from weft.quantise import quantise
 
         model = quantise(model)
-    passes: Literal["float32", "bf16"] = "bf16" if precision == "bf16" else "float32"
+    passes: Precision = "bf16" if precision == "bf16" else "float32"
     if mixed:
         answers: list[Any] = model.predict(as_requests(lines, model.tasks, file), precision=passes)
     else:

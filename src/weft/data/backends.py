@@ -57,9 +57,8 @@ class Backends:
 
     def __init__(self, backend: Any) -> None:
         self._of = backend
-        self._facts = _facts(
-            backend
-        )  # before the copy: of a change in between, the next call makes a new one
+        # before the copy: if the tokenizer changes in between, the next call makes a new one
+        self._facts = _facts(backend)
         self._cut: dict[Cut, Any] = {}
         self._lock = threading.Lock()
         self.plain = copied(backend)

@@ -12,6 +12,8 @@ import torch
 import torch._dynamo
 from torch.fx.experimental import _config as shapes
 
+from weft.threads import PerThread
+
 RECOMPILATIONS = 512
 """Each block of each model is a variant of one piece of code to the compiler, whose own limit is 8."""
 
@@ -46,8 +48,8 @@ def compiler_options(static: bool) -> Iterator[None]:
             the rows of a pass hangs on an adapter, and has as many rows as they are. In training these are
             few numbers, and open ones take twice the graphs; answers have any number of rows.
     """
-    active = _in_this_thread.active if per_thread() else _in_this_process
     with _lock:
+        active = _in_this_thread.active if per_thread() else _in_this_process
         before = _get()
         if not active:
             active.append(before)
@@ -66,7 +68,7 @@ def compiler_options(static: bool) -> Iterator[None]:
                 active.clear()
 
 
-class _InThisThread(threading.local):
+class _InThisThread(PerThread):
     def __init__(self) -> None:
         self.active: list[Sequence[Any]] = []
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,15 +19,13 @@ from weft.inference.captures import input_names, run_batch
 from weft.inference.examples import Examples, Listed
 from weft.inference.ladder import FEW, Ladder, by_ladder
 from weft.inference.logits import AllLogits, BatchLogits, HostLogits
+from weft.inference.precision import PassContext, precision_now
 from weft.model_threads import in_eval
 
 if TYPE_CHECKING:
     from weft.model import Model
     from weft.output import Output
     from weft.training.processes import Processes
-
-Precision = Callable[[], AbstractContextManager[object]]
-"""What a pass runs inside, such as autocast."""
 
 ROWS = 64
 """Rows of a batch on a CPU when nothing is trained."""
@@ -58,7 +56,7 @@ def outputs(
     batch_size: int | None = None,
     layers: bool = False,
     part: tuple[int, int] = (0, 1),
-    precision: Precision | None = None,
+    precision: PassContext | None = None,
 ) -> Iterator[Batch]:
     """Run the model over the examples, a batch at a time.
 
@@ -99,7 +97,7 @@ def answers(
     examples: Listed | Examples,
     batch_size: int | None = None,
     processes: Processes | None = None,
-    precision: Precision | None = None,
+    precision: PassContext | None = None,
     capture: Literal["auto", "always"] = "auto",
 ) -> list[NDArray[np.float32]]:
     """The logits of each example, in the examples' order, on the host in float32.
@@ -127,7 +125,7 @@ def all_logits(
     examples: Examples,
     batch_size: int | None = None,
     processes: Processes | None = None,
-    precision: Precision | None = None,
+    precision: PassContext | None = None,
     capture: Literal["auto", "always"] = "auto",
     ahead: int | None = None,
 ) -> AllLogits:
@@ -162,14 +160,6 @@ def all_logits(
     for batch in batches:
         found.add(batch, ahead)
     return found
-
-
-def precision_now(model: Model) -> Literal["float32", "bf16"] | None:
-    """The precision that a pass would have in this place; None of one that is never captured (float16)."""
-    device = next(model.parameters()).device.type
-    if not torch.is_autocast_enabled(device):
-        return "float32"
-    return "bf16" if torch.get_autocast_dtype(device) == torch.bfloat16 else None
 
 
 def _eager(model: Model, batches: Iterator[Batch], examples: Examples) -> Iterator[BatchLogits]:

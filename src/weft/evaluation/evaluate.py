@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.evaluation.answers import Precision, answers
+from weft.evaluation.answers import answers
 from weft.evaluation.metrics import is_error
 from weft.evaluation.names import ALSO, task_of
+from weft.inference.precision import PassContext
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def evaluate(
     data: Mapping[str, Tokens],
     rows: Mapping[str, Sequence[int]] | None = None,
     processes: Processes | None = None,
-    precision: Precision | None = None,
+    precision: PassContext | None = None,
     capture: Literal["auto", "always"] = "always",
 ) -> Scores:
     """Evaluate on labelled examples. The model is put into eval mode and left there.

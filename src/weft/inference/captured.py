@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ from weft.engines.verify import difference
 from weft.errors import WeftError
 from weft.inference.attention import without_cudnn
 from weft.inference.logits import HostLogits
+from weft.inference.precision import Precision
 from weft.inference.trunk_pass import on_trunk
 from weft.model_threads import in_eval, in_turn
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from weft.model import Model
     from weft.output import Output
 
-Precision = Literal["float32", "bf16"]
 Form = tuple[tuple[Field, ...], int | None, int, bool]
 """What a graph is of: the name, type and shape of each input, the number of examples where rows say their
 example, how many of the lowest blocks run once for rows that are equal, and whether adapters are off."""

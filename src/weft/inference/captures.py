@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from weft.engines.compiled import is_compiled
 from weft.errors import WeftError
-from weft.inference.captured import CapturedModel, CaptureWrong, Precision, warn_eager
+from weft.inference.captured import CapturedModel, CaptureWrong, warn_eager
 from weft.inference.logits import HostLogits
+from weft.inference.precision import Precision
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from weft.errors import WeftError, did_you_mean
-from weft.inference.captured import CapturedModel, Precision
+from weft.errors import WeftError
+from weft.inference.captured import CapturedModel
 from weft.inference.captures import input_names
 from weft.inference.ladder import FEW, ROWS, Ladder
+from weft.inference.precision import Precision, checked_precision
 
 if TYPE_CHECKING:
     from weft.model import Model
@@ -40,8 +41,7 @@ def capture(
         lengths: tokens of rows, each padded to a length of the ladder; by default all up to `max_length`.
         rows: rows of batches; by default those of the ladder, up to a full batch of each length.
     """
-    if precision not in ("float32", "bf16"):
-        raise WeftError(f"precision {precision!r}; {did_you_mean(str(precision), ('float32', 'bf16'))}")
+    checked_precision(precision)
     device = next(model.parameters()).device
     if device.type != "cuda":
         raise WeftError(
