@@ -24,7 +24,7 @@ test: $(VENV)/.installed
 
 # On a machine with a GPU, with its own Python: PyTorch's CUDA build, weft's dependencies and pytest-xdist.
 test-gpu:
-	PYTHONPATH=src$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON) -m pytest -n 8 -m "gpu or gpu_too" --durations 12 \
+	PYTHONPATH=src$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON) -m pytest -n 8 --dist worksteal -m "gpu or gpu_too" --durations 12 \
 	  tests/engines tests/inference tests/test_everything.py tests/test_commands_on_gpu.py \
 	  tests/test_kernels_attention.py $(ARGS)
 

@@ -93,3 +93,19 @@ def test_working_memory_is_of_the_larger_sub_layer():
     model = build("bert", "full")  # 4 heads, width 32, 40 within
     assert working_memory(model, 2, 3) == 4 * (2 * 2 * 3 * 40 + 4 * 2 * 3 * 32)
     assert working_memory(model, 2, 300) == 4 * (4 * 2 * 4 * 300**2 + 3 * 2 * 300 * 32)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_counting_leaves_no_graph_behind(method):
+    """A graph that stays alive keeps its memory, and ties later backward passes to the stream it ran on."""
+    model = build("bert", method).train()
+    trained = [p for p in model.parameters() if p.requires_grad]
+    given, task = inputs(model, 4, 9, mixed=True)
+    output = model(**given, task=task)  # the nodes of the parameters live as long as this
+    nodes = [torch.autograd.graph.get_gradient_edge(p).node for p in trained]
+    for node in nodes:
+        node.metadata["old"] = True
+    kept_bytes(model, given, task)
+    del output, nodes, node
+    found = [torch.autograd.graph.get_gradient_edge(p).node.metadata for p in trained]
+    assert not any("old" in metadata for metadata in found)

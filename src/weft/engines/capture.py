@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -39,7 +41,7 @@ class Capturer:
         """A function that does the same to the same memory.
 
         Random numbers are drawn anew in every replay, from the device's generator as it is seeded then. Its
-        state before this call is put back.
+        state before this call is put back, also where the capture fails.
         """
         if self.device.type != "cuda":
             return function
@@ -50,6 +52,8 @@ class Capturer:
     def _captured(self, function: Callable[[], None]) -> Callable[[], None]:
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
+            # a backward pass runs on the streams of graphs that are still alive, dead cycles among them
+            gc.collect()
         state = torch.cuda.get_rng_state(self.device)
         beside = torch.cuda.Stream(self.device)
         beside.wait_stream(torch.cuda.current_stream(self.device))
@@ -59,10 +63,27 @@ class Capturer:
         torch.cuda.current_stream(self.device).wait_stream(beside)
         torch.cuda.synchronize(self.device)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode=self._mode):
-            function()
-        torch.cuda.set_rng_state(state, self.device)
+        try:
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode=self._mode):
+                function()
+        except BaseException:
+            _end_capture()
+            raise
+        finally:
+            torch.cuda.set_rng_state(state, self.device)
         return _Replay(graph, function)
+
+
+def _end_capture() -> None:
+    """Let the device's generator draw again after a capture that broke off.
+
+    It is told that a capture begins and that it ends, but not that it broke off: every later dropout would
+    raise. So a capture of nothing begins and ends.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the graph is empty
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            pass
 
 
 class _Replay:

@@ -151,8 +151,10 @@ def kept_bytes(
     def pack(tensor: Tensor) -> Tensor:
         where = tensor.untyped_storage()._cdata
         if where not in weights:
-            kept.setdefault(where, tensor)
-        return tensor
+            kept.setdefault(where, tensor.detach())
+        # Not the tensor itself: a node that held its own output would never be freed. Its graph would tie
+        # later backward passes to this stream, and a CUDA graph could not be captured on another.
+        return tensor.detach()
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), precision or nullcontext():
         output = model(**inputs, task=task)
