@@ -1,6 +1,7 @@
 """What users get through public calls: `model.predict` from strings, and `evaluate` of whole validation sets.
 
     python -m benchmarks.predict --root DATA [--minilm FOLDER] [--texts 20000] [--device cuda]
+        [--only minilm bert-base]
 
 GLUE's validation texts, tasks mixed at random. Beside LoRA stands the same pipeline with the bare encoder
 (method `frozen`: heads alone), and each with captured passes off. All variants take turns, and each figure is
@@ -49,7 +50,12 @@ def main() -> None:
     random.Random(0).shuffle(requests)
     found: dict[str, Any] = {"machine": machine(device), "texts": min(args.texts, len(requests)), "rows": []}
     print(in_words(found["machine"]))
-    for encoder, precision in ((small, "float32"), (small, "bf16"), (BERT_BASE, "bf16")):
+    settings = {
+        "minilm": (small, "float32"),
+        "minilm-bf16": (small, "bf16"),
+        "bert-base": (BERT_BASE, "bf16"),
+    }
+    for encoder, precision in (settings[name] for name in args.only or settings):
         if device.type == "cpu" and (encoder != small or precision != "float32"):
             continue
         models = {name: model_of(encoder, small, tasks, method, device) for name, method in METHODS.items()}
@@ -57,6 +63,7 @@ def main() -> None:
         found["rows"] += [{"encoder": Path(encoder).name, "precision": precision, **row} for row in rows]
         show(found["rows"][-len(rows) :])
         for name, model in models.items():
+            model.captures.enabled = True
             parts = parts_of(model, requests[: args.texts], precision, args.rounds)
             found.setdefault("parts", []).append(
                 {"encoder": Path(encoder).name, "precision": precision, "model": name, **parts}
@@ -80,6 +87,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minilm", help="MiniLM's files, where its package is not installed")
     parser.add_argument("--texts", type=int, default=20_000, help="how many texts are answered in one call")
     parser.add_argument("--rounds", type=int, default=5, help="how often each variant has its turn")
+    parser.add_argument(
+        "--only", nargs="+", choices=["minilm", "minilm-bf16", "bert-base"], help="some of them"
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, help="where the JSON goes")
     return parser.parse_args()

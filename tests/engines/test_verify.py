@@ -130,7 +130,7 @@ def options():
     config = torch._dynamo.config
     duck = torch.fx.experimental._config.use_duck_shape
     limits = config.recompile_limit, config.accumulated_recompile_limit
-    return config.force_nn_module_property_static_shapes, *limits, duck
+    return config.force_nn_module_property_static_shapes, *limits, duck, config.specialize_float
 
 
 def test_the_compilers_options_are_put_back_after_an_error():
@@ -139,10 +139,10 @@ def test_the_compilers_options_are_put_back_after_an_error():
 
     def failing():
         with compiler_options(True):
-            assert options() == (True, *limits, False)
+            assert options() == (True, *limits, False, True)
             with compiler_options(False):
-                assert options() == (False, *limits, False)
-            assert options() == (True, *limits, False)
+                assert options() == (False, *limits, False, True)
+            assert options() == (True, *limits, False, True)
             raise KeyError
 
     with pytest.raises(KeyError):

@@ -67,6 +67,7 @@ class Capturer:
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode=self._mode):
                 function()
         except BaseException:
+            self._pool = None  # the allocator believes that the capture goes on, and would refuse another
             _end_capture()
             raise
         finally:

@@ -53,8 +53,9 @@ def compiler_options(static: bool) -> Iterator[None]:
         before = _get()
         if not active:
             active.append(before)
-        # as many rows as tokens are so by chance: taken for one number, the next batch compiles all anew
-        mine = [static, max(before[1], RECOMPILATIONS), max(before[2], 8 * RECOMPILATIONS), False]
+        # as many rows as tokens are so by chance: taken for one number, the next batch compiles all anew;
+        # floats are shares and factors of the model: taken for data first, each piece would be traced twice
+        mine = [static, max(before[1], RECOMPILATIONS), max(before[2], 8 * RECOMPILATIONS), False, True]
         active.append(mine)
         _set(*mine)
     try:
@@ -103,15 +104,17 @@ def _get() -> Sequence[Any]:
         dynamo.recompile_limit,
         dynamo.accumulated_recompile_limit,
         shapes.use_duck_shape,
+        dynamo.specialize_float,
     ]
 
 
-def _set(static: bool, limit: int, in_all: int, duck: bool) -> None:
+def _set(static: bool, limit: int, in_all: int, duck: bool, floats: bool) -> None:
     dynamo: Any = torch._dynamo.config
     dynamo.force_nn_module_property_static_shapes = static
     dynamo.recompile_limit = limit
     dynamo.accumulated_recompile_limit = in_all
     shapes.use_duck_shape = duck
+    dynamo.specialize_float = floats
 
 
 def _version() -> tuple[int, ...]:
