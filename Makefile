@@ -25,8 +25,8 @@ test: $(VENV)/.installed
 # On a machine with a GPU, with its own Python: PyTorch's CUDA build, weft's dependencies and pytest-xdist.
 test-gpu:
 	PYTHONPATH=src$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON) -m pytest -n 8 --dist worksteal -m "gpu or gpu_too" --durations 12 \
-	  tests/engines tests/inference tests/test_everything.py tests/test_commands_on_gpu.py \
-	  tests/test_kernels_attention.py $(ARGS)
+	  tests/acceleration tests/training/engines tests/inference tests/kernels \
+	  tests/training/run/test_everything.py tests/cli/test_on_gpu.py $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -35,7 +35,7 @@ lint: $(VENV)/.installed
 
 # `make bench ARGS='--only inference --tasks 9'` measures a part; docs/performance.md says how to read it.
 bench: $(VENV)/.installed
-	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m benchmarks.speed $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

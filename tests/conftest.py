@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items):
 def no_fallback(request, monkeypatch):
     """A run that falls back to eager fails its test, unless the test is marked `may_fall_back`."""
     if request.node.get_closest_marker("may_fall_back") is None:
-        monkeypatch.setattr("weft.training.driver.Driver._give_up", _fail)
+        monkeypatch.setattr("weft.training.step.driver.Driver._give_up", _fail)
 
 
 def _fail(driver, why, step, say):

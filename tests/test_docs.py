@@ -1,13 +1,12 @@
 """The documentation names what there is."""
 
-from pathlib import Path
-
-from weft.grow_settings import GrowSettings
-from weft.head_settings import HeadSettings
+from tests.support.paths import ROOT
+from weft.growing.settings import GrowSettings
 from weft.methods import METHODS
+from weft.model.head_settings import HeadSettings
 from weft.training.settings import Training
 
-DOCS = Path(__file__).parents[1]
+DOCS = ROOT
 
 
 def test_every_key_of_a_run_file_is_explained():

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft._lazy import lazy
+from weft.utils.lazy import lazy
 
 if TYPE_CHECKING:
     from weft.bundle.copy_task import copy_task
     from weft.bundle.load import load
     from weft.bundle.one_task import remove_task
     from weft.bundle.start import start_from
-    from weft.data.source import Source
+    from weft.data.readers.source import Source
     from weft.encoder.load import load_encoder
     from weft.errors import WeftError
     from weft.growing.add import add_task
     from weft.growing.retrain import retrain_task
-    from weft.model import Model
-    from weft.output import Output
-    from weft.tasks.suites import load_suite
+    from weft.model.model import Model
+    from weft.model.output import Output
+    from weft.suites import load_suite
     from weft.tasks.task import Task
-    from weft.training.run import Run, train
+    from weft.training.run.run import Run, train
     from weft.training.settings import Training
 
 __version__ = "0.1.0"
@@ -46,10 +46,10 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "Model": "weft.model",
-        "Output": "weft.output",
-        "Run": "weft.training.run",
-        "Source": "weft.data.source",
+        "Model": "weft.model.model",
+        "Output": "weft.model.output",
+        "Run": "weft.training.run.run",
+        "Source": "weft.data.readers.source",
         "Task": "weft.tasks.task",
         "Training": "weft.training.settings",
         "WeftError": "weft.errors",
@@ -57,11 +57,11 @@ __getattr__, __dir__ = lazy(
         "copy_task": "weft.bundle.copy_task",
         "load": "weft.bundle.load",
         "load_encoder": "weft.encoder.load",
-        "load_suite": "weft.tasks.suites",
+        "load_suite": "weft.suites",
         "remove_task": "weft.bundle.one_task",
         "retrain_task": "weft.growing.retrain",
         "start_from": "weft.bundle.start",
-        "train": "weft.training.run",
+        "train": "weft.training.run.run",
     },
     modules=("adapters", "data", "encoder", "interop", "methods", "sampling", "tasks"),
 )

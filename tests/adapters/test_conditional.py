@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
-from tests.golden import golden
+from tests.support.golden import golden
 from weft.adapters.alignment import FilmAlignment, MatrixAlignment, TaskAlignment
 from weft.adapters.conditional_attention import ConditionalAttention, block_size
 from weft.adapters.conditional_bottleneck import FilmBottleneck, ModulatedBottleneck
@@ -20,9 +20,9 @@ from weft.adapters.conditional_norm import ConditionalNorm, OwnConditionalNorm
 from weft.adapters.film import Film
 from weft.adapters.stacked import StackedLinear
 from weft.adapters.task_embedding import TaskEmbedding, TransformedEmbedding
+from weft.core.route import Route, Slots
 from weft.encoder.sites import Site
 from weft.errors import WeftError
-from weft.routing import Route, Slots
 
 NEAR = {"rtol": 0, "atol": 1e-5}
 D = 48

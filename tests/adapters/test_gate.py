@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from tests.golden import golden
+from tests.support.golden import golden
 from weft.adapters.gate import OPEN, SHUT, RankGate, hard_concrete, open_probability
-from weft.l0_settings import L0
-from weft.routing import Route, Slots
+from weft.core.gate_settings import L0
+from weft.core.route import Route, Slots
 
 TASKS = ["a", "b", "c"]
 

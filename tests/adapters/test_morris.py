@@ -6,13 +6,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.golden import golden
-from tests.tiny import FAMILIES, TASKS, batch, build, scramble
+from tests.support.golden import golden
+from tests.support.tiny import FAMILIES, TASKS, batch, build, scramble
 from weft.adapters import CpAdapter, LowRankBiasAdapter, TuckerAdapter
 from weft.adapters.gate import OPEN, SHUT
+from weft.core.gate_settings import L0
+from weft.core.route import Route, Slots
 from weft.encoder.sites import Site
-from weft.l0_settings import L0
-from weft.routing import Route, Slots
 
 NAMES = ["x", "y", "z"]
 

@@ -9,14 +9,14 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
-from tests.golden import golden
-from tests.tiny import tiny
+from tests.support.golden import golden
+from tests.support.tiny import tiny
 from weft.adapters import ParallelAdapter, Projected, Projection, StackedAttention, StackedFeedForward
 from weft.adapters.attention import name_attentions
+from weft.core.route import Route, Slots
 from weft.encoder import sites_of
 from weft.encoder.body import WovenBody
 from weft.errors import WeftError
-from weft.routing import Route, Slots
 
 NEAR = {"rtol": 0, "atol": 1e-5}
 
@@ -144,7 +144,7 @@ def test_feed_forward_layers_are_as_many_as_asked_for():
 
 def test_a_tied_projection_is_one_in_every_layer():
     import weft
-    from tests.tiny import TASKS
+    from tests.support.tiny import TASKS
 
     for share, distinct in (("layers", 1), ("both", 1), ("tasks", 2), ("none", 2)):
         model = weft.Model(tiny("bert"), TASKS, {"use": "pals", "d_s": 6, "share": share})

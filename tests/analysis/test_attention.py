@@ -10,8 +10,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 import weft
-from tests.tiny import CONFIGS, batch, build, scramble
-from tests.tiny_run import SPECIAL, save_encoder
+from tests.support.tiny import CONFIGS, batch, build, scramble
+from tests.support.tiny_run import SPECIAL, save_encoder
 from weft.analysis.attention import (
     AttentionMap,
     Layer,
@@ -23,9 +23,9 @@ from weft.analysis.attention import (
     most,
     title_of,
 )
-from weft.data.collate import collate
-from weft.data.split import load_split
-from weft.data.tokens import in_memory
+from weft.data.batching.collate import collate
+from weft.data.splits.split import load_split
+from weft.data.tokens.tokens import in_memory
 from weft.errors import WeftError
 from weft.methods import METHODS
 

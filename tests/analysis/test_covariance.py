@@ -9,20 +9,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import weft
-from tests.tiny import scramble
-from tests.tiny_run import rows_of, save_encoder
-from weft.analysis.covariance import (
-    POOLS,
-    Covariance,
-    averages_over_others,
-    covariance_similarity,
-    leading,
-)
+from tests.support.tiny import scramble
+from tests.support.tiny_run import rows_of, save_encoder
+from weft.analysis.covariance import POOLS, Covariance, averages_over_others, covariance_similarity, leading
 from weft.analysis.covariance_of_model import model_covariances, pooled_rows
-from weft.analysis.covariance_picture import write_picture
-from weft.data.collate import collate
-from weft.data.split import load_split
-from weft.data.tokens import tokenise
+from weft.analysis.plots.covariance import write_picture
+from weft.data.batching.collate import collate
+from weft.data.splits.split import load_split
+from weft.data.tokens.tokens import tokenise
 from weft.errors import WeftError
 
 WIDTH = 6

@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support import paths
 from weft.analysis.difficulty import PARTS, Difficulty, WordCounts, difficulty, difficulty_of, words_of
-from weft.analysis.difficulty_picture import by_difficulty, write_picture
+from weft.analysis.plots.difficulty import by_difficulty, write_picture
 from weft.analysis.stop_words import STOP_WORDS
-from weft.data.split import load_split
+from weft.data.splits.split import load_split
 from weft.errors import WeftError
-from weft.tasks.suites import load_suite
+from weft.suites import load_suite
 
 edm = pytest.importorskip("edm.report.report_creator", reason="the package edm is not installed")
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = paths.SHARED / "data"
 
 PACKAGE = {
     "Distinct Words : Total Words": "distinct_words",

@@ -9,21 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from tests.golden import golden
+from tests.support.golden import golden
 from weft.adapters.bias import BiasAdapter
 from weft.adapters.cp import CpAdapter
 from weft.adapters.lora import LoraAdapter
 from weft.adapters.low_rank_bias import LowRankBiasAdapter
 from weft.adapters.tucker import TuckerAdapter
-from weft.analysis.similarity import (
-    Similarity,
-    SiteSimilarity,
-    cosines,
-)
+from weft.analysis.similarity import Similarity, SiteSimilarity, cosines
+from weft.core.gate_settings import L0
+from weft.core.route import Slots
 from weft.encoder.sites import Site
 from weft.errors import WeftError
-from weft.l0_settings import L0
-from weft.routing import Slots
 
 NAMES = ("a", "b", "c", "d")
 SITE = Site("query", 0, 7, 5, "query")

@@ -10,7 +10,7 @@ import torch
 
 import weft
 from tests.analysis.test_similarity import assert_same, by_numpy
-from tests.tiny import TASKS, build, scramble, tiny
+from tests.support.tiny import TASKS, build, scramble, tiny
 from weft.analysis.similarity import PARTS, methods_with_similarity, similarity
 from weft.errors import WeftError
 from weft.methods import METHODS

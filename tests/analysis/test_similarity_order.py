@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import weft
-from tests.tiny import build, scramble
+from tests.support.tiny import build, scramble
+from weft import suites
 from weft.analysis.similarity import Similarity, SiteSimilarity, similarity
 from weft.analysis.similarity_order import clustered, in_blocks, ordered, read_order
 from weft.encoder.sites import Site
 from weft.errors import WeftError
-from weft.tasks import suites
 
 GLUE = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.analysis.plots.spread import write_differences, write_metrics
 from weft.analysis.spread import compare, counts, spread_of
-from weft.analysis.spread_picture import write_differences, write_metrics
 from weft.errors import WeftError
 
 NAMES = ("cola", "mnli", "mnli-mm", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb")

@@ -4,13 +4,13 @@ import threading
 
 import pytest
 import torch
-from benchmarks.limit import flops
-from benchmarks.memory import held_in, kept
-from benchmarks.must import judged
-from benchmarks.report import body, claims, columns, markdown
-from benchmarks.results import Results, Work
-from benchmarks.timing import Taken, Variant, interleaved
-from benchmarks.turns import Turns
+from benchmarks.speed.limit import flops
+from benchmarks.speed.memory import held_in, kept
+from benchmarks.speed.must import judged
+from benchmarks.speed.report import body, claims, columns, markdown
+from benchmarks.speed.results import Results, Work
+from benchmarks.speed.timing import Taken, Variant, interleaved
+from benchmarks.speed.turns import Turns
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -113,7 +113,7 @@ def test_what_is_written_is_read_and_shown(tmp_path):
 
 
 def test_plots_are_drawn_of_what_was_measured(tmp_path):
-    from benchmarks.plots import draw
+    from benchmarks.speed.plots import draw
 
     (picture,) = draw(results(), tmp_path)
     assert "weft lora, 9 tasks" in picture.read_text(encoding="utf-8")

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from benchmarks.machine import machine
-from benchmarks.methods_page import memory_of
-from benchmarks.methods_runs import merged
-from benchmarks.report import kept
-from benchmarks.results import Results, Work
+from benchmarks.experiments.methods_page import memory_of
+from benchmarks.experiments.methods_runs import merged
+from benchmarks.speed.machine import machine
+from benchmarks.speed.report import kept
+from benchmarks.speed.results import Results, Work
 
 
 def found(*runs, **more):

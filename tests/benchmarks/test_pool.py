@@ -7,7 +7,7 @@ import time
 from functools import partial
 
 import pytest
-from benchmarks.pool import Job, next_job, pooled
+from benchmarks.experiments.pool import Job, next_job, pooled
 
 
 def who(value=0):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import weft
-from tests.bundle.apart import LORA
-from tests.tiny import scramble
-from tests.tiny_run import save_encoder
+from tests.support.apart import LORA
+from tests.support.tiny import scramble
+from tests.support.tiny_run import save_encoder
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import torch
 import yaml
 
 import weft
-from tests.bundle.apart import BOTH, LORA, A, B, C, D, assert_same, close, digest, logits, said
-from tests.tiny import TASKS, batch, scramble, tiny
-from tests.tiny_run import write_run
+from tests.support.apart import BOTH, LORA, A, B, C, D, assert_same, close, digest, logits, said
+from tests.support.tiny import TASKS, batch, scramble, tiny
+from tests.support.tiny_run import write_run
 from weft.adapters.bias import BiasAdapter
 from weft.adapters.lora import LoraAdapter
 from weft.bundle.assemble import assemble

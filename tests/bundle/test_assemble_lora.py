@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import weft
-from tests.bundle.apart import BOTH, LORA, A, B, C, assert_same, close, said
-from tests.tiny import scramble
+from tests.support.apart import BOTH, LORA, A, B, C, assert_same, close, said
+from tests.support.tiny import scramble
 from weft.adapters.bias import BiasAdapter
 from weft.bundle.assemble import assemble
 from weft.bundle.assemble_morris import assemble_morris

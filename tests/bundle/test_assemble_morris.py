@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file
 
 import weft
-from tests.bundle.apart import BOTH, A, B, C, D, assert_same, close
-from tests.tiny import TASKS, batch, labels, scramble, tiny
+from tests.support.apart import BOTH, A, B, C, D, assert_same, close
+from tests.support.tiny import TASKS, batch, labels, scramble, tiny
 from weft.adapters.cp import CpAdapter
 from weft.bundle.assemble_morris import assemble_morris
 from weft.errors import WeftError

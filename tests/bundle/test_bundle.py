@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 
 import weft
 from tests.conformance.table import METHODS
-from tests.tiny import FAMILIES, TASKS, batch, scramble, tiny
-from tests.tiny_run import save_encoder
+from tests.support.tiny import FAMILIES, TASKS, batch, scramble, tiny
+from tests.support.tiny_run import save_encoder
 from weft.bundle.load import find_bundle
 from weft.encoder.load import load_encoder
 from weft.errors import WeftError

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import weft
-from tests.bundle.apart import LORA, A, B, C, D, digest, logits
+from tests.support.apart import LORA, A, B, C, D, digest, logits
 from weft.bundle.one_task import hashes
 from weft.bundle.save import task_file
 from weft.errors import WeftError
@@ -77,7 +77,7 @@ def test_under_another_name(method, make, tmp_path):
 
 
 def test_bundles_that_do_not_stand_on_the_same(make, tmp_path):
-    from tests.tiny_run import save_encoder
+    from tests.support.tiny_run import save_encoder
 
     one, two = make("one", [A], LORA), make("two", [B], {"use": "lora", "rank": 4})
     with pytest.raises(

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import weft
-from tests.tiny_run import save_encoder
+from tests.support.tiny_run import save_encoder
 from weft.errors import WeftError
-from weft.ownership import owned
+from weft.model.ownership import owned
 
 TASKS = [weft.Task("a", size=2), weft.Task("b", size=3)]
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from tests.conformance.table import METHODS
-from tests.tiny import FAMILIES, TASKS, batch, build, labels, no_dropout, scramble, tiny
+from tests.support.tiny import FAMILIES, TASKS, batch, build, labels, no_dropout, scramble, tiny
+from weft.acceleration.compiled import blocks_of
 from weft.encoder.load import load_encoder
-from weft.engines.compiled import blocks_of
 from weft.errors import WeftError
 from weft.methods import METHODS as REGISTERED
 from weft.methods import build_method
-from weft.training.owners import OwnerOptimizers
+from weft.training.optim.owners import OwnerOptimizers
 
 CASES = [pytest.param(m, f, id=f"{m}-{f}") for f in FAMILIES for m in METHODS]
 # by the scope all tests of a case follow each other, so that a model that none changes is built once for them
@@ -111,7 +111,7 @@ def test_tasks_differ_where_the_method_says_so(method, family):
 
 
 def _owned(model):
-    from weft.ownership import owned
+    from weft.model.ownership import owned
 
     return owned(model)
 

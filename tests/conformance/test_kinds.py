@@ -11,13 +11,13 @@ import torch
 
 import weft
 from tests.conformance.table import METHODS
-from tests.every_kind import NAMES, task_of_kind, tokens_of
-from tests.tiny import FAMILIES, build, no_dropout, scramble
-from tests.tiny_run import save_encoder
-from tests.tiny_tokenizers import tiny_tokenizer
-from weft.ownership import owned
+from tests.support.every_kind import NAMES, task_of_kind, tokens_of
+from tests.support.tiny import FAMILIES, build, no_dropout, scramble
+from tests.support.tiny_run import save_encoder
+from tests.support.tiny_tokenizers import tiny_tokenizer
+from weft.data.batching.batch import make_batch
+from weft.model.ownership import owned
 from weft.tasks.kinds import KINDS
-from weft.training.batch import make_batch
 
 CPU = torch.device("cpu")
 EACH = 3

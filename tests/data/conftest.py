@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from weft.data import backends
+from tests.support import paths
+from weft.data.tokens import backends
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = paths.SHARED / "data"
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet")
 
 

@@ -5,7 +5,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModel
 
 import weft
-from tests.tiny import _SIZES, FAMILIES, tiny
+from tests.support.tiny import _SIZES, FAMILIES, tiny
 from weft.encoder import anatomy
 from weft.encoder.anatomy import register_family, sites_of
 from weft.encoder.sites import BLOCK_LINEAR, KINDS, LINEAR

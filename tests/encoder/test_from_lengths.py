@@ -8,7 +8,7 @@ import pickle
 import pytest
 import torch
 
-from tests.tiny import CONFIGS, batch, build, scramble
+from tests.support.tiny import CONFIGS, batch, build, scramble
 from weft.encoder import from_lengths
 from weft.encoder.anatomy import anatomy_of
 from weft.encoder.from_lengths import FromLengths

@@ -9,10 +9,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import weft
-from tests.tiny import tiny
+from tests.support.tiny import tiny
 from weft.encoder import load
 from weft.encoder.load import PACKAGES, file_sha256, load_encoder
-from weft.encoder.random import ARCHITECTURES
+from weft.encoder.random_weights import ARCHITECTURES
 from weft.errors import WeftError
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tiny import tiny
+from tests.support.tiny import tiny
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import parse_layers
 from weft.errors import WeftError

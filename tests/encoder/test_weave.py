@@ -10,14 +10,14 @@ from torch import nn
 from torch.nn import functional as F
 
 import weft
-from tests.tiny import FAMILIES, tiny
+from tests.support.tiny import FAMILIES, tiny
 from weft.adapters import Adapter
+from weft.core.route import Route
 from weft.encoder.anatomy import anatomy_of, sites_of
 from weft.encoder.body import WovenBody
 from weft.encoder.sites import KINDS, LINEAR, NORM, Site
 from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError
-from weft.routing import Route
 
 BOTH = [
     (f, a) for f in FAMILIES for a in ("sdpa", "eager") if a == "eager" or f[:5] not in ("mpnet", "deber")

@@ -11,21 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from tests.every_kind import NAMES, SETTINGS, perfect_logits, rows_of_kind, task_of_kind, tokens_of
-from tests.tiny import build, scramble
-from tests.tiny_tokenizers import tiny_tokenizer
+from tests.support.every_kind import NAMES, SETTINGS, perfect_logits, rows_of_kind, task_of_kind, tokens_of
+from tests.support.tiny import build, scramble
+from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.data import load_split
-from weft.data.also import rows_of_task
-from weft.data.subset import rows_of
-from weft.data.tokens import in_memory
+from weft.data.splits.subset import rows_of
+from weft.data.splits.task_rows import rows_of_task
+from weft.data.tokens.tokens import in_memory
 from weft.evaluation import evaluate as module
-from weft.evaluation.answers import answers, outputs
 from weft.evaluation.baselines import bag_of_words, majority
-from weft.evaluation.cuts import by_tokens
 from weft.evaluation.evaluate import decoded, evaluate, fixed_examples, judged, main_score
+from weft.inference.batches import by_tokens
 from weft.inference.examples import Examples
+from weft.inference.runner import answers, outputs
+from weft.suites import load_suite
 from weft.tasks.kinds import KINDS
-from weft.tasks.suites import load_suite
 
 TOKENIZER = tiny_tokenizer("words")
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import weft
-from tests.tiny import TASKS, scramble
-from tests.tiny_run import save_encoder
-from weft.training.l0 import gates_of
+from tests.support.tiny import TASKS, scramble
+from tests.support.tiny_run import save_encoder
+from weft.training.optim.l0 import gates_of
 
 
 @pytest.fixture(scope="session")

@@ -12,13 +12,13 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import weft
-from tests.growing.new_task import CAT, FAST, ROWS, add, answers, assert_all_the_same, assert_same
-from tests.tiny import TASKS
+from tests.support.new_task import CAT, FAST, ROWS, add, answers, assert_all_the_same, assert_same
+from tests.support.tiny import TASKS
 from weft.bundle.load import load_changed
 from weft.bundle.one_task import hashes
 from weft.bundle.save import method_sha256, task_tensors
 from weft.errors import RunFailed, WeftError
-from weft.files import write_json
+from weft.utils.files import write_json
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 import weft
 from tests.conformance.table import METHODS
-from tests.growing.new_task import CAT, add, answers, assert_all_the_same, assert_same
+from tests.support.new_task import CAT, add, answers, assert_all_the_same, assert_same
 from weft.bundle.load import load_changed
 from weft.bundle.one_task import hashes
 from weft.bundle.save import task_tensors

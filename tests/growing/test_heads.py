@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import weft
-from tests.every_kind import rows_of_kind, task_of_kind
-from tests.growing.new_task import CAT, FAST, add
 from tests.growing.test_retrain import A
+from tests.support.every_kind import rows_of_kind, task_of_kind
+from tests.support.new_task import CAT, FAST, add
 from weft.bundle.one_task import hashes
 from weft.errors import WeftError
 from weft.growing.heads import head_of, random_head

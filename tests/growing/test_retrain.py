@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 import weft
 from tests.conformance.table import METHODS
-from tests.growing.new_task import CAT, FAST, ROWS, answers, assert_same
-from tests.tiny import TASKS
+from tests.support.new_task import CAT, FAST, ROWS, answers, assert_same
+from tests.support.tiny import TASKS
 from weft.bundle.load import load_changed
 from weft.bundle.one_task import hashes
 from weft.bundle.save import task_tensors

@@ -9,15 +9,15 @@ import torch
 from safetensors.torch import load_file
 
 import weft
-from tests.growing.new_task import CAT, add
-from tests.tiny import TASKS
+from tests.support.new_task import CAT, add
+from tests.support.tiny import TASKS
 from weft.bundle.load import load_changed
 from weft.bundle.save import task_tensors
 from weft.errors import WeftError
 from weft.growing.heads import head_of, mapped_head, random_head
 from weft.growing.start import Beginnings
-from weft.seeding import generator
-from weft.training.l0 import decide, gates_of
+from weft.training.optim.l0 import decide, gates_of
+from weft.utils.seeding import generator
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 

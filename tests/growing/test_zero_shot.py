@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import weft
-from tests.growing.new_task import CAT, FAST, add
+from tests.support.new_task import CAT, FAST, add
 from weft.bundle.load import load_changed
 from weft.data import tokenise
 from weft.evaluation.evaluate import evaluate
-from weft.grow_settings import GrowSettings
 from weft.growing.heads import head_of, mapped_head, random_head, set_head
 from weft.growing.rows import task_rows
+from weft.growing.settings import GrowSettings
 from weft.growing.start import Beginnings
 from weft.growing.zero_shot import zero_shot
 

@@ -14,14 +14,14 @@ import pytest
 import torch
 
 import weft
-from tests.every_kind import NAMES, rows_of_kind, task_of_kind, tokens_of
-from tests.near import assert_near
-from tests.tiny import build, scramble
-from tests.tiny_run import save_encoder
-from tests.tiny_tokenizers import tiny_tokenizer
+from tests.support.every_kind import NAMES, rows_of_kind, task_of_kind, tokens_of
+from tests.support.near import assert_near
+from tests.support.tiny import build, scramble
+from tests.support.tiny_run import save_encoder
+from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.errors import WeftError
-from weft.evaluation.answers import answers
 from weft.inference.captured import USES, CapturedModel
+from weft.inference.runner import answers
 
 TOKENIZER = tiny_tokenizer("words")
 ONE_ROW = ("classify", "regress", "two", "multilabel")
@@ -141,7 +141,7 @@ def test_a_wrong_graph_is_never_used(folder, wrong, capturing, monkeypatch):
 
         return run
 
-    monkeypatch.setattr("weft.engines.capture.Capturer.__call__", captured)
+    monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", captured)
     with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
         found = [model.predict(requests) for _ in range(USES)]
     for one in found:
@@ -158,7 +158,7 @@ def test_a_capture_that_fails_is_no_error(folder, capturing, monkeypatch):
     def failing(self, function):
         raise RuntimeError("operation not permitted when stream is capturing\nand more")
 
-    monkeypatch.setattr("weft.engines.capture.Capturer.__call__", failing)
+    monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", failing)
     with pytest.warns(RuntimeWarning, match="eagerly: operation not permitted when stream is capturing$"):
         found = [model.predict(requests) for _ in range(USES)]
     for one in found:
@@ -330,7 +330,7 @@ def test_a_wrong_head_is_not_hidden_by_the_logits_of_tokens(folder, capturing, m
 
         return run
 
-    monkeypatch.setattr("weft.engines.capture.Capturer.__call__", captured)
+    monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", captured)
     with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
         found = [model.predict(requests, precision="bf16") for _ in range(USES)]
     assert_near(found[-1], found[0])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from tests.every_kind import task_of_kind, tokens_of
-from tests.tiny import build, scramble
-from tests.tiny_tokenizers import tiny_tokenizer
-from weft.evaluation.answers import all_logits, answers
+from tests.support.every_kind import task_of_kind, tokens_of
+from tests.support.tiny import build, scramble
+from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.inference.examples import Examples
 from weft.inference.logits import AllLogits, BatchLogits, HostLogits
-from weft.training.processes import Processes
+from weft.inference.runner import all_logits, answers
+from weft.utils.processes import Processes
 
 NAMES = ("classify", "regress", "choose", "tag")
 

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 import weft
-from tests.every_kind import NAMES, rows_of_kind, task_of_kind, tokens_of
-from tests.near import assert_near
-from tests.tiny import CONFIGS, build, scramble
-from tests.tiny_run import save_encoder
-from tests.tiny_tokenizers import tiny_tokenizer
-from weft.evaluation.answers import answers, outputs
+from tests.support.every_kind import NAMES, rows_of_kind, task_of_kind, tokens_of
+from tests.support.near import assert_near
+from tests.support.tiny import CONFIGS, build, scramble
+from tests.support.tiny_run import save_encoder
+from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.evaluation.evaluate import evaluate
 from weft.inference.captured import USES
+from weft.inference.runner import answers, outputs
 from weft.methods import METHODS
 
 pytestmark = [

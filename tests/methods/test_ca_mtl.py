@@ -8,14 +8,14 @@ import pytest
 import torch
 
 import weft
-from tests.golden import golden
-from tests.tiny import FAMILIES, TASKS, batch, build, labels, tiny
+from tests.support.golden import golden
+from tests.support.tiny import FAMILIES, TASKS, batch, build, labels, tiny
 from weft.adapters.alignment import FilmAlignment, MatrixAlignment
 from weft.adapters.conditional_bottleneck import FilmBottleneck, ModulatedBottleneck
 from weft.adapters.film import Film
 from weft.errors import WeftError
 from weft.methods import CaMtl
-from weft.ownership import owned
+from weft.model.ownership import owned
 
 WITHOUT = {"attention": "none", "alignment": "none", "norm": "none", "bottleneck": "none"}
 
@@ -259,7 +259,7 @@ def test_starts_as_the_authors_code_does():
     told = json.loads((golden("ca_mtl") / "init_stats_base.json").read_text())
     from transformers import BertConfig, BertModel
 
-    from weft.interop.ca_mtl_keys import places_of_adapters
+    from weft.interop.ca_mtl.keys import places_of_adapters
 
     bert = BertModel(BertConfig(vocab_size=100, hidden_size=48, num_hidden_layers=4, num_attention_heads=4))
     model = weft.Model(bert, [weft.Task(n, size=2) for n in "abcd"], {"use": "ca_mtl", "length": 16})
@@ -281,7 +281,7 @@ def test_what_trains_when_the_authors_freeze_layers():
     from safetensors.torch import load_file
 
     from weft.interop import load_ca_mtl
-    from weft.interop.ca_mtl_keys import places_of_adapters, places_of_encoder
+    from weft.interop.ca_mtl.keys import places_of_adapters, places_of_encoder
 
     folder = golden("ca_mtl")
     told = json.loads((folder / "model_base.json").read_text())

@@ -7,7 +7,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 import weft
-from tests.tiny import TASKS, batch, scramble, tiny
+from tests.support.tiny import TASKS, batch, scramble, tiny
 
 RANK, ALPHA = 3, 6
 

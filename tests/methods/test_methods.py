@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import weft
-from tests.tiny import TASKS, batch, build, tiny
+from tests.support.tiny import TASKS, batch, build, tiny
 from weft.errors import WeftError
 from weft.methods import METHODS, Method, build_method
 

@@ -7,11 +7,11 @@ import torch
 from torch.nn import functional as F
 
 import weft
-from tests.tiny import FAMILIES, TASKS, batch, build, scramble, tiny
+from tests.support.tiny import FAMILIES, TASKS, batch, build, scramble, tiny
+from weft.core.route import Route
 from weft.encoder.anatomy import sites_of
 from weft.errors import WeftError
 from weft.methods import build_method
-from weft.routing import Route
 
 NEAR = {"rtol": 0, "atol": 1e-5}
 

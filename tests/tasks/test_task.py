@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.core.layout import Layout
 from weft.errors import WeftError
-from weft.layout import Layout
 from weft.tasks import Task, check_tasks
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Places

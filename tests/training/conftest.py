@@ -1,6 +1,6 @@
 import pytest
 
-from tests.tiny_run import write_run
+from tests.support.tiny_run import write_run
 
 
 @pytest.fixture(scope="module")

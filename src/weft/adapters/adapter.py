@@ -7,11 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from weft.core.route import Memory, Route, StackedModule
 from weft.encoder.sites import Site, check_kind
 from weft.errors import WeftError
-from weft.kernels import add
-from weft.kernels_joined import Components
-from weft.routing import Memory, Route, StackedModule
+from weft.kernels.dispatch import add
+from weft.kernels.joined import Components
 
 
 class Adapter(StackedModule):
@@ -64,7 +64,7 @@ class Adapter(StackedModule):
         return False
 
     def components(self, route: Route) -> Components:
-        """Its term by components, for the rows of a batch; see `weft.kernels_joined`."""
+        """Its term by components, for the rows of a batch; see `weft.kernels.joined`."""
         raise WeftError(f"{type(self).__name__} does not say its components")
 
     def meet(self, module: nn.Module) -> None:

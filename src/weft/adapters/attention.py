@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.adapters.stacked import StackedLinear
+from weft.core.route import Route, Slots
 from weft.errors import WeftError
-from weft.kernels import is_half
-from weft.kernels_grouped import ALIGNED
-from weft.routing import Route, Slots
+from weft.kernels.dispatch import is_half
+from weft.kernels.grouped import ALIGNED
 
 
 class StackedAttention(nn.Module):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from weft.adapters.adapter import Adapter
+from weft.core.route import Route, Slots
 from weft.encoder.sites import LINEAR, NORM, Site
-from weft.kernels import add_rows
-from weft.kernels_joined import Components, joins, own_slot
-from weft.routing import Route, Slots
+from weft.kernels.dispatch import add_rows
+from weft.kernels.joined import Components, joins, own_slot
 
 
 class BiasAdapter(Adapter):

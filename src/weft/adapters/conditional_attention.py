@@ -11,9 +11,9 @@ from weft.adapters.adapter import Adapter
 from weft.adapters.film import Film
 from weft.adapters.stacked import STD
 from weft.adapters.task_embedding import Condition
+from weft.core.route import Route, Slots
 from weft.encoder.sites import Site
 from weft.errors import WeftError
-from weft.routing import Route, Slots
 
 
 def block_size(length: int, blocks: int) -> int:

@@ -11,8 +11,8 @@ from weft.adapters.conditional_norm import OwnConditionalNorm
 from weft.adapters.film import Film
 from weft.adapters.stacked import StackedLinear
 from weft.adapters.task_embedding import Condition
+from weft.core.route import Route
 from weft.encoder.sites import Site
-from weft.routing import Route
 
 
 class FilmBottleneck(nn.Module):

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from weft.adapters.adapter import Adapter
 from weft.adapters.film import Film
 from weft.adapters.task_embedding import Condition
+from weft.core.route import Route, Slots, StackedModule
 from weft.encoder.sites import BLOCK_NORM, Site
-from weft.routing import Route, Slots, StackedModule
 
 Form = Literal["code", "paper"]
 """Whose equation: that of the released code, or the printed one."""

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from weft.adapters.adapter import Adapter
 from weft.adapters.stacked import StackedNorm
+from weft.core.route import Memory, Route, Slots
 from weft.encoder.sites import Site
-from weft.routing import Memory, Route, Slots
 
 
 class ParallelAdapter(Adapter):

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from weft.adapters.ranked import RankedAdapter
 from weft.adapters.stacked import uniform
+from weft.core.route import Route, Slots
 from weft.encoder.sites import LINEAR, Site
-from weft.kernels_joined import Components, joins
-from weft.routing import Route, Slots
+from weft.kernels.joined import Components, joins
 
 if TYPE_CHECKING:
-    from weft.l0_settings import L0
+    from weft.core.gate_settings import L0
 
 
 class CpAdapter(RankedAdapter):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.adapters.stacked import StackedLinear
-from weft.routing import Route, Slots
+from weft.core.route import Route, Slots
 
 
 class StackedFeedForward(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from weft.adapters.stacked import STD, StackedLinear
-from weft.routing import Route, Slots
+from weft.core.route import Route, Slots
 
 
 class Film(nn.Module):

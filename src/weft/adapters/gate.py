@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.l0_settings import DECIDED
-from weft.routing import Route, Slots, StackedModule
+from weft.core.gate_settings import DECIDED
+from weft.core.route import Route, Slots, StackedModule
 
 if TYPE_CHECKING:
-    from weft.l0_settings import L0
+    from weft.core.gate_settings import L0
 
 OPEN, SHUT = DECIDED, -DECIDED
 """α of a gate that is decided: z is then 1 and 0 exactly."""

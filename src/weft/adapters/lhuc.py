@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from weft.adapters.adapter import Adapter
+from weft.core.route import Route, Slots, StackedModule
 from weft.encoder.sites import VALUE, Site
-from weft.routing import Route, Slots, StackedModule
 
 
 class Amplitude(StackedModule):

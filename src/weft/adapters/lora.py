@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from weft.adapters.ranked import RankedAdapter
+from weft.core.route import Route, Slots
 from weft.encoder.sites import LINEAR, Site
-from weft.kernels_dropout import dropped
-from weft.kernels_joined import Components, joins, own_slot
-from weft.routing import Route, Slots
+from weft.kernels.dropout import dropped
+from weft.kernels.joined import Components, joins, own_slot
 
 if TYPE_CHECKING:
-    from weft.l0_settings import L0
+    from weft.core.gate_settings import L0
 
 
 class LoraAdapter(RankedAdapter):

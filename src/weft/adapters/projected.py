@@ -8,7 +8,7 @@ from weft.adapters.attention import StackedAttention
 from weft.adapters.feed_forward import StackedFeedForward
 from weft.adapters.lhuc import Amplitude
 from weft.adapters.stacked import ACTIVATIONS, STD, StackedLinear
-from weft.routing import Route, Slots
+from weft.core.route import Route, Slots
 
 
 class Projection(nn.Module):

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from weft.adapters.adapter import Adapter
 from weft.adapters.gate import RankGate
+from weft.core.route import Route, Slots
 from weft.encoder.sites import Site
-from weft.kernels import low_rank
-from weft.routing import Route, Slots
+from weft.kernels.dispatch import low_rank
 
 if TYPE_CHECKING:
-    from weft.l0_settings import L0
+    from weft.core.gate_settings import L0
 
 
 class RankedAdapter(Adapter):
@@ -72,7 +72,7 @@ class RankedAdapter(Adapter):
             by: the parameter whose slots these are: that of what differs between tasks.
             factor: [S, r], or none.
             scale: s.
-            onto: what it is added to, [R, L, o]; see `weft.kernels.low_rank`.
+            onto: what it is added to, [R, L, o]; see `weft.kernels.dispatch.low_rank`.
         """
         shared = down.size(0) == 1
         if not shared:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from weft.adapters.stacked import STD, StackedLinear
-from weft.routing import Route, Slots, StackedModule
+from weft.core.route import Route, Slots, StackedModule
 
 
 class TaskEmbedding(StackedModule):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from weft.adapters.adapter import Adapter
+from weft.core.route import Route, Slots
 from weft.encoder.sites import NORM, Site
-from weft.routing import Route, Slots
 
 
 class TaskNormAdapter(Adapter):

@@ -12,8 +12,8 @@ from weft.adapters.attention import StackedAttention
 from weft.adapters.feed_forward import StackedFeedForward
 from weft.adapters.projected import Projection
 from weft.adapters.stacked import StackedNorm
+from weft.core.route import Route, Slots
 from weft.encoder.sites import Site
-from weft.routing import Route, Slots
 
 Sublayer = StackedAttention | StackedFeedForward
 

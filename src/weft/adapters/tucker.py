@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from weft.adapters.ranked import RankedAdapter
 from weft.adapters.stacked import uniform
+from weft.core.route import Route, Slots
 from weft.encoder.sites import LINEAR, Site
-from weft.kernels import row_linear
-from weft.routing import Route, Slots
+from weft.kernels.dispatch import row_linear
 
 if TYPE_CHECKING:
-    from weft.l0_settings import L0
+    from weft.core.gate_settings import L0
 
 
 class TuckerAdapter(RankedAdapter):

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from weft.data.backends import Cut, backends_of
-from weft.data.encode import gives_types
-from weft.data.split import wrong_text
+from weft.data.splits.split import wrong_text
+from weft.data.tokens.backends import Cut, backends_of
+from weft.data.tokens.encode import gives_types
 from weft.errors import WeftError
 from weft.methods import METHODS
-from weft.model_threads import in_eval
+from weft.model.threads import in_eval
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
-    from weft.model import Model
+    from weft.model.model import Model
     from weft.tasks.task import Task
 
 

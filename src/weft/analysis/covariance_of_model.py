@@ -14,15 +14,15 @@ from weft.analysis.covariance import (
     check_settings,
     covariance_similarity,
 )
-from weft.evaluation.answers import outputs
 from weft.evaluation.evaluate import fixed_rows
+from weft.inference.runner import outputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from weft.data.tokens import Tokens
-    from weft.model import Model
+    from weft.data.tokens.tokens import Tokens
+    from weft.model.model import Model
 
 SEED = 0
 """Of the choice of rows: the same rows for any model, so that models can be compared."""

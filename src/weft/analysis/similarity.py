@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from weft.adapters.adapter import Adapter
-    from weft.model import Model
+    from weft.model.model import Model
 
     Matrix = NDArray[np.float64]
     """[T, T]; NaN where a similarity is undefined."""

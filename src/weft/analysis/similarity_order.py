@@ -77,7 +77,7 @@ def clustered(similarities: NDArray[np.float64]) -> list[int]:
 
 def in_blocks(tasks: Sequence[str]) -> list[str]:
     """The tasks in blocks of their kind, as the first suite that knows them all has it."""
-    from weft.tasks.suites import suite_blocks
+    from weft.suites import suite_blocks
 
     suites = suite_blocks()
     for blocks in suites.values():

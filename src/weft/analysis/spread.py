@@ -12,7 +12,7 @@ from math import fsum, nan, sqrt
 from typing import NamedTuple
 
 from weft.errors import WeftError, did_you_mean
-from weft.evaluation.metrics import is_error
+from weft.metrics import is_error
 
 Metrics = Mapping[str, Mapping[str, float]]
 """Each task's metrics; the first of them is its main one."""

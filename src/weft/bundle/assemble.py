@@ -22,11 +22,11 @@ from weft.encoder.anatomy import sites_of
 from weft.encoder.load import file_sha256
 from weft.encoder.sites import LINEAR, Sites, parse_layers
 from weft.errors import WeftError
-from weft.files import new_folder, write_json
 from weft.methods import Method
 from weft.methods.lora import Lora
 from weft.methods.lora_bitfit import LoraBitfit
 from weft.methods.ranked import BIASES
+from weft.utils.files import new_folder, write_json
 
 UNIFIED = ("rank", "alpha", "rank_pattern", "l0", "dropout", "sites", "layers", "biases")
 """Settings of LoRA that may differ between bundles: they are about where and how an update is written."""

@@ -19,9 +19,9 @@ from torch import Tensor
 from weft.adapters.cp import CpAdapter
 from weft.adapters.low_rank_bias import LowRankBiasAdapter
 from weft.bundle.assemble import Assembled
+from weft.bundle.cp_decomposition import cp_of_products, product_norm, truncated_svd
 from weft.bundle.sources import Source, check_together, read_sources
 from weft.bundle.updates import TaskUpdates, model_of, updates_of_all
-from weft.decompose import cp_of_products, product_norm, truncated_svd
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import KINDS, Site
 from weft.errors import WeftError

@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 from weft.bundle.load import find_bundle, read_manifest, read_tasks
 from weft.bundle.one_task import Changed, check_has, check_out, groups_of, with_task
 from weft.bundle.save import MANIFEST, SHARED_FILE, method_sha256, task_file
+from weft.core.route import task_owner
 from weft.encoder.load import file_sha256
 from weft.errors import WeftError
-from weft.grow_settings import check_new_name
+from weft.growing.settings import check_new_name
 from weft.methods import build_method
-from weft.routing import task_owner
 
 
 def copy_task(

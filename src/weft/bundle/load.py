@@ -11,19 +11,19 @@ from safetensors import SafetensorError, safe_open
 
 from weft.bundle.padding import Ranked, fill, fits, ranked_parameters
 from weft.bundle.save import FORMAT, MANIFEST, METADATA, SHARED_FILE, in_files, key, method_sha256, task_file
+from weft.core.route import task_owner
 from weft.encoder.load import as_encoder, file_sha256, weights_sha256
 from weft.errors import WeftError
-from weft.kernel_setting import Setting
-from weft.kernels import checked_setting
+from weft.kernels.dispatch import checked_setting
+from weft.kernels.setting import Setting
 from weft.methods import build_method
-from weft.ownership import Owned, owned
-from weft.routing import task_owner
+from weft.model.ownership import Owned, owned
 from weft.tasks.task import Task
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from weft.model import Model
+    from weft.model.model import Model
 
 
 FIELDS: dict[str, tuple[Any, str]] = {
@@ -72,7 +72,7 @@ def load_changed(
         encoder: the encoder or where it is, if not where it was; its weights must be the same.
         device: where to put the model.
     """
-    from weft.model import Model
+    from weft.model.model import Model
 
     folder = find_bundle(folder)
     said = read_manifest(folder)

@@ -22,9 +22,9 @@ from weft.bundle.load import find_bundle, read_manifest, read_tasks
 from weft.bundle.save import MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
 from weft.encoder.load import file_sha256
 from weft.errors import WeftError, did_you_mean
-from weft.files import new_folder, write_json
 from weft.methods import Method, build_method
 from weft.tasks.task import Task
+from weft.utils.files import new_folder, write_json
 
 
 @dataclass(frozen=True)

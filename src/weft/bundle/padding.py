@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from weft.adapters.ranked import RankedAdapter
-from weft.ownership import Owned
+from weft.model.ownership import Owned
 
 if TYPE_CHECKING:
-    from weft.model import Model
+    from weft.model.model import Model
 
 Ranked = dict[int, tuple[RankedAdapter, str]]
 """By the id of a parameter whose slots have components: its adapter, and its name there."""

@@ -13,16 +13,16 @@ from torch import Tensor
 
 import weft
 from weft.bundle.padding import Ranked, ranked_parameters, without_padding
+from weft.core.route import task_owner
+from weft.encoder.catalogue import RANDOM
 from weft.encoder.load import file_sha256
-from weft.encoder.names import RANDOM
 from weft.encoder.weave import unweave
 from weft.errors import WeftError
-from weft.files import new_folder, write_json
-from weft.ownership import Owned, owned
-from weft.routing import task_owner
+from weft.model.ownership import Owned, owned
+from weft.utils.files import new_folder, write_json
 
 if TYPE_CHECKING:
-    from weft.model import Model
+    from weft.model.model import Model
 
 FORMAT = 1
 MANIFEST = "bundle.json"

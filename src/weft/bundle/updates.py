@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from weft.core.route import task_owner
 from weft.encoder.load import Encoder
 from weft.encoder.sites import Site
 from weft.encoder.weave import unweave
 from weft.errors import WeftError
-from weft.ownership import owned
-from weft.routing import task_owner
+from weft.model.ownership import owned
 from weft.tasks.task import Task
 
 if TYPE_CHECKING:
     from weft.bundle.sources import Source, Together
     from weft.methods import Method
-    from weft.model import Model
+    from weft.model.model import Model
 
 
 @dataclass
@@ -125,7 +125,7 @@ def model_of(
         together: what the bundles have in common.
         seed: of the adapters' start.
     """
-    from weft.model import Model
+    from weft.model.model import Model
 
     model = Model(
         encoder,

@@ -12,20 +12,20 @@ from typing import Annotated
 
 import typer
 
-from weft import launched
-from weft.cli.assemble import assemble
-from weft.cli.check import check
-from weft.cli.compact import compact
-from weft.cli.data_of_model import find_tasks, labelled_rows, tasks_with_data
+from weft.cli.commands.assemble import assemble
+from weft.cli.commands.check import check
+from weft.cli.commands.compact import compact
+from weft.cli.commands.export import export
+from weft.cli.commands.import_peft import import_peft
+from weft.cli.commands.predict import predict
+from weft.cli.commands.submit import submit
+from weft.cli.commands.task import task
 from weft.cli.devices import device_of
-from weft.cli.export import export
-from weft.cli.import_peft import import_peft
-from weft.cli.policy import policy
-from weft.cli.predict import predict
-from weft.cli.show import show
-from weft.cli.submit import submit
-from weft.cli.task import task
+from weft.cli.show.policy import policy
+from weft.cli.show.show import show
+from weft.config.model_data import find_tasks, labelled_rows, tasks_with_data
 from weft.errors import RunFailed, WeftError
+from weft.utils import launch_env as launched
 
 INTERRUPTED = 130
 """The parser's exit code for Ctrl-C, as a shell expects it."""
@@ -68,8 +68,8 @@ def train(
 ) -> None:
     """Train a model as a run file says, and save the best one as a bundle."""
     from weft.config import load_run
-    from weft.data.also import rows_of_task
-    from weft.data.split import Split
+    from weft.data.splits.split import Split
+    from weft.data.splits.task_rows import rows_of_task
 
     run_file = load_run(source, overrides or [])
     for note in run_file.notes:
@@ -84,10 +84,10 @@ def train(
         for note in rows.notes:
             print(f"note: {note}", file=sys.stderr)
 
-    from weft.cli.model_of import model_of
     from weft.cli.tables import print_scores
-    from weft.training import run as runs
-    from weft.training.checkpoint import last_checkpoint
+    from weft.config.build import model_of
+    from weft.training.run import run as runs
+    from weft.training.run.checkpoint import last_checkpoint
 
     training = run_file.training
     model = model_of(run_file)
@@ -136,15 +136,15 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Evaluate a saved model on whole splits."""
-    from weft.data.also import rows_of_task
+    from weft.data.splits.task_rows import rows_of_task
 
     known = find_tasks(folder, tasks)
 
     from weft.bundle.load import load
     from weft.cli.tables import print_scores
-    from weft.data.progress import tokenising
-    from weft.data.subset import rows_of
-    from weft.data.tokens import tokenise
+    from weft.data.splits.subset import rows_of
+    from weft.data.tokens.progress import tokenising
+    from weft.data.tokens.tokens import tokenise
     from weft.evaluation import baselines as peers
     from weft.evaluation.evaluate import evaluate as run_evaluation
     from weft.evaluation.evaluate import fixed_examples

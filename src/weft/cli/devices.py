@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from weft import launched
 from weft.errors import WeftError
+from weft.utils import launch_env as launched
 
 
 def device_of(asked: str | None) -> str:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.evaluation.evaluate import main_score
-from weft.evaluation.metrics import is_error
+from weft.metrics import is_error
 
 if TYPE_CHECKING:
     from weft.evaluation.evaluate import Scores

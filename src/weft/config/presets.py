@@ -7,10 +7,10 @@ from importlib import resources
 
 def preset_names() -> list[str]:
     """The run files that ship with weft."""
-    files = resources.files("weft.presets").iterdir()
+    files = resources.files("weft.config.preset_files").iterdir()
     return sorted(p.name.removesuffix(".yaml") for p in files if p.name.endswith(".yaml"))
 
 
 def preset_text(name: str) -> str:
     """The text of a preset."""
-    return (resources.files("weft.presets") / f"{name}.yaml").read_text(encoding="utf-8")
+    return (resources.files("weft.config.preset_files") / f"{name}.yaml").read_text(encoding="utf-8")

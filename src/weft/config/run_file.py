@@ -10,16 +10,16 @@ from typing import Any, TypeVar, get_args
 from weft.config.presets import preset_names, preset_text
 from weft.config.reading import Reading, merged, override_key, parse, read_text
 from weft.config.tasks import read_tasks
-from weft.encoder.names import check_name
+from weft.encoder.catalogue import check_name
 from weft.errors import WeftError, did_you_mean
-from weft.head_settings import HeadSettings
-from weft.kernel_setting import Setting
+from weft.kernels.setting import Setting
 from weft.methods import Method, build_method
 from weft.methods.ranked import l0_of
-from weft.sampling.counterfactual import read_policy
+from weft.model.head_settings import HeadSettings
+from weft.sampling.samplers.counterfactual import read_policy
 from weft.settings import Settings, SettingsError
 from weft.tasks.task import Task
-from weft.training.checks import mistakes
+from weft.training.run.checks import mistakes
 from weft.training.settings import Training
 
 SECTIONS = ("preset", "encoder", "method", "heads", "kernels", "tasks", "train", "start")
@@ -36,7 +36,7 @@ class RunFile:
         heads: the `heads` section.
         training: the `train` section.
         start: a bundle whose weights the run begins from, if there is one.
-        kernels: how rows of several tasks go through maps of their own; see `weft.kernels`.
+        kernels: how rows of several tasks go through maps of their own; see `weft.kernels.dispatch`.
         notes: what a user should know of the tasks: what a suite lacks, what is left out.
         warnings: tasks of which one must not be trained on and the other tested on.
         resolved: the run file with presets, overrides and defaults filled in and paths absolute.

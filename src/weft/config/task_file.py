@@ -11,8 +11,8 @@ from weft.config.reading import Reading, override_key, parse, read_text
 from weft.config.run_file import read_section, read_train, stop_if_wrong
 from weft.config.tasks import read_tasks
 from weft.errors import WeftError, did_you_mean
-from weft.grow_settings import GrowSettings
 from weft.growing.check import mistakes, mistakes_again
+from weft.growing.settings import GrowSettings
 from weft.methods import Method
 from weft.tasks.task import Task
 from weft.training.settings import Training

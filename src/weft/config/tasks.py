@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PositiveInt
 
 from weft.config.reading import Reading
-from weft.data.source import HUB, Source, as_source
+from weft.data.readers.source import HUB, Source, as_source
 from weft.errors import WeftError, did_you_mean
 from weft.settings import Settings, SettingsError
-from weft.tasks.suites import ON_THE_HUB, find_suite
-from weft.tasks.suites.overlaps import overlaps, without_twins
+from weft.suites import ON_THE_HUB, find_suite
+from weft.suites.overlaps import overlaps, without_twins
 from weft.tasks.task import OF_HEADS, OF_SPLITS, SPLITS, Task, check_tasks
 
 

@@ -3,15 +3,15 @@
 Nothing here imports torch before `collate` is called, so data can be checked without it.
 """
 
-from weft.data.check import check
-from weft.data.collate import collate
-from weft.data.problem import DataError, Problem
-from weft.data.read import read_rows
-from weft.data.report import Facts, Finding, Report
-from weft.data.source import Source
-from weft.data.split import Split, collect_split, load_split
-from weft.data.table import Table
-from weft.data.tokens import Tokens, tokenise
+from weft.data.batching.collate import collate
+from weft.data.checks.check import check
+from weft.data.checks.report import Facts, Finding, Report
+from weft.data.readers.problem import DataError, Problem
+from weft.data.readers.read import read_rows
+from weft.data.readers.source import Source
+from weft.data.readers.table import Table
+from weft.data.splits.split import Split, collect_split, load_split
+from weft.data.tokens.tokens import Tokens, tokenise
 
 __all__ = [
     "DataError",

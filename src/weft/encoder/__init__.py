@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft._lazy import lazy
+from weft.utils.lazy import lazy
 
 if TYPE_CHECKING:
     from weft.encoder.anatomy import Anatomy, register_family, sites_of

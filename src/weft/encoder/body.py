@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from weft.core.route import Route, RouteHolder
 from weft.encoder.anatomy import anatomy_of, sites_of
 from weft.encoder.sites import Site
 from weft.encoder.weave import weave
 from weft.errors import WeftError
-from weft.routing import Route, RouteHolder
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter

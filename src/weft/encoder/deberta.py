@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from weft.core.route import RouteHolder
 from weft.encoder.sites import Site, Sites
-from weft.routing import RouteHolder
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter

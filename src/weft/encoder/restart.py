@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from weft.core.route import ENCODER
 from weft.encoder.anatomy import anatomy_of
-from weft.routing import ENCODER
-from weft.seeding import generator
+from weft.utils.seeding import generator
 
 STD = 0.02
 """BERT's start, where the configuration names none."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from weft.core.route import Memory, RouteHolder
 from weft.encoder.anatomy import Anatomy
 from weft.encoder.deberta import weave_disentangled
 from weft.encoder.from_lengths import drop_from_lengths, keep_from_lengths
@@ -27,7 +28,6 @@ from weft.encoder.woven import (
 )
 from weft.encoder.woven_block import BlockForm, WovenBlock
 from weft.errors import WeftError
-from weft.routing import Memory, RouteHolder
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter

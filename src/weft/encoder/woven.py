@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from weft.core.route import Memory, Route, RouteHolder
 from weft.encoder.bound import HoldsMethods
-from weft.routing import Memory, Route, RouteHolder
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter

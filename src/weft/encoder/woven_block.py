@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from weft.core.route import RouteHolder
 from weft.encoder.woven import Inner, WovenValue
-from weft.routing import RouteHolder
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.data.example import ExampleRows
+from weft.data.readers.example import ExampleRows
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task
 
 if TYPE_CHECKING:
-    from weft.data.split import Split
+    from weft.data.splits.split import Split
 
 
 def majority(task: Task, train: Split, test: Split) -> dict[str, float]:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.evaluation.answers import answers
-from weft.evaluation.metrics import is_error
-from weft.evaluation.names import ALSO, task_of
 from weft.inference.precision import PassContext
+from weft.inference.runner import answers
+from weft.metrics import is_error
 from weft.tasks.kinds import KINDS
+from weft.tasks.set_names import ALSO, task_of
 
 if TYPE_CHECKING:
-    from weft.data.tokens import Tokens
-    from weft.model import Model
+    from weft.data.tokens.tokens import Tokens
+    from weft.model.model import Model
     from weft.tasks.task import Task
-    from weft.training.processes import Processes
+    from weft.utils.processes import Processes
 
 
 class Scores(TypedDict):
@@ -55,7 +55,7 @@ def evaluate(
         processes: those that share the work; each gets the scores.
         precision: what each pass runs inside; by default nothing, so float32, or what `Model.capture` asked
             for.
-        capture: which passes run as CUDA graphs on a GPU; see `weft.evaluation.answers.answers`.
+        capture: which passes run as CUDA graphs on a GPU; see `weft.inference.runner.answers`.
     """
     chosen = {
         name: list(range(len(tokens))) if rows is None else list(rows[name]) for name, tokens in data.items()
@@ -152,8 +152,8 @@ def fixed_rows(size: int, limit: int | None, seed: int, name: str) -> list[int]:
         seed: of the choice.
         name: the task's name.
     """
-    from weft.sampling.draws import draw_key
-    from weft.sampling.permutation import permute
+    from weft.utils.counter_rng import draw_key
+    from weft.utils.permutation import permute
 
     if limit is None or size <= limit:
         return list(range(size))

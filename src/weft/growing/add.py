@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bundle.load import find_bundle, load_changed, read_manifest, read_tasks
 from weft.bundle.one_task import check_out
-from weft.data.tokens import tokenise
+from weft.data.tokens.tokens import tokenise
 from weft.evaluation.baselines import majority
-from weft.grow_settings import GrowSettings
 from weft.growing.check import mistakes
 from weft.growing.grown import Grown
 from weft.growing.heads import mapped_head, set_head
 from weft.growing.rows import TaskRows, task_rows
+from weft.growing.settings import GrowSettings
 from weft.growing.start import Beginnings
 from weft.growing.train_one import check_run, check_trainable, moved_beside, moves_of, train_one
 from weft.growing.write import write_grown
@@ -25,7 +25,7 @@ from weft.tasks.task import Task
 from weft.training.settings import Training
 
 if TYPE_CHECKING:
-    from weft.model import Model
+    from weft.model.model import Model
 
 
 def add_task(

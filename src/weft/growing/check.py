@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.errors import did_you_mean
-from weft.grow_settings import SAME, STARTS, GrowSettings
+from weft.growing.settings import SAME, STARTS, GrowSettings
 from weft.methods import Method
 from weft.tasks.task import IDENTITY, OF_HEADS, Task
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from weft.grow_settings import SAME
-from weft.routing import StackedModule, task_owner
-from weft.seeding import derived, generator
+from weft.core.route import StackedModule, task_owner
+from weft.growing.settings import SAME
+from weft.utils.seeding import derived, generator
 
 if TYPE_CHECKING:
-    from weft.model import Model
+    from weft.model.model import Model
 
 HeadValues = dict[str, Tensor]
 """A head's parameters by name: `weight` [C, d'] and `bias` [C], and those of the layers below."""

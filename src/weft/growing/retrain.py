@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bundle.load import find_bundle, load, load_changed, read_manifest
 from weft.bundle.one_task import check_out, task_of
+from weft.core.route import ENCODER, SHARED
 from weft.errors import WeftError
 from weft.evaluation.baselines import majority
-from weft.grow_settings import GrowSettings
 from weft.growing.check import mistakes_again, unused_again
 from weft.growing.grown import Grown
 from weft.growing.rows import rows_as, task_rows
+from weft.growing.settings import GrowSettings
 from weft.growing.train_one import check_run, check_trainable, moved_beside, moves_of, train_one
 from weft.growing.write import write_grown
-from weft.ownership import owned
-from weft.routing import ENCODER, SHARED
+from weft.model.ownership import owned
 from weft.settings import SettingsError
 from weft.tasks.task import Task
-from weft.training.owners import owners_of_tasks
+from weft.training.optim.owners import owners_of_tasks
 from weft.training.settings import Training
 
 if TYPE_CHECKING:
-    from weft.model import Model
+    from weft.model.model import Model
 
 
 def retrain_task(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from weft.data.also import further_rows
-from weft.data.split import Split
-from weft.data.splits import SplitRules, prepare
-from weft.data.subset import share_of, without_rows
+from weft.data.splits.split import Split
+from weft.data.splits.splits import SplitRules, prepare
+from weft.data.splits.subset import share_of, without_rows
+from weft.data.splits.task_rows import further_rows
 from weft.errors import WeftError
-from weft.grow_settings import GrowSettings
+from weft.growing.settings import GrowSettings
 from weft.tasks.task import Task
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from weft.core.route import StackedModule, task_owner
 from weft.errors import WeftError
-from weft.grow_settings import STARTS
-from weft.routing import StackedModule, task_owner
-from weft.seeding import generator
+from weft.growing.settings import STARTS
+from weft.utils.seeding import generator
 
 if TYPE_CHECKING:
-    from weft.model import Model
+    from weft.model.model import Model
 
 
 @dataclass(frozen=True)

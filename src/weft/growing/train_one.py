@@ -8,21 +8,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft import launched
+from weft.core.route import task_owner
 from weft.errors import WeftError
 from weft.evaluation.evaluate import Scores
 from weft.growing.rows import TaskRows
 from weft.methods import METHODS
-from weft.ownership import Owned, owned
-from weft.routing import task_owner
-from weft.training.l0 import gates_of
-from weft.training.moving import moving
-from weft.training.owners import owners_of_tasks
-from weft.training.run import train
+from weft.model.ownership import Owned, owned
+from weft.training.optim.l0 import gates_of
+from weft.training.optim.owners import owners_of_tasks
+from weft.training.optim.trainable import moving
+from weft.training.run.run import train
 from weft.training.settings import Training
+from weft.utils import launch_env as launched
 
 if TYPE_CHECKING:
-    from weft.model import Model
+    from weft.model.model import Model
 
 
 def check_trainable(model: Model, bundle: Path, training: Training) -> None:

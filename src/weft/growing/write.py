@@ -11,7 +11,7 @@ from weft.bundle.one_task import hashes, with_task
 from weft.bundle.save import task_tensors
 
 if TYPE_CHECKING:
-    from weft.model import Model
+    from weft.model.model import Model
 
 
 def write_grown(

@@ -12,20 +12,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.data.subset import rows_of
-from weft.evaluation.answers import answers, outputs
+from weft.data.splits.subset import rows_of
 from weft.evaluation.baselines import majority
 from weft.evaluation.evaluate import fixed_examples, judged, main_score
 from weft.growing.heads import HeadValues, mapped_head, random_head, set_head
-from weft.heads import Head
-from weft.reads import Reads
+from weft.inference.runner import answers, outputs
+from weft.model.heads import Head
+from weft.model.pooling import Reads
 
 if TYPE_CHECKING:
-    from weft.data.split import Split
-    from weft.data.tokens import Tokens
-    from weft.grow_settings import GrowSettings
+    from weft.data.splits.split import Split
+    from weft.data.tokens.tokens import Tokens
+    from weft.growing.settings import GrowSettings
     from weft.growing.start import Beginnings
-    from weft.model import Model
+    from weft.model.model import Model
 
 HEADS = 5
 """Random heads that a score is averaged over, where there is no head to take."""

@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from weft.threads import WhileUsed
+from weft.utils.threads import WhileUsed
 
 
 def _turn_off() -> Callable[[], object]:

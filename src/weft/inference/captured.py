@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from weft.engines.capture import Capturer
-from weft.engines.compiled import Compiled, check_free
-from weft.engines.dress import Dress, Garment
-from weft.engines.frozen import FrozenMaps
-from weft.engines.norms import RoundedNorms
-from weft.engines.packed import Field, fields_of, pack, views
-from weft.engines.verify import difference
+from weft.acceleration.bf16_norms import RoundedNorms
+from weft.acceleration.bf16_weights import FrozenMaps
+from weft.acceleration.compiled import Compiled, check_free
+from weft.acceleration.cuda_graph import Capturer
+from weft.acceleration.packed import Field, fields_of, pack, views
+from weft.acceleration.patch import Dress, Garment
+from weft.acceleration.verify import difference
 from weft.errors import WeftError
 from weft.inference.attention import without_cudnn
 from weft.inference.logits import HostLogits
 from weft.inference.precision import Precision
 from weft.inference.trunk_pass import on_trunk
-from weft.model_threads import in_eval, in_turn
+from weft.model.threads import in_eval, in_turn
 
 if TYPE_CHECKING:
-    from weft.model import Model
-    from weft.output import Output
+    from weft.model.model import Model
+    from weft.model.output import Output
 
 Form = tuple[tuple[Field, ...], int | None, int, bool]
 """What a graph is of: the name, type and shape of each input, the number of examples where rows say their

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from weft.engines.compiled import is_compiled
+from weft.acceleration.compiled import is_compiled
 from weft.errors import WeftError
 from weft.inference.captured import CapturedModel, CaptureWrong, warn_eager
 from weft.inference.logits import HostLogits
@@ -17,8 +17,8 @@ from weft.inference.precision import Precision
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
-    from weft.data.tokens import Tokens
-    from weft.model import Model
+    from weft.data.tokens.tokens import Tokens
+    from weft.model.model import Model
 
 
 class Captures:

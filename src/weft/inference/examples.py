@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.collate import Picked, picked_by_split
+from weft.data.batching.collate import Picked, picked_by_split
 
 if TYPE_CHECKING:
-    from weft.data.tokens import Tokens
+    from weft.data.tokens.tokens import Tokens
 
 Ints = NDArray[np.int64]
 Listed = Sequence[tuple[int, "Tokens", int]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.evaluation.cuts import TOKENS, Cut
+from weft.inference.batches import TOKENS, Cut
 
 if TYPE_CHECKING:
     from weft.inference.examples import Examples

@@ -12,7 +12,7 @@ import torch
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
-    from weft.model import Model
+    from weft.model.model import Model
 
 Precision = Literal["float32", "bf16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)

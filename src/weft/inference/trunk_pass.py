@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from weft.trunk import run_trunk
+from weft.model.trunk import run_trunk
 
 if TYPE_CHECKING:
-    from weft.model import Model
-    from weft.output import Output
+    from weft.model.model import Model
+    from weft.model.output import Output
 
 TRUNK, ROW_OF = "trunk_", "row_of"
 

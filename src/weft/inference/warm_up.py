@@ -15,7 +15,7 @@ from weft.inference.ladder import FEW, ROWS, Ladder
 from weft.inference.precision import Precision, checked_precision
 
 if TYPE_CHECKING:
-    from weft.model import Model
+    from weft.model.model import Model
 
 
 def capture(

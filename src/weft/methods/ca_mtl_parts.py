@@ -18,8 +18,8 @@ from weft.adapters.conditional_norm import ConditionalNorm, OwnConditionalNorm
 from weft.adapters.film import Film
 from weft.adapters.stacked import StackedLinear
 from weft.adapters.task_embedding import TaskEmbedding, TransformedEmbedding
+from weft.core.route import Slots
 from weft.encoder.sites import BLOCK_NORM, Site, Sites
-from weft.routing import Slots
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter

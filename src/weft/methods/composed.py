@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from weft.errors import WeftError
 from weft.methods.method import Method
-from weft.seeding import derived
+from weft.utils.seeding import derived
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, PositiveInt
 
 from weft.methods.method import LAYERS, Layers
-from weft.methods.task_function import (
-    SHARE,
-    Projections,
-    ShareProjections,
-    ZeroInitMethod,
-)
+from weft.methods.task_function import SHARE, Projections, ShareProjections, ZeroInitMethod
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter

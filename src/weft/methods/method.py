@@ -15,8 +15,8 @@ from weft.settings import Named
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
+    from weft.core.route import Slots
     from weft.encoder.sites import Site, Sites
-    from weft.routing import Slots
 
 _LAYERS = re.compile(r"layers?\s+\S.*")
 
@@ -145,7 +145,7 @@ class Method(Named):
 
 def slots_for(share: Share, tasks: Sequence[str]) -> Slots:
     """The slots that a `share` setting means."""
-    from weft.routing import Slots
+    from weft.core.route import Slots
 
     if share == "task":
         return Slots.per_task(tasks)

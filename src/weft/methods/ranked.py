@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
+from weft.core.gate_settings import L0, L0_ABOUT, L0Setting
 from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, SiteKinds, parse_layers
 from weft.errors import WeftError, did_you_mean
-from weft.l0_settings import L0, L0_ABOUT, L0Setting
 from weft.methods.method import LAYERS, ROUND_BERT_BASE, Layers, Method, Miscount
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from weft.methods.task_function import PalsMethod
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
     from weft.adapters.top import Sublayer
+    from weft.core.route import Slots
     from weft.encoder.sites import Site, Sites
-    from weft.routing import Slots
 
 
 class TopStackMethod(PalsMethod):
@@ -38,7 +38,7 @@ class TopStackMethod(PalsMethod):
         """One `TopStack`."""
         from weft.adapters.projected import Projection
         from weft.adapters.top import ResidualLayer, TopStack
-        from weft.routing import Slots
+        from weft.core.route import Slots
 
         own = Slots.per_task(tasks)
         for site in sites.select(["top"]):

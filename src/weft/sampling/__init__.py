@@ -10,34 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
 from weft.registry import Registry
-from weft.sampling.sampler import Sampler
+from weft.sampling.samplers.sampler import Sampler
 
 if TYPE_CHECKING:
-    from weft.sampling.annealed import Annealed
-    from weft.sampling.counterfactual import Counterfactual
-    from weft.sampling.mt_uncertainty import MtUncertainty
-    from weft.sampling.plan import Candidates, Epoch, Plan, Share, Step, TaskSummary
-    from weft.sampling.power import Power
-    from weft.sampling.proportional import Proportional
-    from weft.sampling.round_robin import RoundRobin
-    from weft.sampling.square_root import SquareRoot
-    from weft.sampling.stretched import Stretched
-    from weft.sampling.temperature import Temperature
-    from weft.sampling.uniform import Uniform
+    from weft.sampling.plan.plan import Candidates, Epoch, Plan, Share, Step, TaskSummary
+    from weft.sampling.plan.stretched import Stretched
+    from weft.sampling.samplers.annealed import Annealed
+    from weft.sampling.samplers.counterfactual import Counterfactual
+    from weft.sampling.samplers.mt_uncertainty import MtUncertainty
+    from weft.sampling.samplers.power import Power
+    from weft.sampling.samplers.proportional import Proportional
+    from weft.sampling.samplers.round_robin import RoundRobin
+    from weft.sampling.samplers.square_root import SquareRoot
+    from weft.sampling.samplers.temperature import Temperature
+    from weft.sampling.samplers.uniform import Uniform
 
 SAMPLERS: Registry[type[Sampler]] = Registry(
     "sampler",
     {
-        "annealed": "weft.sampling.annealed:Annealed",
-        "counterfactual": "weft.sampling.counterfactual:Counterfactual",
-        "mt_uncertainty": "weft.sampling.mt_uncertainty:MtUncertainty",
-        "power": "weft.sampling.power:Power",
-        "proportional": "weft.sampling.proportional:Proportional",
-        "round_robin": "weft.sampling.round_robin:RoundRobin",
-        "square_root": "weft.sampling.square_root:SquareRoot",
-        "stretched": "weft.sampling.stretched:Stretched",
-        "temperature": "weft.sampling.temperature:Temperature",
-        "uniform": "weft.sampling.uniform:Uniform",
+        "annealed": "weft.sampling.samplers.annealed:Annealed",
+        "counterfactual": "weft.sampling.samplers.counterfactual:Counterfactual",
+        "mt_uncertainty": "weft.sampling.samplers.mt_uncertainty:MtUncertainty",
+        "power": "weft.sampling.samplers.power:Power",
+        "proportional": "weft.sampling.samplers.proportional:Proportional",
+        "round_robin": "weft.sampling.samplers.round_robin:RoundRobin",
+        "square_root": "weft.sampling.samplers.square_root:SquareRoot",
+        "stretched": "weft.sampling.plan.stretched:Stretched",
+        "temperature": "weft.sampling.samplers.temperature:Temperature",
+        "uniform": "weft.sampling.samplers.uniform:Uniform",
     },
 )
 
@@ -85,7 +85,7 @@ def build_sampler(spec: object) -> Sampler:
 def __getattr__(name: str) -> object:
     """The plan and the sampler classes by name (`weft.sampling.Uniform`), imported when first used."""
     if name in ("Candidates", "Epoch", "Plan", "Share", "Step", "TaskSummary"):
-        from weft.sampling import plan
+        from weft.sampling.plan import plan
 
         return getattr(plan, name)
     if name[:1].isupper():

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError, did_you_mean
-from weft.tasks.kinds import KINDS
-from weft.tasks.mark import Mark
-from weft.tasks.task_checks import (
+from weft.tasks.checks import (
     IDENTITY,
     NAME,
     OF_HEADS,
@@ -22,12 +20,14 @@ from weft.tasks.task_checks import (
     check_range,
     check_splits,
 )
+from weft.tasks.kinds import KINDS
+from weft.tasks.mark import Mark
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from weft.data.source import Source
+    from weft.data.readers.source import Source
 
 
 __all__ = ["IDENTITY", "OF_HEADS", "OF_SPLITS", "SPLITS", "Task", "check_tasks"]

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.every_kind import MARKS, perfect_logits, task_of_kind, tokens_of
-from tests.tasks.kinds.batches import company, losses_of, random_logits
-from tests.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
+from tests.support.every_kind import MARKS, perfect_logits, task_of_kind, tokens_of
+from tests.support.kind_batches import company, losses_of, random_logits
+from tests.support.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
 from weft.data import load_split
-from weft.data.tokens import in_memory
+from weft.data.tokens.tokens import in_memory
 from weft.errors import WeftError
 from weft.evaluation.evaluate import judged
+from weft.suites import load_suite
 from weft.tasks import Task
-from weft.tasks.suites import load_suite
 
 WORDS = ("the", "cat's", "hat,", "antidisestablishmentarianism", "Zürich", "雨が降る", "🙂", "1987")
 CHARACTERS = ({"text": 0, "start": "s1", "end": "e1"}, {"text": 1, "start": "s2", "end": "e2"})

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.every_kind import perfect_logits, task_of_kind, tokens_of
-from tests.tasks.kinds.batches import company, losses_of, random_logits
-from tests.tiny_tokenizers import tiny_tokenizer
+from tests.support.every_kind import perfect_logits, task_of_kind, tokens_of
+from tests.support.kind_batches import company, losses_of, random_logits
+from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.data import load_split
-from weft.data.example import ExampleRows
+from weft.data.readers.example import ExampleRows
 from weft.errors import WeftError
 from weft.evaluation.evaluate import judged
 from weft.tasks import Task

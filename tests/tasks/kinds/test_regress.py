@@ -8,10 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.every_kind import perfect_logits, task_of_kind, tokens_of
-from tests.tasks.kinds.batches import company, losses_of, random_logits
-from tests.tiny_tokenizers import tiny_tokenizer
-from weft.data.example import ExampleRows
+from tests.support.every_kind import perfect_logits, task_of_kind, tokens_of
+from tests.support.kind_batches import company, losses_of, random_logits
+from tests.support.tiny_tokenizers import tiny_tokenizer
+from weft.data.readers.example import ExampleRows
 from weft.evaluation.evaluate import judged
 from weft.tasks import Task
 from weft.tasks.kinds import KINDS

@@ -6,15 +6,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.every_kind import perfect_logits, task_of_kind, tokens_of
-from tests.tasks.kinds.batches import company, losses_of, random_logits
-from tests.tiny import build
-from tests.tiny_tokenizers import tiny_tokenizer
+from tests.support.every_kind import perfect_logits, task_of_kind, tokens_of
+from tests.support.kind_batches import company, losses_of, random_logits
+from tests.support.tiny import build
+from tests.support.tiny_tokenizers import tiny_tokenizer
+from weft.data.batching.batch import make_batch
 from weft.errors import WeftError
 from weft.evaluation.evaluate import judged
 from weft.tasks import Task
 from weft.tasks.kinds import KINDS
-from weft.training.batch import make_batch
 
 KIND = KINDS["similarity"]()
 

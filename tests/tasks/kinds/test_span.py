@@ -6,19 +6,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.every_kind import perfect_logits, rows_of_kind, task_of_kind, tokens_of
-from tests.tasks.kinds.batches import LENGTH, company, losses_of, random_logits
-from tests.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
+from tests.support.every_kind import perfect_logits, rows_of_kind, task_of_kind, tokens_of
+from tests.support.kind_batches import LENGTH, company, losses_of, random_logits
+from tests.support.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
 from weft.data import load_split
-from weft.data.subset import rows_of
-from weft.data.tokens import in_memory
+from weft.data.splits.subset import rows_of
+from weft.data.tokens.tokens import in_memory
 from weft.errors import WeftError
 from weft.evaluation.evaluate import judged
+from weft.suites import load_suite
 from weft.tasks import Task
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Inputs
 from weft.tasks.kinds.span import LONGEST, best_span, token_places
-from weft.tasks.suites import load_suite
 
 KIND = KINDS["span"]()
 WORDS = (
@@ -219,7 +219,7 @@ def test_settings_it_cannot_have(settings_, message):
 
 def test_padding_has_no_share():
     """Longer rows beside it change nothing."""
-    from weft.layout import Layout
+    from weft.core.layout import Layout
 
     logits = random_logits(1, 4, 2).detach()
     wide = torch.cat([logits, torch.full((1, 5, 2), 50.0)], 1)

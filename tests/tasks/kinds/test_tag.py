@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.every_kind import TAGS, perfect_logits, task_of_kind, tokens_of
-from tests.tasks.kinds.batches import LENGTH, company, losses_of, random_logits
-from tests.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
+from tests.support.every_kind import TAGS, perfect_logits, task_of_kind, tokens_of
+from tests.support.kind_batches import LENGTH, company, losses_of, random_logits
+from tests.support.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
 from weft.data import load_split
-from weft.data.tokens import in_memory
+from weft.data.tokens.tokens import in_memory
 from weft.errors import WeftError
 from weft.evaluation.evaluate import judged
+from weft.suites import load_suite
 from weft.tasks import Task
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Inputs, Places
 from weft.tasks.kinds.tag import NOT_A_WORD, is_bio
-from weft.tasks.suites import load_suite
 
 KIND = KINDS["tag"]()
 WORDS = ("the", "cat's", "hat,", "antidisestablishmentarianism", "Zürich", "雨が降る", "🙂", "1987", "[SEP]")
@@ -49,7 +49,7 @@ def test_the_loss_is_the_mean_over_the_words(batch, data):
 
 
 def test_a_sister_task_with_more_tags_stays_finite():
-    from weft.layout import Layout
+    from weft.core.layout import Layout
 
     labels = KIND.collate([[[7, 1]], [[1, NOT_A_WORD]]], [True, True], Places([0, 1], 2))
     found = KIND.loss(random_logits(2, 2, 3), labels, Layout(None, 2))
@@ -58,7 +58,7 @@ def test_a_sister_task_with_more_tags_stays_finite():
 
 def test_targets_may_be_collated_without_the_rows_length():
     """Rows of strangers may be longer than those of this kind."""
-    from weft.layout import Layout
+    from weft.core.layout import Layout
 
     logits = random_logits(1, 5, 3)
     short = KIND.loss(logits, KIND.collate([[[NOT_A_WORD, 1]]], [True], Places([0], 0)), Layout(None, 1))
@@ -171,7 +171,7 @@ def test_forms_that_fit():
 
 @given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=5), min_size=1, max_size=6))
 def test_the_guess_is_the_most_frequent_tag(labels):
-    from weft.data.example import ExampleRows
+    from weft.data.readers.example import ExampleRows
 
     task = Task("t", "tag", labels=TAGS, texts=("w",))
     every = [tag for own in labels for tag in own]

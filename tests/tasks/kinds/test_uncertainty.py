@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.golden import read_golden
-from tests.tasks.kinds.batches import LENGTH, Company, company, random_logits
-from weft.layout import Layout
+from tests.support.golden import read_golden
+from tests.support.kind_batches import LENGTH, Company, company, random_logits
+from weft.core.layout import Layout
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Kind
 from weft.tasks.kinds.rank import RankPairwise

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.tiny import TASKS, batch, build, labels, no_dropout, scramble
+from tests.support.tiny import TASKS, batch, build, labels, no_dropout, scramble
 from weft.errors import RunFailed, WeftError
-from weft.losses import RULES, example_weights
-from weft.ownership import owned
+from weft.model.losses import RULES, example_weights
+from weft.model.ownership import owned
 from weft.training.conflict import build_conflict
 from weft.training.conflict.conflict import Conflict, Merged
 from weft.training.conflict.gradients import TaskGradients

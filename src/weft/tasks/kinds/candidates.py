@@ -13,8 +13,8 @@ from weft.tasks.values import listed, wrong_text
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from weft.data.tokens import Tokens
-    from weft.layout import Layout
+    from weft.core.layout import Layout
+    from weft.data.tokens.tokens import Tokens
     from weft.tasks.task import Task
 
 PLACEHOLDER = "@placeholder"

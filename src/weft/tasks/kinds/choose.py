@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from weft.data.example import ExampleRows
-    from weft.layout import Layout
+    from weft.core.layout import Layout
+    from weft.data.readers.example import ExampleRows
     from weft.tasks.task import Task
 
 

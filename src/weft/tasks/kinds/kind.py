@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from weft.data.example import ExampleRows
-    from weft.data.tokens import Tokens
-    from weft.layout import Layout
+    from weft.core.layout import Layout
+    from weft.data.readers.example import ExampleRows
+    from weft.data.tokens.tokens import Tokens
     from weft.tasks.task import Task
 
 
@@ -307,7 +307,7 @@ class Kind(ABC):
         self, names: Sequence[str], gold: Any, found: Any, groups: Sequence[Any] | None
     ) -> dict[str, float]:
         """The metrics of these names, over all answers."""
-        from weft.evaluation.metrics import score
+        from weft.metrics import score
 
         return score(names, gold, found, groups)
 

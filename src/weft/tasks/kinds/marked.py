@@ -10,7 +10,7 @@ from weft.tasks.kinds.classify import Classify
 from weft.tasks.kinds.kind import Given, Inputs, Oddity, Wrong
 
 if TYPE_CHECKING:
-    from weft.data.tokens import Tokens
+    from weft.data.tokens.tokens import Tokens
     from weft.tasks.task import Task
 
 

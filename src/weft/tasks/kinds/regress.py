@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from weft.data.example import ExampleRows
-    from weft.layout import Layout
+    from weft.core.layout import Layout
+    from weft.data.readers.example import ExampleRows
     from weft.tasks.kinds.kind import Inputs
     from weft.tasks.task import Task
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from weft.data.example import ExampleRows
-    from weft.data.tokens import Tokens
-    from weft.layout import Layout
+    from weft.core.layout import Layout
+    from weft.data.readers.example import ExampleRows
+    from weft.data.tokens.tokens import Tokens
     from weft.tasks.task import Task
 
 LONGEST = 30

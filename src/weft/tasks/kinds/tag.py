@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from weft.data.example import ExampleRows
-    from weft.data.tokens import Tokens
-    from weft.layout import Layout
+    from weft.core.layout import Layout
+    from weft.data.readers.example import ExampleRows
+    from weft.data.tokens.tokens import Tokens
     from weft.tasks.task import Task
 
 OUTSIDE = "O"
@@ -185,7 +185,7 @@ class Tag(Labelled):
 
     def oddities(self, tokens: Tokens) -> Iterator[Oddity]:
         """Tags that are no legal BIO, and words that the tokenizer makes nothing of."""
-        from weft.evaluation.bio import illegal
+        from weft.metrics.bio import illegal
 
         task = tokens.split.task
         labels: Any = tokens.labels
@@ -209,7 +209,7 @@ class Tag(Labelled):
 
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The tags, repaired where they are BIO, and the entities they make."""
-        from weft.evaluation.bio import entities, repaired
+        from weft.metrics.bio import entities, repaired
 
         tags = [task.labels[i] for i in tags_of(logits, task.labels, example)]
         if not is_bio(task.labels):

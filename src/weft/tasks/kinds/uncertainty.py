@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from weft.layout import Layout
+from weft.core.layout import Layout
 
 EPSILON = 1e-5
 """Keeps ln 1 = 0 from being divided by; it is that of CA-MTL's code."""

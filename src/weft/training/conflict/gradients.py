@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from weft.core.route import ENCODER, SHARED, task_owner
 from weft.errors import RunFailed, WeftError
-from weft.ownership import Owned, owned
-from weft.routing import ENCODER, SHARED, task_owner
+from weft.model.ownership import Owned, owned
 from weft.training.conflict.conflict import Conflict, Merged
 from weft.training.conflict.telemetry import Telemetry
-from weft.training.owners import owners_of_tasks
+from weft.training.optim.owners import owners_of_tasks
 
 if TYPE_CHECKING:
-    from weft.model import Model
-    from weft.training.processes import Processes
+    from weft.model.model import Model
+    from weft.utils.processes import Processes
 
 WORKING = {"cpu": 2**18}
 """How many numbers of the gradients are in float64 at a time: what a core's cache holds; 2²⁴ elsewhere."""

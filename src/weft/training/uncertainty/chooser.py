@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.sampling.mt_uncertainty import MtUncertainty
+from weft.sampling.samplers.mt_uncertainty import MtUncertainty
 from weft.training.uncertainty.choosing import Floats, choose
 from weft.training.uncertainty.measures import measures
 from weft.training.uncertainty.proxies import proxies, remaining
@@ -15,10 +15,10 @@ from weft.training.uncertainty.proxies import proxies, remaining
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from weft.model import Model
-    from weft.output import Output
-    from weft.sampling.draws import Ints
-    from weft.sampling.plan import Plan
+    from weft.model.model import Model
+    from weft.model.output import Output
+    from weft.sampling.plan.plan import Plan
+    from weft.utils.counter_rng import Ints
 
 
 class Chooser:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.errors import WeftError, did_you_mean
 
 if TYPE_CHECKING:
-    from weft.sampling.draws import Ints
+    from weft.utils.counter_rng import Ints
 
 RULES = ("code", "paper")
 

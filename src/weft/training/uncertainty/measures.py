@@ -10,8 +10,8 @@ from weft.tasks.kinds import KINDS
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from weft.model import Model
-    from weft.output import Output
+    from weft.model.model import Model
+    from weft.model.output import Output
 
 
 def measures(

@@ -10,7 +10,7 @@ from weft.errors import WeftError, did_you_mean
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
-    from weft.sampling.mt_uncertainty import MtUncertainty
+    from weft.sampling.samplers.mt_uncertainty import MtUncertainty
     from weft.tasks.task import Task
 
 KEY = "train.sampler.proxy"

@@ -1,0 +1,186 @@
+"""`full` on GLUE-8 as a user would run it: 60,000 steps of 32 with five evaluations of whole dev sets.
+
+    python -m benchmarks.experiments.glue8 --root DATA      # must take under 240 s on an H200
+    python -m benchmarks.experiments.glue8 --root DATA --engines graph,eager --seeds 1,2,3 --steps 2000
+
+The first prints the seconds in all and where they went: compiling and capturing, evaluation, checkpoints,
+waiting for data. The second trains with each engine and seed, side by side, and prints both scores, their
+difference seed by seed, and how far seeds alone are apart. Both write JSON to benchmarks/out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.experiments.pool import Job, pooled
+from benchmarks.experiments.shared_gpu import (
+    import_for_children,
+    mps,
+    prepare_environment,
+    start_method,
+    temporary,
+)
+
+if TYPE_CHECKING:
+    from benchmarks.experiments.glue_runs import Setup
+
+EVALUATIONS = 5
+LIMIT = 240.0
+"""Seconds that the long run may take on an H200."""
+
+
+def main() -> None:
+    args = arguments()
+    prepare_environment(args.jobs if args.engines else 1)
+    from benchmarks.experiments.glue_runs import Setup
+
+    setup = Setup(
+        str(Path(args.root).resolve()),
+        args.encoder,
+        args.steps or (2000 if args.engines else 60_000),
+        args.batch_size,
+        args.max_length,
+        args.limit_rows,
+        halves=False,
+        work=args.work,
+    )
+    out = Path(args.out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    found = engines(setup, args) if args.engines else long_run(setup, args)
+    out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def listed(text: str) -> list[str]:
+    """What is given as A,B."""
+    return [part.strip() for part in text.split(",")]
+
+
+def arguments() -> argparse.Namespace:
+    """What the call says."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", required=True, help="a folder with the files of GLUE")
+    parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--method", default="full")
+    parser.add_argument("--engines", type=listed, help="compare these, A,B; default: one long run")
+    parser.add_argument("--seeds", type=lambda text: list(map(int, listed(text))), default=[1, 2, 3])
+    parser.add_argument("--steps", type=int, help="default: 60,000, or 2,000 to compare engines")
+    for name, default in (("batch-size", 32), ("max-length", 128), ("jobs", 6)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--limit-rows", type=int, help="rows of a split at the most, to try it out")
+    parser.add_argument("--lr", type=float, help="default: the method's own")
+    parser.add_argument("--mps", action="store_true", help="let the GPU run several processes at once")
+    parser.add_argument("--out", default="benchmarks/out/glue8.json")
+    parser.add_argument("--work", default=str(temporary("weft-glue8")))
+    return parser.parse_args()
+
+
+def long_run(setup: Setup, args: argparse.Namespace) -> dict[str, Any]:
+    """Train once, with all that a user would have, and say where the time went."""
+    from benchmarks.experiments.glue_runs import Case, average, data_of, one_run
+
+    began = time.perf_counter()
+    data_of(setup)
+    reading = time.perf_counter() - began
+    every = max(1, setup.steps // EVALUATIONS)
+    more = {"evaluate_every": every, "evaluate_rows": None, "checkpoint_every": every}
+    found = one_run(Case("long", args.method, args.lr, more=more, keep=True), setup)
+    spent, engine = found["seconds"], found["engine_used"]
+    print(f"{found['machine']['device']}, {setup.steps} steps of {setup.batch_size}, {setup.encoder}")
+    print(f"  training, from weft.train's call to its return    {spent['train']:8.1f} s  (limit {LIMIT:.0f})")
+    parts = ("compiling", "evaluation", "checkpoints")
+    for part in parts:
+        print(f"  {'of it ' + part:50}{spent[part]:8.1f} s")
+    print(f"  {'of it waiting for batches':50}{engine['waited']:8.1f} s")
+    rest = spent["train"] - sum(spent[part] for part in parts)
+    print(f"  {'a step, all else taken together':50}{1e3 * rest / setup.steps:8.2f} ms")
+    print(f"  {'before it: reading and tokenising all rows':50}{reading:8.1f} s")
+    print(f"  engine {engine['name']}, padded to {engine['lengths']}, waste {engine['waste']}")
+    scores = found["scores"]["chosen_by"]
+    told = "  ".join(f"{name} {100 * (score or 0):.1f}" for name, score in scores["tasks"].items())
+    print(f"  average {average(scores):.2f}  {told}", flush=True)
+    return {**found, "reading": round(reading, 2), "limit": LIMIT}
+
+
+def engines(setup: Setup, args: argparse.Namespace) -> dict[str, Any]:
+    """Train every engine with every seed, and compare their scores."""
+    from benchmarks.experiments.glue_runs import Case, data_of, one_run
+
+    import_for_children()
+    data_of(setup)
+    cases = [
+        Case("engines", args.method, args.lr, engine=engine, seed=seed)
+        for engine in reversed(args.engines)  # the slower ones, which come last, begin
+        for seed in args.seeds
+    ]
+    runs: dict[str, dict[int, Any]] = {engine: {} for engine in args.engines}
+    with mps(args.mps):
+        start, _ = start_method()
+        jobs = [Job(case.key, case.engine, partial(one_run, case, setup)) for case in cases]
+        by_key = {case.key: case for case in cases}
+        for key, result in pooled(jobs, Path(args.work) / "logs", at_once=args.jobs, start=start):
+            case = by_key[key]
+            if "error" in result:
+                raise SystemExit(f"{case.engine}, seed {case.seed} failed: {result['error']}")
+            runs[case.engine][case.seed] = result
+            print(f"{case.engine}, seed {case.seed}: {result['seconds']['train']:.1f} s", flush=True)
+    return compare(runs, args.engines, args.seeds, setup.steps)
+
+
+def compare(
+    runs: dict[str, dict[int, Any]], names: list[str], seeds: list[int], steps: int
+) -> dict[str, Any]:
+    """Each task's scores by engine and seed, the differences, and what seeds alone make."""
+    from benchmarks.experiments.glue_runs import average
+
+    scores: dict[str, dict[str, list[float]]] = {}
+    for name in names:
+        own = [runs[name][seed]["scores"]["chosen_by"] for seed in seeds]
+        by_task = {task: [100 * (one["tasks"][task] or 0.0) for one in own] for task in own[0]["tasks"]}
+        scores[name] = {**by_task, "average": [average(one) for one in own]}
+    first = names[0]
+    print(f"{steps} steps, seeds {seeds}; scores of each, difference to {first}, in percent")
+    told: dict[str, Any] = {}
+    for task in scores[first]:
+        for name in names[1:]:
+            found = difference(scores[first][task], scores[name][task])
+            told.setdefault(name, {})[task] = found
+            ours, theirs = (statistics.mean(scores[n][task]) for n in (first, name))
+            print(
+                f"  {task:8} {first} {ours:6.2f}  {name} {theirs:6.2f}  difference {found['mean']:+.2f} "
+                f"± {found['error']:.2f}  (seeds alone: ± {found['seeds']:.2f})"
+            )
+    spent = {name: [runs[name][seed]["seconds"]["train"] for seed in seeds] for name in names}
+    some = runs[first][seeds[0]]
+    facts = {"steps": steps, "seeds": seeds, "machine": some["machine"], "lr": some["lr"]}
+    used = {name: runs[name][seeds[0]]["engine_used"]["name"] for name in names}
+    if used != {name: name for name in names}:
+        print(f"engines that ran in fact: {used}")
+    return {**facts, "used": used, "scores": scores, "differences": told, "seconds": spent}
+
+
+def difference(first: list[float], second: list[float]) -> dict[str, float]:
+    """first − second: its mean over seeds, the standard error of that, and what seeds alone would make of it.
+
+    `seeds` is the standard error of a difference of two means of n runs with seeds of their own, s·√(2/n).
+    """
+    each = [a - b for a, b in zip(first, second, strict=True)]
+    count = len(each)
+    if count < 2:
+        return {"mean": each[0], "error": math.nan, "seeds": math.nan}
+    spread = math.sqrt((statistics.variance(first) + statistics.variance(second)) / 2)
+    return {
+        "mean": statistics.mean(each),
+        "error": statistics.stdev(each) / math.sqrt(count),
+        "seeds": spread * math.sqrt(2 / count),
+    }
+
+
+if __name__ == "__main__":
+    main()

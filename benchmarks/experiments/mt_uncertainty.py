@@ -1,0 +1,163 @@
+"""What MT-Uncertainty costs beside 1/T sampling, what share of the data it uses, and who goes without.
+
+    python -m benchmarks.experiments.mt_uncertainty --data DATA [--steps 300] [--method full] [--ungrouped]
+
+Real data: cola, rte, mrpc and stsb of GLUE on `minilm`, two threads. Two loops of the library train side by
+side in one process and take turns step by step: `uniform` with mixed batches, and `mt_uncertainty`, whose
+steps are mixed by themselves and first look at a batch of each task without a gradient. Prints the time of a
+step (median, quartiles, mean) and of its choice, the ratio, also of CPU time, the share of the data that was
+trained on, and the longest stretch of steps that a task went without an example. Writes
+benchmarks/out/mt_uncertainty.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import weft
+from weft.data.splits.task_rows import rows_of_task
+from weft.data.tokens.tokens import Tokens, tokenise
+from weft.training.run.loop import Loop
+
+Rows = dict[tuple[str, str], Tokens]
+Taken = dict[str, list[float]]
+
+TASKS = ["cola", "rte", "mrpc", "stsb"]
+SAMPLERS = {"uniform": "uniform", "mt_uncertainty": {"use": "mt_uncertainty"}}
+WARM = 3
+"""Steps that are not counted."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True, help="a folder with the files of GLUE")
+    parser.add_argument("--tasks", nargs="+", default=TASKS)
+    parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--method", default="full")
+    for name, default in (("steps", 300), ("batch-size", 32), ("max-length", 128), ("threads", 2)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--ungrouped", action="store_true", help="without batches of like length")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    tasks = weft.load_suite("glue", args.data, args.tasks)
+    rows: Rows = {}
+    loops: dict[str, Loop] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in SAMPLERS:
+            loops[name] = build(name, args, tasks, rows, Path(folder) / name)
+        seconds, cpu, looking = timed(loops, args.steps)
+    report(loops, seconds, cpu, looking, args)
+
+
+def build(
+    sampler: str,
+    args: argparse.Namespace,
+    tasks: list[weft.Task],
+    rows: dict[tuple[str, str], Tokens],
+    out: Path,
+) -> Loop:
+    """A fresh model and a loop of its own, over the same rows."""
+    model = weft.Model(args.encoder, tasks, args.method, max_length=args.max_length)
+    if not rows:
+        for task in tasks:
+            for key, split in rows_of_task(task).splits.items():
+                rows[key] = tokenise(split, model.source.tokenizer, args.max_length)
+    training = weft.Training(
+        steps=args.steps + WARM,
+        batch_size=args.batch_size,
+        max_length=args.max_length,
+        sampler=SAMPLERS[sampler],
+        mixed=True,
+        group_by_length=not args.ungrouped,
+        lr=model.method.default_lr,
+    )
+    train = [rows[task.name, "train"] for task in tasks]
+    return Loop(model, training, train, {}, out, [task.name for task in tasks])
+
+
+def timed(loops: dict[str, Loop], steps: int) -> tuple[Taken, Taken, list[float]]:
+    """The seconds of each step of each loop, its CPU time, and the seconds that the choice took of it."""
+    seconds: Taken = {name: [] for name in loops}
+    cpu: Taken = {name: [] for name in loops}
+    looking: list[float] = []
+    for number in range(steps + WARM):
+        # each goes first in every other round
+        for name in list(loops) if number % 2 else list(loops)[::-1]:
+            loop = loops[name]
+            start, worked = time.perf_counter(), time.process_time()
+            step = loop._next()
+            chosen = time.perf_counter()
+            loop._step(step)
+            seconds[name].append(time.perf_counter() - start)
+            cpu[name].append(time.process_time() - worked)
+            if name == "mt_uncertainty":
+                looking.append(chosen - start)
+            loop.usage.add(number, step.task[: step.real], step.index[: step.real])
+            loop.state.step += 1
+        if (number + 1) % 50 == 0:
+            print(f"step {number + 1} of {steps + WARM}", flush=True)
+    cut = [{name: taken[WARM:] for name, taken in both.items()} for both in (seconds, cpu)]
+    return cut[0], cut[1], looking[WARM:]
+
+
+def report(
+    loops: dict[str, Loop], seconds: Taken, cpu: Taken, looking: list[float], args: argparse.Namespace
+) -> None:
+    """Print and write what was seen."""
+    told: dict[str, Any] = {}
+    sizes = dict(zip(args.tasks, (len(tokens) for tokens in loops["uniform"].train), strict=True))
+    grouped = "in any order" if args.ungrouped else "of like length"
+    what = f"batches of {args.batch_size} {grouped}, {args.threads} threads"
+    print(f"{sizes}, {args.encoder}, {args.method}, {what}")
+    for name, taken in seconds.items():
+        told[name] = {**spread(taken), "cpu": spread(cpu[name]), "usage": loops[name].usage.report()}
+        print(f"{name:16} {words(told[name])}")
+    pairs = [b / a for a, b in zip(seconds["uniform"], seconds["mt_uncertainty"], strict=True)]
+    told["candidates"] = spread(looking)
+    told["ratio"] = {
+        "of_medians": told["mt_uncertainty"]["median"] / told["uniform"]["median"],
+        "of_cpu_medians": told["mt_uncertainty"]["cpu"]["median"] / told["uniform"]["cpu"]["median"],
+        "of_means": told["mt_uncertainty"]["mean"] / told["uniform"]["mean"],
+        "step_by_step": spread(pairs),
+    }
+    print(f"{'of it candidates':16} {words(told['candidates'])}")
+    low, high = told["ratio"]["step_by_step"]["low"], told["ratio"]["step_by_step"]["high"]
+    print(
+        f"mt_uncertainty / uniform: {told['ratio']['of_medians']:.2f}x of medians, "
+        f"{told['ratio']['of_means']:.2f}x of means, step by step {low:.2f} to {high:.2f}; "
+        f"{told['ratio']['of_cpu_medians']:.2f}x of CPU time, which other work on the machine changes less"
+    )
+    for name in seconds:
+        used = told[name]["usage"]
+        by_task = ", ".join(f"{task} {share:.1%}" for task, share in used["by_task"].items())
+        longest = ", ".join(f"{task} {steps}" for task, steps in used["longest"].items())
+        print(f"{name}: {used['share']:.1%} of the data used ({by_task}); longest stretch without: {longest}")
+    out = Path(__file__).parents[1] / "out"
+    out.mkdir(exist_ok=True)
+    machine = {"machine": platform.processor() or platform.machine(), "torch": torch.__version__}
+    settings = {key: value for key, value in vars(args).items() if key != "data"}
+    (out / "mt_uncertainty.json").write_text(json.dumps({**settings, **machine, **told}, indent=1))
+
+
+def spread(taken: list[float]) -> dict[str, float]:
+    """Median, quartiles and mean."""
+    low, middle, high = statistics.quantiles(taken, n=4)
+    return {"median": middle, "low": low, "high": high, "mean": statistics.mean(taken)}
+
+
+def words(found: dict[str, float]) -> str:
+    low, middle, high, mean = (found[key] * 1e3 for key in ("low", "median", "high", "mean"))
+    return f"{middle:7.0f} ms a step ({low:.0f} to {high:.0f}), mean {mean:.0f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Speed, beside peers in the same run: `python -m benchmarks.speed`."""

@@ -1,0 +1,97 @@
+"""What was to be shown, as ratios of rows that took turns in one loop."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from benchmarks.speed.inference import BARE, NAMES
+from benchmarks.speed.results import Results
+from benchmarks.speed.training import BASIS, named
+
+
+class Must(NamedTuple):
+    """One claim.
+
+    Attributes:
+        claim: in words.
+        device: `cuda` or `cpu`.
+        work: the piece of work it is read from.
+        over: the variant above the line.
+        under: the variant below it.
+        least: the ratio is at least `target`; else at most.
+        target: what was set.
+    """
+
+    claim: str
+    device: str
+    work: str
+    over: str
+    under: str
+    least: bool
+    target: float
+
+
+def _training(method: str, tasks: int, length: int, target: float) -> Must:
+    row = named(method, tasks, "graph")
+    claim = f"{row}, training 32x{length} beside PEFT's eager LoRA"
+    return Must(claim, "cuda", f"training 32x{length}", BASIS, row, True, target)
+
+
+def _mixed(method: str, target: float) -> Must:
+    row = named(method, 9)
+    claim = f"{row} mixed, inference 288x64 beside the bare encoder"
+    return Must(claim, "cuda", "inference 288x64", row, BARE, False, target)
+
+
+def _more_tasks(method: str) -> Must:
+    claim = f"weft {method}, 64 tasks beside 9, inference 288x64"
+    return Must(claim, "cuda", "inference 288x64", named(method, 64), named(method, 9), False, 1.15)
+
+
+_TEXT = ("training on text", "peft lora, Trainer", "weft lora", True)
+
+MUST = [
+    _training("lora", 1, 128, 7),
+    _training("lora", 1, 32, 12),
+    _training("lora", 9, 128, 7),
+    _training("lora", 9, 32, 12),
+    _training("morris", 9, 128, 7),
+    Must("training on GLUE text from end to end beside PEFT's Trainer", "cuda", *_TEXT, 8),
+    _mixed("lora", 1.15),
+    _mixed("bitfit", 1.15),
+    _mixed("morris", 1.15),
+    _mixed("pals", 1.6),
+    _mixed("ca_mtl", 1.4),
+    _more_tasks("lora"),
+    _more_tasks("bitfit"),
+    Must(
+        "weft lora, 9 tasks mixed, inference 36x32 beside the bare encoder",
+        *("cpu", "inference 36x32", named("lora", 9), BARE, False, 1.12),
+    ),
+    Must(
+        "weft lora, 9 tasks mixed, inference 36x32 beside PEFT's adapter_names",
+        *("cpu", "inference 36x32", named("lora", 9), f"{NAMES}, 9 tasks", False, 1.0),
+    ),
+    Must("training on GLUE text beside PEFT under Trainer's defaults", "cpu", *_TEXT, 1.3),
+]
+
+
+def judged(results: Results) -> list[dict[str, Any]]:
+    """Each claim for this device with its target and what was found; `ok` is None where it was not measured.
+
+    Text that is not GLUE's shows nothing about GLUE's.
+    """
+    found = []
+    for must in MUST:
+        if must.device != results.machine["device"]:
+            continue
+        work = results.work(must.work)
+        over = work.ms(must.over) if work is not None else None
+        under = work.ms(must.under) if work is not None else None
+        ratio = None if over is None or under is None else over / under
+        if work is not None and "GLUE" in must.claim and work.facts.get("text") != "GLUE":
+            ratio = None
+        ok = None if ratio is None else ratio >= must.target if must.least else ratio <= must.target
+        target = f"{'≥' if must.least else '≤'} {must.target:g}x"
+        found.append({"claim": must.claim, "target": target, "found": ratio, "ok": ok})
+    return found

@@ -1,0 +1,1 @@
+"""Reversible patches that make a model faster, compiled pieces and CUDA graphs."""

@@ -1,0 +1,138 @@
+"""Query, key and value as one product: three maps of one input are one map of three times the width."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from weft.acceleration.patch import OwnForwards
+from weft.encoder.anatomy import anatomy_of, find
+from weft.encoder.sites import BLOCK_LINEAR
+from weft.encoder.weave import woven_of
+from weft.encoder.woven import WovenLinear
+
+MAPS = ("query", "key", "value")
+
+
+class InThree(ABC):
+    """Three maps of one input, computed when the first is asked for.
+
+    The others are asked for with the very same x, as in self-attention; with another each is `alone`.
+
+    Attributes:
+        latest: all three together, as they were computed last; whoever takes them leaves None.
+    """
+
+    def __init__(self) -> None:
+        self._held: tuple[Tensor, tuple[Tensor, ...]] | None = None
+        self.latest: Tensor | None = None
+
+    @abstractmethod
+    def whole(self, x: Tensor) -> Tensor:
+        """All three, one beside the other: [R, L, i] → [R, L, 3·o]."""
+
+    def alone(self, number: int, x: Tensor) -> Tensor:
+        """One of them, [R, L, o]."""
+        return self.whole(x).chunk(len(MAPS), -1)[number]
+
+    def parts(self) -> list[Callable[[Tensor], Tensor]]:
+        """What stands in the place of each map."""
+        return [self.first, self.second, self.third]
+
+    def first(self, x: Tensor) -> Tensor:
+        """The first map's part; all are computed."""
+        whole = self.whole(x)
+        parts = whole.chunk(len(MAPS), -1)
+        self._held, self.latest = (x, parts), whole
+        return parts[0]
+
+    def second(self, x: Tensor) -> Tensor:
+        """The second map's part."""
+        return self._of(1, x)
+
+    def third(self, x: Tensor) -> Tensor:
+        """The third map's part; nothing is held any longer."""
+        part = self._of(2, x)
+        self._held = None
+        return part
+
+    def _of(self, number: int, x: Tensor) -> Tensor:
+        if self._held is None or self._held[0] is not x:
+            return self.alone(number, x)
+        return self._held[1][number]
+
+
+class _Together(InThree):
+    """[q; k; v] = [W_q; W_k; W_v]·x + [b_q; b_k; b_v]; weights that do not train are put together once.
+
+    Args:
+        maps: the three linear maps, all with biases or none.
+    """
+
+    def __init__(self, maps: Sequence[nn.Linear]) -> None:
+        super().__init__()
+        self.maps = list(maps)
+        self._frozen: tuple[Tensor, Tensor | None] | None = None
+        if not any(p.requires_grad for m in maps for p in m.parameters()):
+            self._frozen = self._weights()
+
+    def _weights(self) -> tuple[Tensor, Tensor | None]:
+        weights: list[Tensor] = [m.weight for m in self.maps]
+        biases: list[Tensor] = [m.bias for m in self.maps if m.bias is not None]
+        return torch.cat(weights), torch.cat(biases) if biases else None
+
+    def whole(self, x: Tensor) -> Tensor:
+        """See `InThree`."""
+        weight, bias = self._weights() if self._frozen is None else self._frozen
+        return F.linear(x, weight, bias)
+
+    def alone(self, number: int, x: Tensor) -> Tensor:
+        """See `InThree`."""
+        return F.linear(x, self.maps[number].weight, self.maps[number].bias)
+
+
+def groups_of(encoder: nn.Module) -> list[list[nn.Linear]]:
+    """The linear maps of every block, query, key and value together where they read the same."""
+    anatomy = anatomy_of(encoder)
+    if anatomy.disentangled:
+        return []
+    found: list[list[nn.Linear]] = []
+    for block in encoder.get_submodule(anatomy.blocks).children():
+        maps: dict[str, Any] = {}
+        for name in BLOCK_LINEAR:
+            place = anatomy.in_block.get(name)
+            at = None if place is None else find(block, place if isinstance(place, str) else place[0])
+            if at is not None and isinstance(at[1], nn.Linear) and at[1] not in maps.values():
+                maps[name] = at[1]
+        three = [maps[name] for name in MAPS if name in maps]
+        alike = {(m.in_features, m.out_features, m.bias is None, m.weight.dtype) for m in three}
+        together = len(three) == len(MAPS) and len(alike) == 1
+        found += [three] if together else [[m] for m in three]
+        found += [[m] for name, m in maps.items() if name not in MAPS]
+    return found
+
+
+class FusedMaps(OwnForwards):
+    """The query, key and value maps of every block of an encoder, computed together.
+
+    Where they are one map already (ModernBERT), or do not all read the same (DeBERTa, whose relative
+    positions go through some of them), nothing is done.
+
+    Args:
+        encoder: a woven encoder; what its maps compute does not change.
+        but: maps that are part of another product already.
+    """
+
+    def __init__(self, encoder: nn.Module, but: Collection[nn.Module] = ()) -> None:
+        places: list[tuple[nn.Module, Callable[[Tensor], Tensor]]] = []
+        others = {id(module) for module in but}
+        for maps in groups_of(encoder):
+            known = all(woven_of(m) is None or isinstance(woven_of(m), WovenLinear) for m in maps)
+            if known and len(maps) == len(MAPS) and not any(id(m) in others for m in maps):
+                places += zip(maps, _Together(maps).parts(), strict=True)
+        super().__init__(places)

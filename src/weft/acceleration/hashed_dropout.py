@@ -1,0 +1,113 @@
+"""Dropout by a hash of keys that are drawn before a pass: one kernel with what is around it, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from weft.acceleration.patch import OwnForwards
+from weft.adapters.lora import LoraAdapter
+from weft.kernels.dropout import KEYS, drawn, hashed
+
+if TYPE_CHECKING:
+    from weft.core.route import Route
+    from weft.model.model import Model
+
+__all__ = ["FusedDropout", "HashedDropout", "drawn", "key_of"]
+
+
+class HashedDropout(nn.Module):
+    """y = x ∘ m / (1 − p), m drawn anew in every pass by a hash; torch's own where nothing was prepared.
+
+    A generator that makes four numbers at a time cannot be part of a kernel in which a thread has one place;
+    one that makes four to use one costs more than the sums and norms around it.
+
+    Args:
+        module: the dropout in whose place it stands; its `key` is that of the pass, [2] int32.
+    """
+
+    def __init__(self, module: nn.Dropout) -> None:
+        super().__init__()
+        self._module = [module]  # in a list: not a part of this one
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[...] → [...]."""
+        module = self._module[0]
+        key = key_of(module)
+        if key is None or not module.training or not 0.0 < module.p < 1.0:
+            return F.dropout(x, module.p, module.training)
+        return hashed(x, module.p, key)
+
+
+def key_of(module: Any) -> Tensor | None:
+    """The key of a dropout in this pass, if one was drawn; None too for what is no dropout."""
+    found: Tensor | None = getattr(module, "key", None)
+    return found
+
+
+class FusedDropout(OwnForwards):
+    """The dropouts of blocks, of adapters in blocks and of heads, hashed.
+
+    The keys of a pass are drawn at once, before the first block: which ones a dropout gets does not depend on
+    the order in which compiled code runs.
+
+    Args:
+        model: the model.
+        blocks: those whose own dropouts are hashed as well. On a CPU none are: torch's own are faster there,
+            and those of one block follow from each other, so that their order is fixed.
+    """
+
+    def __init__(self, model: Model, blocks: Sequence[nn.Module]) -> None:
+        found = {
+            id(module): module for block in blocks for module in block.modules() if type(module) is nn.Dropout
+        }
+        self._modules: list[Any] = list(found.values())
+        heads: list[Any] = list(model.heads.values())
+        self._heads: dict[Any, int] = {head: head.layers for head in heads if head.reads != "cosine"}
+        self._adapters: list[Any] = [
+            adapter
+            for site, adapter in model.pairs
+            if site.layer is not None and isinstance(adapter, LoraAdapter) and adapter.dropout > 0
+        ]
+        self._prepared = model.preparing
+        self._model = model
+        super().__init__((module, HashedDropout(module).forward) for module in self._modules)
+
+    def on(self) -> None:
+        """Draw by a hash."""
+        super().on()
+        if self not in self._prepared:
+            self._prepared.append(self)
+
+    def remove(self) -> None:
+        """Draw as torch does."""
+        super().remove()
+        if self in self._prepared:
+            self._prepared.remove(self)
+        self.forget()
+        for head in self._heads:
+            head.__dict__.pop(KEYS, None)
+
+    def prepare(self, route: Route) -> None:
+        """Draw the keys of a pass."""
+        if not self._model.training:
+            return
+        sizes = [1] * (len(self._modules) + len(self._adapters)) + list(self._heads.values())
+        keys = torch.empty(sum(sizes), 2, dtype=torch.int32, device=route.task.device).random_()
+        owners = [*self._modules, *self._adapters, *self._heads]
+        for number, (module, own) in enumerate(zip(owners, keys.split(sizes), strict=True)):
+            if number < len(self._modules):
+                module.key = own[0]
+            else:
+                module.__dict__[KEYS] = own
+
+    def forget(self) -> None:
+        """Drop those of the blocks; heads run after the blocks, and keep theirs until the next pass."""
+        for module in self._modules:
+            module.__dict__.pop("key", None)
+        for adapter in self._adapters:
+            adapter.__dict__.pop(KEYS, None)

@@ -1,0 +1,82 @@
+"""A run's metrics as bars, or their differences from a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from weft.analysis.plots.picture import short, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from weft.analysis.spread import Comparison, Spread
+
+ABOVE, BELOW, PLAIN = "#4477aa", "#ee6677", "#4477aa"
+LINE = 90
+"""Letters that have room below the bars."""
+
+
+def write_metrics(found: Spread, file: Path, title: str) -> None:
+    """Draw every metric in percent, with their mean and one σ to each side of it."""
+    bars = [(f"{short(v.task)}, {v.metric}", 100 * v.value) for v in found.values]
+
+    def draw() -> Figure:
+        figure, axes = _figure(len(bars), title, "percent")
+        _bars(axes, bars, [PLAIN] * len(bars), "{:.1f}")
+        if found.mean == found.mean:
+            axes.axvline(found.mean, color="black", linewidth=0.8)
+        if found.sigma == found.sigma:
+            # behind the bars, which would hide in it
+            low, high = found.mean - found.sigma, found.mean + found.sigma
+            axes.axvspan(low, high, color="#dddddd", zorder=0, linewidth=0)
+        return figure
+
+    write_figure(draw, file, "Task spread")
+
+
+def write_differences(compared: Sequence[Comparison], file: Path, title: str) -> None:
+    """Draw the tasks' differences from the reference in points of a percent.
+
+    Errors, which are no percents, and tasks that were not compared are named below.
+    """
+    shown = [one for one in compared if one.difference is not None and not one.is_error]
+    bars = [(f"{short(one.task)}, {one.metric}", 100 * (one.difference or 0.0)) for one in shown]
+    colours = [ABOVE if one.at_or_above else BELOW for one in shown]
+    hidden = [f"{short(one.task)}, {one.metric}" for one in compared if one not in shown]
+    unit = "difference from the reference in points of a percent"
+    if hidden:
+        unit += f"\n{fill('not drawn (not compared, or an error): ' + '; '.join(hidden), LINE)}"
+
+    def draw() -> Figure:
+        figure, axes = _figure(len(bars), title, unit)
+        _bars(axes, bars, colours, "{:+.1f}")
+        axes.axvline(0.0, color="black", linewidth=0.8)
+        return figure
+
+    write_figure(draw, file, "Differences from the reference")
+
+
+def _figure(bars: int, title: str, unit: str) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.0, 1.3 + 0.3 * bars), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel(unit, fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _bars(axes: Axes, bars: Sequence[tuple[str, float]], colours: Sequence[str], form: str) -> None:
+    values = [value for _, value in bars]
+    axes.barh(range(len(bars)), values, color=list(colours), height=0.7)
+    for row, value in enumerate(values):
+        side = "left" if value >= 0 else "right"
+        axes.text(value, row, f" {form.format(value)} ", va="center", ha=side, fontsize=8)
+    axes.set_yticks(range(len(bars)), [name for name, _ in bars], fontsize=9)
+    axes.margins(x=0.12)
+    axes.invert_yaxis()

@@ -1,0 +1,1 @@
+"""`weft show`: what a run, a bundle or a plan holds."""

@@ -1,0 +1,220 @@
+"""`weft show attention`: which tokens a task's own attention looks at."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli.paths import check_place
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from torch import Tensor
+
+    from weft.analysis.attention import AttentionMap
+    from weft.model.model import Model
+
+BLOCKS, DIGITS = "▁▂▃▄▅▆▇█", "12345678"
+MEAN = "mean"
+
+
+def attention(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="a bundle, or a run's folder")],
+    text: Annotated[str, typer.Option(help="the text to run")],
+    pair: Annotated[str | None, typer.Option(help="the second text, for a task of two")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="whose attention; needed if there are several tasks")
+    ] = None,
+    layers: Annotated[
+        str | None, typer.Option(help="2, 0-2, 'top half', …; by default all, and those on top")
+    ] = None,
+    whose: Annotated[
+        str,
+        typer.Option("--from", metavar="TOKEN|mean", help="whose looking: a token's number, or all tokens'"),
+    ] = MEAN,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="write the heat maps here")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write a page with all of it here")
+    ] = None,
+    encoder: Annotated[str | None, typer.Option(help="where the encoder is, if not where it was")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
+) -> None:
+    """Which tokens a task's own attention (that of a PAL) looks at, by layer and head."""
+    for option, file in (("--svg", svg), ("--html", html)):
+        check_place(option, file)
+    source = _source(whose)
+    from weft.bundle.load import find_bundle, load
+
+    find_bundle(bundle)
+    model = load(bundle, encoder=encoder)
+    from weft.analysis.attention import attention_of, in_layers, looked_at
+    from weft.encoder.anatomy import sites_of
+    from weft.encoder.sites import parse_layers
+
+    name = _task(model, bundle, task)
+    seen = attention_of(model, name, _texts(model, name, text, pair))
+    if layers is not None:
+        # one body: methods that give each task a whole encoder have no attention to show
+        seen = in_layers(seen, parse_layers(layers, sites_of(model.encoder).num_layers))
+    shares = looked_at(seen, source)
+    if seen.cut:
+        whole = len(seen.tokens) + seen.cut
+        print(f"note: of {whole} tokens {len(seen.tokens)} are used, the model's max_length", file=sys.stderr)
+    from weft.analysis.plots.attention import attention_html, attention_svg
+
+    # the files first: a reader of the pipe may leave before all is drawn
+    if svg is not None:
+        svg.write_text(attention_svg(seen), encoding="utf-8")
+    if html is not None:
+        html.write_text(attention_html(seen, source), encoding="utf-8")
+    if as_json:
+        print(json.dumps(_as_dict(seen)))
+    else:
+        _draw(seen, shares, source)
+    for file in (svg, html):
+        if file is not None:
+            print(f"written: {file}", file=sys.stderr if as_json else sys.stdout)
+
+
+def _source(whose: str) -> int | None:
+    """The number of the token whose looking is drawn; None for the mean over all."""
+    if whose == MEAN:
+        return None
+    try:
+        return int(whose)
+    except ValueError:
+        raise WeftError(f"--from {whose!r}: expected a token's number, from 0 on, or {MEAN}") from None
+
+
+def _task(model: Model, bundle: Path, asked: str | None) -> str:
+    names = [task.name for task in model.tasks]
+    if asked is None and len(names) > 1:
+        raise WeftError(f"{bundle} has {len(names)} tasks, {', '.join(names)}; say which with --task")
+    name = names[0] if asked is None else asked
+    model.task_id(name)
+    return name
+
+
+def _texts(model: Model, name: str, text: str, pair: str | None) -> tuple[str, ...]:
+    """The task's text or texts, as many as it takes and none of them empty."""
+    from weft.data.splits.split import wrong_text
+
+    columns = model.tasks[model.task_id(name)].texts
+    if len(columns) == 2 and pair is None:
+        first, second = columns
+        raise WeftError(
+            f"task {name!r} takes two texts, {first} and {second}; give the second one with --pair"
+        )
+    if len(columns) == 1 and pair is not None:
+        raise WeftError(f"task {name!r} takes one text; leave --pair out (found {pair!r})")
+    texts = (text,) if pair is None else (text, pair)
+    for option, given in zip(("--text", "--pair"), texts, strict=False):
+        if wrong := wrong_text(given):
+            raise WeftError(f"{option} is {given!r}: {wrong}")
+    return texts
+
+
+def _as_dict(seen: AttentionMap) -> dict[str, object]:
+    told = [
+        {
+            "name": name,
+            "heads": len(p),
+            "probabilities": [[[round(x, 6) for x in row] for row in head] for head in p.tolist()],
+        }
+        for name, p in seen.layers
+    ]
+    return {"task": seen.task, "tokens": list(seen.tokens), "layers": told}
+
+
+def _draw(seen: AttentionMap, shares: list[tuple[str, Tensor]], source: int | None) -> None:
+    """A block a layer and a line a head: shaded tokens on a terminal, else bars under the tokens."""
+    from rich.cells import cell_len
+    from rich.console import Console
+
+    from weft.analysis.attention import most, title_of
+    from weft.analysis.plots.attention import darkest, percent, scale
+
+    console = Console(highlight=False)
+    # sixteen colours are too few for shades
+    coloured = console.is_terminal and not console.no_color and console.color_system in ("256", "truecolor")
+    peak = darkest(max(float(s.max()) for _, s in shares), len(seen.tokens))
+    spelt = [_spelt(token, console.encoding) for token in seen.tokens]
+    tokens = [token if cell_len(token) else f"{token} " for token in spelt]  # an accent alone has no width
+    blocks = BLOCKS if _spelt(BLOCKS, console.encoding) == BLOCKS else DIGITS
+    numbered = [f"{number}:{token}" for number, token in enumerate(tokens)]
+    who = "all tokens (mean)" if source is None else numbered[source]
+    legend = scale(peak) if coloured else f"{blocks[0]} to {blocks[-1]}: 0% to {percent(peak)}"
+    _print(console, f"task {seen.task}: how much each token is looked at by {who}")
+    even = percent(1 / len(seen.tokens))
+    _print(console, f"{legend}; the shares of a head sum to 100%, an even one is {even}")
+    for line in _wrapped(numbered, console.width):
+        _print(console, " ".join(numbered[i] for i in line))
+    margin = f"  head {max(len(s) for _, s in shares) - 1}  "
+    for name, of_heads in shares:
+        _print(console, f"\n{title_of(name)}")
+        for line in _wrapped(tokens, console.width - len(margin)):
+            words = [tokens[i] for i in line]
+            if not coloured:
+                _print(console, " " * len(margin) + " ".join(words))
+            for head, of_tokens in enumerate(of_heads[:, line].tolist()):
+                start = f"  head {head}".ljust(len(margin))
+                if coloured:
+                    _print_shaded(console, start, words, of_tokens, peak)
+                else:
+                    _print(console, start + _bars(words, of_tokens, peak, blocks))
+        for head, of_tokens in enumerate(of_heads):
+            top = ", ".join(f"{numbered[token]} {percent(share)}" for token, share in most(of_tokens))
+            _print(console, f"  head {head}".ljust(len(margin)) + f"most: {top}")
+
+
+def _wrapped(words: list[str], width: int) -> list[list[int]]:
+    """The numbers of the words that stand on each line, one space between them; a word is never cut."""
+    from rich.cells import cell_len
+
+    lines: list[list[int]] = []
+    used = 0
+    for number, word in enumerate(words):
+        needed = cell_len(word) + 1
+        if not lines or used + needed - 1 > width:
+            lines.append([])
+            used = 0
+        lines[-1].append(number)
+        used += needed
+    return lines
+
+
+def _bars(tokens: list[str], shares: list[float], peak: float, blocks: str) -> str:
+    """A bar under each token, as wide as it."""
+    from rich.cells import cell_len
+
+    steps = [min(len(blocks) - 1, int(len(blocks) * share / peak)) for share in shares]
+    return " ".join(blocks[step] * cell_len(token) for token, step in zip(tokens, steps, strict=True))
+
+
+def _print_shaded(console: Console, start: str, tokens: list[str], shares: list[float], peak: float) -> None:
+    from rich.text import Text
+
+    from weft.analysis.plots.attention import PALETTE, ink, shade
+
+    line = Text(start)
+    for number, (token, share) in enumerate(zip(tokens, shares, strict=True)):
+        step = shade(share, peak)
+        line.append(" " if number else "").append(token, style=f"{ink(step)} on {PALETTE[step]}")
+    console.print(line, soft_wrap=True)
+
+
+def _print(console: Console, line: str) -> None:
+    """A line as it is: no markup, and wrapped by us alone."""
+    from rich.text import Text
+
+    console.print(Text(line), soft_wrap=True)
+
+
+def _spelt(text: str, encoding: str) -> str:
+    """The text with `\\u65e5` and so on for what the output cannot encode."""
+    return text.encode(encoding, "backslashreplace").decode(encoding)

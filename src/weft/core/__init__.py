@@ -1,0 +1,1 @@
+"""Which parameters a row uses: routes, stacked parameters, the layout of blocks."""

@@ -1,0 +1,1 @@
+"""Checking a task's data before it is used."""

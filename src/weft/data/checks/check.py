@@ -1,0 +1,198 @@
+"""Looking over the data of all tasks before any training."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.data.checks.report import Facts, Finding, Report
+from weft.data.readers.problem import Problem
+from weft.data.splits.duplicates import duplicates
+from weft.data.splits.split import SHOWN, Split, collect_split
+from weft.data.splits.splits import arrange
+from weft.data.splits.task_rows import further_sets
+from weft.data.tokens.progress import Tokenising, tokenising
+from weft.data.tokens.tokens import Tokens, tokenise
+from weft.errors import WeftError
+from weft.tasks.kinds import KINDS
+from weft.tasks.set_names import ALSO
+from weft.tasks.task import SPLITS, Task
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+TRUNCATED = 0.05
+"""The share of truncated rows above which `check` warns."""
+NEED_VARIETY = ("pearson", "spearman", "matthews")
+"""Metrics that are not defined where every label is the same."""
+
+
+def check(
+    tasks: Sequence[Task],
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    max_length: int = 128,
+    cache: str | Path | None = None,
+    most: int = SHOWN,
+    progress: bool = False,
+) -> Report:
+    """Report everything that is wrong or odd with the data of the tasks.
+
+    A problem of the data never raises: it becomes a finding, and the next split is looked at. Sound splits
+    are tokenised into the cache, where training finds them.
+
+    Args:
+        tasks: the tasks.
+        tokenizer: the encoder's; without it nothing is said about lengths.
+        max_length: where rows are cut, in tokens.
+        cache: the cache's folder (see `tokenise`).
+        most: how many problems of a split are listed one by one; the others are counted.
+        progress: show the tokenising.
+    """
+    report = Report()
+    with tokenising(progress) as told:
+        for task in tasks:
+            for one in (task, *further_sets(task)):
+                _check_task(report, one, tokenizer, max_length, cache, most, told)
+    return report
+
+
+def _check_task(
+    report: Report,
+    task: Task,
+    tokenizer: PreTrainedTokenizerBase | None,
+    max_length: int,
+    cache: str | Path | None,
+    most: int,
+    told: Tokenising,
+) -> None:
+    """Add what is found of one task."""
+    raw: dict[str, Split] = {}
+    broken: set[str] = set()
+    for name in SPLITS:
+        if name not in task.files and (task.files or not task.hub or name == "test"):
+            report.findings.extend(_no_file(task, name))
+            continue
+        split, problems = collect_split(task, name)
+        report.findings.extend(_listed(task, name, problems, most))
+        if problems:
+            broken.add(name)
+        if split is not None:
+            raw[name] = split
+    try:
+        rows = arrange(task, raw)
+    except WeftError as wrong:  # a split too small to be cut
+        report.findings.append(Finding("error", task.name, None, None, None, None, None, str(wrong)))
+        return
+    for note in rows.notes:
+        report.findings.append(Finding("note", task.name, None, None, None, None, None, note))
+    for name, split in rows.splits.items():
+        # the sound rows of a split with problems are never trained on as they are: not worth a cache entry
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = scratch if rows.parts[name].file in broken else cache
+            tokens = None
+            if tokenizer is not None:
+                shown = told.of((task.name, name), split)
+                tokens = tokenise(split, tokenizer, max_length, folder, shown)
+            facts = _facts(split, tokens, max_length)
+            report.facts.append(facts)
+            report.findings.extend(_oddities(split, facts, max_length))
+            if tokens is not None:
+                report.findings.extend(_of_kind(split, tokens))
+                report.tokens[task.name, name] = tokens
+    report.findings.extend(duplicates(rows.splits))
+
+
+def _no_file(task: Task, split: str) -> Iterator[Finding]:
+    # nothing needs a test split, and a hub's is looked at only when it is asked for; nor does a further set
+    if split != "test" and ALSO not in task.name and not (split == "validation" and task.cut is not None):
+        use = "to train on" if split == "train" else "to choose the best model by"
+        message = f"the task has no {split!r} split, which is needed {use}; give it a file: {split}: FILE"
+        message += ", or a part of the training rows: cut: 0.1" * (split == "validation")
+        yield Finding("error", task.name, split, None, None, None, None, message)
+
+
+def _listed(task: Task, split: str, problems: list[Problem], most: int) -> Iterator[Finding]:
+    for p in problems[:most]:
+        yield Finding("error", task.name, split, p.source, p.row, p.column, p.value, p.message, p.unit)
+    if rest := problems[most:]:
+        message = f"… and {len(rest)} more problems in this split, the last at {rest[-1].place}"
+        yield Finding("error", task.name, split, rest[0].source, None, None, len(rest), message, rest[0].unit)
+
+
+def _facts(split: Split, tokens: Tokens | None, max_length: int) -> Facts:
+    kind = KINDS[split.task.kind]()
+    labels = None if split.labels is None else kind.label_facts(split.labels, split.task)
+    facts = Facts(split.task.name, split.split, split.source, len(split), labels, dropped=split.dropped)
+    if tokens is None:
+        return facts
+    full = tokens.full_lengths
+    rows = float(tokens.row_counts.mean()), int(tokens.row_counts.max())
+    # windows lose nothing
+    truncated = 0.0 if kind.windows else float((full > max_length).mean())
+    return replace(
+        facts,
+        mean_tokens=float(full.mean()),
+        max_tokens=int(full.max()),
+        truncated=truncated,
+        mean_rows=rows[0],
+        max_rows=rows[1],
+    )
+
+
+def _of_kind(split: Split, tokens: Tokens) -> Iterator[Finding]:
+    """What the task's kind finds odd."""
+    for message, column, value, first, severity in KINDS[split.task.kind]().oddities(tokens):
+        row = None if first is None else int(split.row[first])
+        where = "" if row is None else f" (first {split.unit} {row})"
+        yield Finding(
+            severity,  # type: ignore[arg-type]
+            split.task.name,
+            split.split,
+            split.source,
+            None,
+            column,
+            value,
+            message + where,
+            split.unit,
+        )
+
+
+def _oddities(split: Split, facts: Facts, max_length: int) -> Iterator[Finding]:
+    """What training would accept and the user should know."""
+
+    def warning(message: str, column: str | None = None, value: object = None) -> Finding:
+        return Finding(
+            "warning", split.task.name, split.split, split.source, None, column, value, message, split.unit
+        )
+
+    column = ", ".join(split.task.label_columns)
+    if len(split) == 1:
+        yield warning("the split has 1 row: too few to learn from or to measure by", value=1)
+    if split.task.drop and not split.dropped and split.labels is not None:
+        told = ", ".join(split.task.drop)
+        message = (
+            f"no row has a label that the task drops ({told}); leave drop out, or write it as the file does"
+        )
+        yield replace(warning(message, column, told), severity="note")
+    if split.labels is not None and len(split) > 1:
+        constant = all(label == split.labels[0] for label in split.labels)
+        if split.task.labels and facts.labels is not None:
+            absent = [name for name in split.task.labels if not facts.labels.get(name)]
+            if absent and split.split != "test":
+                message = f"no row has the label {' or '.join(map(repr, absent))}, which the task lists"
+                yield warning(message, column, ", ".join(absent))
+        elif constant:
+            yield warning("every row has the same label", column, split.labels[0])
+        undefined = [metric for metric in split.task.metrics if metric in NEED_VARIETY]
+        if constant and undefined and split.split != "train":
+            message = f"every row has the same label, so {' and '.join(undefined)} cannot be computed"
+            yield warning(message, column, split.labels[0])
+    if facts.truncated is not None and facts.truncated > TRUNCATED:
+        message = (
+            f"{facts.truncated:.1%} of the rows are longer than max_length {max_length} and lose their end "
+            f"(the longest has {facts.max_tokens} tokens); raise train.max_length"
+        )
+        yield warning(message, ", ".join(split.task.texts), round(facts.truncated, 4))

@@ -1,0 +1,1 @@
+"""Reading rows from files, in every format."""

@@ -1,0 +1,93 @@
+"""conll files: a word a line with its tag, a blank line between sentences.
+
+The values of a line are separated by tabs where it has one, else by spaces; the first is the word, the last
+the tag, and every line has as many. `-DOCSTART-` lines are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from weft.data.readers.lines import text_lines
+from weft.data.readers.problem import DataError, Problem, show
+from weft.data.readers.table import Table, no_rows, wanted_columns
+
+_EXPECTED = "expected a word and its tag, separated by a tab or spaces, and a blank line between sentences"
+
+
+def read_conll(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, word: int = 0, tag: int = -1
+) -> Table:
+    """The sentences as `tokens` and `ner_tags`, two lists of strings; the line is that of the first word.
+
+    Args:
+        path: the file.
+        columns: the columns that must be there.
+        optional: columns that are read where they are there.
+        word: the place of the word among a line's values, from 0; −1 is the last.
+        tag: the place of the tag. Lines of one value have no tags.
+    """
+    source = str(path)
+    tokens: list[object] = []
+    tags: list[object] = []
+    lines: list[int] = []
+    width: int | None = None
+    words: list[str] = []
+    labels: list[str] = []
+    with text_lines(path) as text:
+        for number, line in enumerate(text, 1):
+            line = line.rstrip("\r\n")
+            # WNUT's files have lines of a tab alone between sentences
+            if not line.strip(" \t") or line.startswith("-DOCSTART-"):
+                if words:
+                    tokens.append(words)
+                    tags.append(labels)
+                    words, labels = [], []
+                continue
+            values = line.split("\t") if "\t" in line else [value for value in line.split(" ") if value]
+            if len(values) != width:
+                width = _width(source, number, line, values, width, word, tag)
+            if not words:
+                lines.append(number)
+            words.append(_value(source, number, values, word, "tokens"))
+            if width > 1:
+                labels.append(_value(source, number, values, tag, "ner_tags"))
+    if words:
+        tokens.append(words)
+        tags.append(labels)
+    if not tokens or width is None:
+        raise no_rows(source)
+    known = ["tokens", "ner_tags"] if width > 1 else ["tokens"]
+    hint = f"; its lines have {width} value{'s' * (width > 1)}; {_EXPECTED}"
+    chosen = wanted_columns(source, known, columns, optional, row=lines[0], unit="line", hint=hint)
+    found = {"tokens": tokens, "ner_tags": tags}
+    return Table(source, {column: found[column] for column in chosen}, np.array(lines, np.int64), "line")
+
+
+def _width(
+    source: str, number: int, line: str, values: list[str], width: int | None, word: int, tag: int
+) -> int:
+    """How many values a line has: as many as the first."""
+    if width is None:
+        for column, place in (("tokens", word), ("ner_tags", tag)):
+            if not -len(values) <= place < len(values):
+                message = f"found {len(values)} values; expected one at place {place}, as the option says"
+                raise DataError(Problem(source, message, number, column, line[:80], "line"))
+        return len(values)
+    if len(values) != width:
+        column = "ner_tags" if len(values) < width else "tokens"
+        found = f"found {len(values)} values in {show(line)}"
+        message = f"{found}; expected {width}, as the first line has; {_EXPECTED}"
+        raise DataError(Problem(source, message, number, column, line[:80], "line"))
+    return width
+
+
+def _value(source: str, number: int, values: list[str], place: int, column: str) -> str:
+    value = values[place]
+    if not value or value.isspace():
+        message = f"found {show(value)}; {_EXPECTED}"
+        raise DataError(Problem(source, message, number, column, value, "line"))
+    return value

@@ -1,0 +1,68 @@
+"""Data sets of the Hugging Face hub, where the `datasets` package is installed."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.data.readers.problem import DataError, Problem
+from weft.data.readers.table import Table, no_rows, wanted_columns
+
+
+def read_hub(name: str, split: str, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
+    """Some columns of a split of a data set.
+
+    Args:
+        name: `NAME`, `NAME/CONFIG`, `OWNER/NAME` or `OWNER/NAME/CONFIG`.
+        split: `train`, `validation` or `test`, as the data set names it.
+        columns: the columns that must be there.
+        optional: columns that are read where they are there.
+    """
+    source = f"hub data set {name}, split {split}"
+    try:
+        datasets = importlib.import_module("datasets")
+    except ImportError as failed:
+        message = (
+            "reading from the hub needs the package datasets, which is not installed; "
+            "type: pip install datasets, or give the task files (csv, tsv, jsonl, parquet)"
+        )
+        raise DataError(Problem(source, message)) from failed
+    try:
+        data = _load(datasets, name, split)
+    except (
+        Exception
+    ) as failed:  # the package raises of every kind, from the network to the data set's own code
+        words = str(failed).strip().split("\n")[0] or type(failed).__name__
+        message = f"the hub answered: {words}; check the name and the network, or give the task files"
+        raise DataError(Problem(source, message)) from failed
+    chosen = wanted_columns(source, list(data.column_names), columns, optional)
+    if not len(data):
+        raise no_rows(source, "the split has no rows")
+    return Table(source, {column: list(data[column]) for column in chosen}, np.arange(1, len(data) + 1))
+
+
+def read_hub_source(path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, split: str) -> Table:
+    """Some columns of a split, where the path of a source is the data set's id.
+
+    Args:
+        path: the id.
+        columns: the columns that must be there.
+        optional: columns that are read where they are there.
+        split: as the data set names it, such as `validation_matched`.
+    """
+    return read_hub(path.as_posix(), split, columns, optional)
+
+
+def _load(datasets: Any, name: str, split: str) -> Any:
+    parts = name.split("/")
+    if len(parts) == 2:
+        # glue/cola is a data set and its configuration, stanfordnlp/imdb an owner and a data set
+        try:
+            return datasets.load_dataset(parts[0], parts[1], split=split)
+        except FileNotFoundError:  # what DatasetNotFoundError derives from
+            return datasets.load_dataset(name, split=split)
+    return datasets.load_dataset("/".join(parts[:2]), *parts[2:], split=split)

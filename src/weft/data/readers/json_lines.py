@@ -1,0 +1,58 @@
+"""jsonl files: one JSON object a line, its keys the columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from weft.data.readers.lines import text_lines
+from weft.data.readers.problem import DataError, Problem, show
+from weft.data.readers.table import Table, no_rows, wanted_columns
+
+
+def read_jsonl(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
+    """Some columns of a jsonl file; a key that a line lacks reads as None."""
+    source = str(path)
+    asked = list(dict.fromkeys((*columns, *optional)))
+    values: dict[str, list[object]] = {column: [] for column in asked}
+    lines: list[int] = []
+    known: dict[str, None] = {}
+    for number, found in parsed_lines(path):
+        lines.append(number)
+        known.update(dict.fromkeys(found))
+        for column in asked:
+            values[column].append(found.get(column))
+    if not lines:
+        raise no_rows(source)
+    chosen = wanted_columns(source, list(known), columns, optional, hint="; no line has this key")
+    return Table(source, {column: values[column] for column in chosen}, np.array(lines, np.int64), "line")
+
+
+def parsed_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """The objects of the lines that are not blank, each with its line."""
+    source = str(path)
+    with text_lines(path) as text:
+        for number, line in enumerate(text, 1):
+            if line.strip():
+                yield number, _parsed(source, number, line)
+
+
+def _parsed(source: str, number: int, line: str) -> dict[str, object]:
+    expected = 'expected one JSON object a line, such as {"text": "It rains.", "label": 1}'
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as failed:
+        rest = line[failed.pos :].rstrip("\r\n")
+        message = f"not JSON: {failed.msg} at character {failed.colno}, before {show(rest, 40)}; {expected}"
+        raise DataError(Problem(source, message, number, None, rest[:80], "line")) from None
+    except (ValueError, RecursionError) as failed:
+        # numbers of thousands of digits, lists nested thousands deep
+        message = f"JSON that cannot be read ({failed}); {expected}"
+        raise DataError(Problem(source, message, number, None, line[:80], "line")) from None
+    if not isinstance(found, dict):
+        message = f"found {show(found, 40)}; {expected}"
+        raise DataError(Problem(source, message, number, None, line[:80].strip(), "line"))
+    return found

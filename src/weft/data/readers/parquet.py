@@ -1,0 +1,54 @@
+"""parquet files, read by pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.data.readers.problem import DataError, Problem, show
+from weft.data.readers.table import Table, no_rows, wanted_columns
+from weft.errors import WeftError
+
+
+def read_parquet(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
+    """Some columns of a parquet file; the others are not read from the disk."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as failed:
+        raise WeftError(f"{path}: reading parquet needs pyarrow; type: pip install pyarrow") from failed
+
+    source = str(path)
+    if path.stat().st_size == 0:
+        raise no_rows(source)
+    try:
+        with pq.ParquetFile(path) as file:
+            chosen = wanted_columns(source, file.schema_arrow.names, columns, optional)
+            table = file.read(columns=chosen)
+    except (pa.ArrowException, OSError) as failed:
+        words = str(failed).strip().split("\n")[0]
+        raise DataError(
+            Problem(source, f"the file is not whole parquet: {words}; fetch or write it again")
+        ) from failed
+    if not table.num_rows:
+        raise no_rows(source, "the file has no rows")
+    values = {column: _values(source, column, table[column]) for column in chosen}
+    return Table(source, values, np.arange(1, table.num_rows + 1))
+
+
+def _values(source: str, column: str, array: Any) -> list[object]:
+    """The column as Python values."""
+    try:
+        return list(array.to_pylist())
+    except UnicodeDecodeError:
+        for row, value in enumerate(array, 1):
+            try:
+                value.as_py()
+            except UnicodeDecodeError:
+                found = value.as_buffer().to_pybytes()
+                message = f"found the bytes {show(found)}; expected UTF-8"
+                raise DataError(Problem(source, message, row, column, repr(found[:80]))) from None
+        raise

@@ -1,0 +1,168 @@
+"""Reading the columns that a task needs from a file of any known format, or from rows in memory."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.data.readers.formats import ENDINGS, READERS, check_options, format_of
+from weft.data.readers.problem import DataError, Problem, show
+from weft.data.readers.shaping import SHAPING, compute, exchanged, filter_columns, filtered
+from weft.data.readers.source import HUB, Source
+from weft.data.readers.table import Table, no_rows, wanted_columns
+
+Rows = Sequence[Mapping[str, object]]
+
+
+def read_rows(
+    path: str | Path | Source | Rows,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    name: str | None = None,
+) -> Table:
+    """Read some columns of a file or of rows in memory.
+
+    Values are what the format gives: strings from csv and tsv, anything from jsonl, parquet and rows. A value
+    that is not there is None. Blank lines of text files are skipped.
+
+    Args:
+        path: a file whose name ends as one of `ENDINGS`, a `Source`, or a sequence of dicts.
+        columns: the columns that must be there.
+        optional: columns that are read where they are there.
+        name: what messages call rows in memory.
+
+    Raises:
+        DataError: a `WeftError` with the file, the row, the column, the value found and what was expected.
+    """
+    if isinstance(path, Source):
+        return _from_source(path, columns, optional)
+    if not isinstance(path, str | Path):
+        return _from_memory(path, columns, optional, name or "rows in memory")
+    return _from_file(Path(path).expanduser(), None, {}, columns, optional)
+
+
+def _from_file(
+    path: Path, form: str | None, options: Mapping[str, Any], columns: Sequence[str], optional: Sequence[str]
+) -> Table:
+    form = form or format_of(path.name)
+    if form is None:
+        message = (
+            f"found the ending {path.suffix!r}; expected a name that ends in {', '.join(ENDINGS)}; "
+            "of another name say the format"
+        )
+        raise DataError(Problem(str(path), message, value=path.suffix))
+    try:
+        if form != HUB:
+            _must_exist(path)
+        return READERS[form](path, columns, optional, **options)
+    except OSError as failed:
+        message = f"the file cannot be read: {failed.strerror or failed}"
+        raise DataError(Problem(str(path), message)) from failed
+
+
+def _from_source(source: Source, columns: Sequence[str], optional: Sequence[str]) -> Table:
+    """Read by the file's names, shape the rows, and give the columns the task's names."""
+    form = source.form
+    options = {} if form is None else check_options(form, source.options, SHAPING)
+    computed: Mapping[str, Any] = source.options.get("computed", {})
+    needed, wanted = (_by_file(source, names) for names in (columns, optional))
+    table = _inputs(source, form, options, [*needed.values()], [*wanted.values()])
+    table = filtered(table, source.options, source.path.parent)
+    found: dict[str, list[object]] = {}
+    for column, name in (*needed.items(), *wanted.items()):
+        if name in computed:
+            (inputs,) = computed[name].values()
+            if not all(given in table.columns for given in inputs):
+                continue  # an optional one whose inputs are not there; see _inputs
+            found[column] = compute(table, name, computed[name])
+        elif (values := _values(table, name)) is not None:
+            found[column] = values
+        elif column in needed:
+            # the reader's own words for a column that is not there
+            _from_file(source.path, form, options, [name], ())
+            raise DataError(Problem(table.source, "there is no such column", None, name))
+    for column, mapping in source.options.get("values", {}).items():
+        if column in found:
+            found[column] = exchanged(found[column], mapping)
+    names = {column: source.columns[column] for column in found if column in source.columns}
+    return Table(table.source, found, table.row, table.unit, names)
+
+
+def _by_file(source: Source, names: Sequence[str]) -> dict[str, str]:
+    return {name: source.columns.get(name, name) for name in names}
+
+
+def _inputs(
+    source: Source, form: str | None, options: Mapping[str, Any], needed: list[str], wanted: list[str]
+) -> Table:
+    """The file's columns that the task's are made of."""
+    computed: Mapping[str, Any] = source.options.get("computed", {})
+
+    def inputs(names: list[str]) -> list[str]:
+        lists = (next(iter(computed[name].values())) if name in computed else [name] for name in names)
+        return [column for columns in lists for column in columns]
+
+    must, may = [*inputs(needed), *filter_columns(source.options)], inputs(wanted)
+    nested = [name for name in (*must, *may) if "." in name]
+    plain = [name for name in must if name not in nested]
+    others = [form for name in nested for form in (name, name.replace(".", "_"), name.partition(".")[0])]
+    return _from_file(source.path, form, options, plain, [*(n for n in may if n not in nested), *others])
+
+
+def _values(table: Table, name: str) -> list[object] | None:
+    """A column's values; of `a.b` those of the column itself, of `a_b`, or under the key b of column a."""
+    for form in (name, name.replace(".", "_")):
+        if form in table.columns:
+            return table.columns[form]
+    first, _, key = name.partition(".")
+    if not key or first not in table.columns:
+        return None
+    found: list[object] = []
+    for row, value in zip(table.row, table.columns[first], strict=True):
+        if value is not None and not isinstance(value, Mapping):
+            message = f"found {show(value)}; expected an object with the key {key!r}"
+            raise DataError(Problem(table.source, message, int(row), first, value, table.unit))
+        found.append(None if value is None else value.get(key))
+    return found
+
+
+def _must_exist(path: Path) -> None:
+    if path.is_dir():
+        raise DataError(Problem(str(path), "found a folder; expected a file"))
+    if path.exists():
+        return
+    message = "there is no such file"
+    if not path.parent.is_dir():
+        message += f", nor the folder {str(path.parent)!r}"
+    else:
+        others = sorted(p.name for p in path.parent.iterdir() if p.is_file() and not p.name.startswith("."))
+        near = difflib.get_close_matches(path.name, others, n=1, cutoff=0.6)
+        message += f"; did you mean {near[0]!r}?" if near else ";"
+        shown = ", ".join(others[:8]) + (", …" if len(others) > 8 else "")
+        message += f" The folder holds: {shown or 'nothing'}"
+    if not path.is_absolute():
+        message += f" (looked for from {str(Path.cwd())!r})"
+    raise DataError(Problem(str(path), message))
+
+
+def _from_memory(rows: object, columns: Sequence[str], optional: Sequence[str], source: str) -> Table:
+    if not isinstance(rows, Sequence) or isinstance(rows, bytes):
+        message = f"found {type(rows).__name__}; expected a file's path or a sequence of dicts"
+        raise DataError(Problem(source, message, value=show(rows)))
+    known: dict[str, None] = {}
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            message = f"found {show(row)}; expected a dict, such as {{'text': 'It rains.', 'label': 1}}"
+            raise DataError(Problem(source, message, number, None, row))
+        known.update(dict.fromkeys(row))
+    if not rows:
+        raise no_rows(source, "there are no rows")
+    chosen = wanted_columns(
+        source, [str(key) for key in known], columns, optional, hint="; no row has this key"
+    )
+    values = {column: [row.get(column) for row in rows] for column in chosen}
+    return Table(source, values, np.arange(1, len(rows) + 1))

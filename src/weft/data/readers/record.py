@@ -1,0 +1,54 @@
+"""ReCoRD's jsonl files as SuperGLUE has them: a passage a line, with its entities and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from weft.data.readers.json_lines import parsed_lines
+from weft.data.readers.nested import FlatRows, Nested
+from weft.data.readers.table import Table
+
+COLUMNS = ("passage", "query", "entities", "answers", "label", "idx_passage", "idx_query")
+
+
+def read_record(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
+    """A row a query.
+
+    `entities` are the texts that are marked in the passage, each once, in the order of their first places; an
+    entity's `end` is its last character, inside it. `answers` are the right texts, `label` their places among
+    the entities; a test set has neither.
+    """
+    source = str(path)
+    rows = FlatRows(source, COLUMNS)
+    for number, line in parsed_lines(path):
+        entry = Nested(line, source, number, "line")
+        passage = entry.child("passage")
+        text = passage.get("text", str)
+        entities = _entities(passage, text)
+        for query in entry.children("qas"):
+            answers = _answers(query)
+            label = None if answers is None else [i for i, entity in enumerate(entities) if entity in answers]
+            if label == []:
+                raise query.wrong("answers", answers, True, "an answer that is one of the passage's entities")
+            places = entry.get("idx", int), query.get("idx", int)
+            rows.add(number, text, query.get("query", str), entities, answers, label, *places)
+    return rows.table(columns, optional)
+
+
+def _entities(passage: Nested, text: str) -> list[str]:
+    places = []
+    for entity in passage.children("entities"):
+        start, end = entity.get("start", int), entity.get("end", int)
+        if not 0 <= start <= end < len(text):
+            expected = f"a place in the passage of {len(text)} characters, from start {start}"
+            raise entity.wrong("end", end, True, expected)
+        places.append((start, end))
+    return list(dict.fromkeys(text[start : end + 1] for start, end in sorted(places)))
+
+
+def _answers(query: Nested) -> list[str] | None:
+    if "answers" not in query.value:
+        return None
+    found = dict.fromkeys(answer.get("text", str) for answer in query.children("answers"))
+    return list(found) or None

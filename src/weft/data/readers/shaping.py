@@ -1,0 +1,179 @@
+"""What a `Source` does to the rows of a file of any format, so that they are what a task expects.
+
+The options, each by the file's column names except `values`, which goes by the task's:
+
+- `where: {COLUMN: VALUE}`: only rows with this value (MRQA's `subset` on the hub);
+- `listed: {file: FILE, columns: [A, B], keep: true}`: only rows whose values of the columns are a line of the
+  file, or, with `keep: false`, the others (MRPC's dev_ids.tsv);
+- `values: {COLUMN: {"-": -1}}`: other values, by the old one as a string (SNLI's `-`);
+- `computed: {COLUMN: {RULE: [COLUMN, …]}}`: a column made of others by one of `RULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.data.readers.lines import text_lines
+from weft.data.readers.problem import DataError, Problem, show
+from weft.data.readers.table import Table, no_rows
+from weft.errors import WeftError, did_you_mean
+
+SHAPING = ("where", "listed", "values", "computed")
+_MOST = 20
+"""How many rows that a rule refuses are told; more of them are the same mistake."""
+
+
+def ids_among(answers: object, choices: object) -> list[int] | None:
+    """The places of the answers in the list of choices (ReCoRD on the hub); None without answers."""
+    if answers is None:
+        return None
+    for texts in (answers, choices):
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise ValueError("a list of texts")
+    assert isinstance(answers, list)
+    assert isinstance(choices, list)
+    if not answers:
+        return None
+    found = [place for place, choice in enumerate(choices) if choice in answers]
+    if not found:
+        raise ValueError(f"an answer that is one of the choices, {show(choices)}")
+    return found
+
+
+def char_spans(detected: object, answers: object = None) -> dict[str, list[Any]] | None:
+    """MRQA's answers as the hub has them → SQuAD's shape; None without them.
+
+    Args:
+        detected: where they are in the context.
+        answers: as the data set writes them, which MRQA judges by: they have no place, −1.
+    """
+    expected = "{text: [TEXT, …], char_spans: [{start: [INT, …], end: [INT, …]}, …]}"
+    if detected is None:
+        return None
+    if not isinstance(detected, Mapping):
+        raise ValueError(expected)
+    texts, spans = detected.get("text"), detected.get("char_spans")
+    if not isinstance(texts, list) or not isinstance(spans, list) or len(texts) != len(spans):
+        raise ValueError(expected)
+    found: dict[tuple[str, int], None] = {}
+    for text, span in zip(texts, spans, strict=True):
+        starts = span.get("start") if isinstance(span, Mapping) else None
+        if not isinstance(text, str) or not isinstance(starts, list):
+            raise ValueError(expected)
+        found.update(dict.fromkeys((text, start) for start in starts))
+    for text in answers if isinstance(answers, list) else []:
+        if isinstance(text, str) and text.strip():
+            found[text, -1] = None
+    return {"text": [text for text, _ in found], "answer_start": [start for _, start in found]}
+
+
+RULES: dict[str, Callable[..., object]] = {"ids_among": ids_among, "char_spans": char_spans}
+"""How a computed column is made of one row's values. A rule raises ValueError with what it expected."""
+
+
+def check_shaping(options: Mapping[str, Any]) -> None:
+    """Refuse options of a wrong form."""
+    for key in SHAPING:
+        given = options.get(key, {})
+        if not isinstance(given, Mapping):
+            raise WeftError(f"options: {key}: expected columns with their values; found {given!r}")
+    for column, mapping in options.get("values", {}).items():
+        if not isinstance(mapping, Mapping):
+            raise WeftError(f"options: values: {column}: expected old: new; found {mapping!r}")
+    for column, rule in options.get("computed", {}).items():
+        if not isinstance(rule, Mapping) or len(rule) != 1:
+            raise WeftError(f"options: computed: {column}: expected RULE: [COLUMN, …]; found {rule!r}")
+        (name, inputs), *_ = rule.items()
+        if name not in RULES:
+            raise WeftError(f"options: computed: {column}: rule {name!r}; {did_you_mean(str(name), RULES)}")
+        if not isinstance(inputs, list | tuple) or not inputs:
+            raise WeftError(f"options: computed: {column}: {name}: expected columns; found {inputs!r}")
+    listed = options.get("listed", {})
+    if listed and not (
+        isinstance(listed.get("file"), str | Path) and isinstance(listed.get("columns"), list | tuple)
+    ):
+        raise WeftError(f"options: listed: expected {{file: FILE, columns: [COLUMN, …]}}; found {listed!r}")
+
+
+def filter_columns(options: Mapping[str, Any]) -> list[str]:
+    """The columns that the filters look at."""
+    return [*options.get("where", {}), *options.get("listed", {}).get("columns", ())]
+
+
+def filtered(table: Table, options: Mapping[str, Any], folder: Path) -> Table:
+    """The rows that `where` and `listed` keep.
+
+    Args:
+        table: the rows, by the file's names.
+        options: the source's.
+        folder: where the file lies, and a list beside it.
+    """
+    keep = np.ones(len(table), bool)
+    for column, value in options.get("where", {}).items():
+        keep &= [str(found) == str(value) for found in table.columns[column]]
+    if listed := options.get("listed"):
+        known = _listed(folder / str(listed["file"]), len(listed["columns"]))
+        values = zip(*(table.columns[column] for column in listed["columns"]), strict=True)
+        keep &= np.array([tuple(map(str, row)) in known for row in values]) == bool(listed.get("keep", True))
+    if keep.all():
+        return table
+    if not keep.any():
+        raise no_rows(table.source, f"none of the {len(table)} rows is of those wanted: {_wanted(options)}")
+    places = np.flatnonzero(keep)
+    columns = {name: [values[at] for at in places] for name, values in table.columns.items()}
+    return Table(table.source, columns, table.row[places], table.unit, table.names)
+
+
+def _wanted(options: Mapping[str, Any]) -> str:
+    parts = [f"{column} {value!r}" for column, value in options.get("where", {}).items()]
+    if listed := options.get("listed"):
+        parts.append(f"{'listed' if listed.get('keep', True) else 'not listed'} in {listed['file']}")
+    return ", ".join(parts)
+
+
+def _listed(path: Path, width: int) -> set[tuple[str, ...]]:
+    found = set()
+    with text_lines(path) as text:
+        for number, line in enumerate(text, 1):
+            if not line.strip():
+                continue
+            values = tuple(line.split())
+            if len(values) != width:
+                message = f"found {len(values)} values; expected {width}, a row's ids"
+                raise DataError(Problem(str(path), message, number, None, line.strip()[:80], "line"))
+            found.add(values)
+    if not found:
+        raise no_rows(str(path))
+    return found
+
+
+def compute(table: Table, column: str, rule: Mapping[str, Any]) -> list[object]:
+    """A computed column's values.
+
+    Raises:
+        DataError: the rows of which the rule can make nothing.
+    """
+    ((name, inputs),) = rule.items()
+    made: list[object] = []
+    problems: list[Problem] = []
+    for at, row in enumerate(zip(*(table.columns[given] for given in inputs), strict=True)):
+        try:
+            made.append(RULES[name](*row))
+        except ValueError as failed:
+            message = f"found {show(row[0])}; expected {failed}"
+            problems.append(Problem(table.source, message, int(table.row[at]), inputs[0], row[0], table.unit))
+            if len(problems) == _MOST:
+                break
+    if problems:
+        raise DataError(*problems)
+    return made
+
+
+def exchanged(values: list[object], mapping: Mapping[Any, object]) -> list[object]:
+    """The values with those exchanged that the mapping names, by the old value as a string."""
+    by_text = {str(old): new for old, new in mapping.items()}
+    return [value if isinstance(value, list | dict) else by_text.get(str(value), value) for value in values]

@@ -1,0 +1,74 @@
+"""SQuAD's json files, v1.1: articles, their paragraphs, and the questions on each.
+
+A question of v2.0 that has no answer (`is_impossible`) is refused, not kept with an empty list: weft's `span`
+answers every question, as v1.1 asks, so such a question would count as wrong whatever is learnt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.data.readers.lines import text_lines
+from weft.data.readers.nested import FlatRows, Nested
+from weft.data.readers.problem import DataError, Problem, show
+from weft.data.readers.table import Table, no_rows
+
+COLUMNS = ("id", "title", "context", "question", "answers")
+_EXPECTED = 'expected SQuAD\'s {"data": [{"title": …, "paragraphs": […]}]}; rows of one\'s own are jsonl'
+
+
+def read_squad(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
+    """A row a question: id, title, context, question and answers {text: […], answer_start: […]}."""
+    source = str(path)
+    with text_lines(path) as text:
+        whole = text.read()
+    if not whole.strip():
+        raise no_rows(source)
+    top = Nested(_parsed(source, whole), source, None, "question")
+    rows = FlatRows(source, COLUMNS, "question")
+    for number, row in enumerate(_questions(top), 1):
+        rows.add(number, *row)
+    return rows.table(columns, optional, "the file has no questions")
+
+
+def _parsed(source: str, whole: str) -> dict[str, Any]:
+    try:
+        found = json.loads(whole)
+    except json.JSONDecodeError as failed:
+        rest = whole[failed.pos : failed.pos + 80]
+        message = f"not JSON: {failed.msg} at character {failed.colno}, before {show(rest, 40)}; {_EXPECTED}"
+        raise DataError(Problem(source, message, failed.lineno, None, rest, "line")) from None
+    except (ValueError, RecursionError) as failed:
+        raise DataError(Problem(source, f"JSON that cannot be read ({failed}); {_EXPECTED}")) from None
+    if not isinstance(found, dict) or "data" not in found:
+        raise DataError(Problem(source, f"found {show(found, 40)}; {_EXPECTED}", value=show(found)))
+    return found
+
+
+def _questions(top: Nested) -> Iterator[tuple[object, ...]]:
+    number = 0
+    for article in top.children("data"):
+        title = article.value.get("title")
+        for paragraph in article.children("paragraphs"):
+            context = paragraph.get("context", str)
+            for unnumbered in paragraph.children("qas"):
+                number += 1
+                qa = Nested(unnumbered.value, top.source, number, "question", unnumbered.path)
+                yield qa.get("id", str), title, context, qa.get("question", str), _answers(qa)
+
+
+def _answers(qa: Nested) -> dict[str, list[Any]] | None:
+    if qa.value.get("is_impossible"):
+        raise qa.wrong(
+            "is_impossible",
+            True,
+            True,
+            "a question with an answer: take SQuAD v1.1, or leave such questions out",
+        )
+    if "answers" not in qa.value:
+        return None  # a test set
+    answers = [(a.get("text", str), a.get("answer_start", int)) for a in qa.children("answers")]
+    return {"text": [text for text, _ in answers], "answer_start": [start for _, start in answers]}

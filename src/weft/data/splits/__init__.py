@@ -1,0 +1,1 @@
+"""Training, validation and test rows of a task."""

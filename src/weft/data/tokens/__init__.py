@@ -1,0 +1,1 @@
+"""Token ids of rows, and their cache."""

@@ -1,0 +1,216 @@
+"""From texts to arrays of tokens: one row or several an example, long ones cut or windowed.
+
+The tokenizer's own threads and the making of arrays run side by side, so that all cores have work.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.tokens.backends import Cut, backends_of
+from weft.data.tokens.windows import Row, context_rows, word_rows
+from weft.errors import WeftError
+from weft.tasks.kinds import KINDS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from weft.data.splits.split import Split
+
+Progress = Callable[[int, int], None]
+Marks = tuple[tuple[int, int, int], ...]
+
+CHUNK = 2048
+"""Examples that are tokenised at once: enough for all threads, few enough to hold as Python lists."""
+CHANNELS = {"marks": np.int8, "starts": np.int32, "ends": np.int32, "words": np.int32}
+
+
+@dataclass
+class _Chunk:
+    """The rows of some examples: flat arrays, and how many there are of each."""
+
+    ids: NDArray[np.int32]
+    types: NDArray[np.int8]
+    lengths: NDArray[np.int64]
+    full_lengths: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    channels: dict[str, NDArray[Any]]
+
+
+def encode(
+    split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int, progress: Progress | None = None
+) -> dict[str, NDArray[np.integer]]:
+    """The arrays of a cache entry. Only a few chunks are ever held as Python lists.
+
+    Args:
+        split: the examples, n of them.
+        tokenizer: a fast one.
+        max_length: where rows are cut, or windows end.
+        progress: called with (examples done, n).
+    """
+    encoder = _Encoder(split, tokenizer, max_length)
+    chunks: list[_Chunk] = []
+    done = 0
+    for chunk in _in_order(encoder.chunk, range(0, len(split), CHUNK)):
+        chunks.append(chunk)
+        done += len(chunk.counts)
+        if progress is not None:
+            progress(done, len(split))
+    arrays: dict[str, NDArray[np.integer]] = {
+        "ids": np.concatenate([c.ids for c in chunks]),
+        "offsets": _ends([c.lengths for c in chunks]),
+        "full_lengths": np.concatenate([c.full_lengths for c in chunks]),
+    }
+    counts = [c.counts for c in chunks]
+    if any((c != 1).any() for c in counts):
+        arrays["first_rows"] = _ends(counts)
+    if gives_types(tokenizer) and any(c.types.any() for c in chunks):
+        arrays["types"] = np.concatenate([c.types for c in chunks])
+    for name in encoder.kind.channels:
+        arrays[name] = np.concatenate([c.channels[name] for c in chunks])
+    return arrays
+
+
+class _Encoder:
+    """Encodes chunks of a split; several threads may do so at once, with the same backends."""
+
+    def __init__(self, split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
+        self.split, self.tokenizer, self.max_length = split, tokenizer, max_length
+        self.task, self.kind = split.task, KINDS[split.task.kind]()
+        self.side: str = tokenizer.truncation_side
+        self.stride = stride_of(self.task.stride, self.kind.windows, max_length, self.task.name)
+        self.backends = backends_of(tokenizer)
+        self.before_word = " " if self.backends.byte_level else ""
+
+    def chunk(self, first: int) -> _Chunk:
+        """The rows of the examples from `first` on."""
+        texts = self.split.texts[first : first + CHUNK]
+        if self.kind.windows == "context":
+            found = context_rows(texts, self.backends, self.max_length, self.stride)
+        elif self.kind.windows == "words":
+            spaced = [tuple(self.before_word + word for word in words) for words in texts]
+            found = word_rows(spaced, self.backends, self.max_length, self.stride)
+        else:
+            marks = self.split.marks
+            return self._plain(texts, None if marks is None else marks[first : first + CHUNK])
+        return _arrays(*found, self.kind.channels)
+
+    def _plain(self, texts: list[tuple[str, ...]], marks: list[Marks] | None) -> _Chunk:
+        """Rows of one text or two, cut where they are too long; of a pair the longer text first."""
+        several = self.task.apart or bool(self.task.choices)
+        by_example = [self.kind.rows(self.task, own) for own in texts] if several else [texts]
+        batch = [row[0] if len(row) == 1 else row for rows in by_example for row in rows]
+        # characters are wanted for marks alone, and cost a third of the time
+        encode_batch = "encode_batch_fast" if marks is None else "encode_batch"
+        encodings = getattr(self.backends.plain, encode_batch)(batch)
+        full = np.fromiter(map(len, encodings), np.int32, len(encodings))
+        # the few that are too long go again, so that the tokenizer itself decides what is cut
+        long = np.flatnonzero(full > self.max_length).tolist()
+        if long:
+            cutting = self.backends.cutting(Cut(self.max_length, "longest_first", self.side))
+            again = getattr(cutting, encode_batch)([batch[i] for i in long])
+            for i, encoding in zip(long, again, strict=True):
+                encodings[i] = encoding
+        lengths = np.minimum(full, np.fromiter(map(len, encodings), np.int64, len(encodings)))
+        counts = np.array([len(rows) for rows in by_example] if several else np.ones(len(texts)), np.int64)
+        size = int(lengths.sum())
+        # a row of one text has no token of type 1
+        paired = gives_types(self.tokenizer) and any(type(row) is tuple for row in batch)
+        types = chain.from_iterable(e.type_ids for e in encodings) if paired else repeat(0, size)
+        channels = {}
+        if marks is not None:
+            each = [_marked(e, own) for e, own in zip(encodings, marks, strict=True)]
+            channels["marks"] = np.concatenate(each).astype(CHANNELS["marks"])
+        return _Chunk(
+            np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int32, size),
+            np.fromiter(types, np.int8, size),
+            lengths.astype(np.int64),
+            _longest(full, counts),
+            counts,
+            channels,
+        )
+
+
+def _marked(encoding: Any, marks: Marks) -> NDArray[np.int8]:
+    """1 where a token lies in the first mark, 2 in the second, 3 in both, else 0."""
+    found = np.zeros(len(encoding.ids), np.int8)
+    offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
+    sequence = np.array([-1 if s is None else s for s in encoding.sequence_ids])
+    for number, (text, start, end) in enumerate(marks):
+        inside = (sequence == text) & (offsets[:, 1] > start) & (offsets[:, 0] < end)
+        found[inside] |= 1 << number
+    return found
+
+
+def _longest(full: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The longest row of each example."""
+    if len(full) == len(counts):
+        return full
+    return np.maximum.reduceat(full, np.cumsum(counts) - counts)
+
+
+def _arrays(rows: list[Row], counts: list[int], full: list[int], channels: Sequence[str]) -> _Chunk:
+    every = [row.ids for row in rows]
+    size = sum(map(len, every))
+    return _Chunk(
+        np.fromiter(chain.from_iterable(every), np.int32, size),
+        np.fromiter(chain.from_iterable(row.types for row in rows), np.int8, size),
+        np.fromiter(map(len, every), np.int64, len(every)),
+        np.array(full, np.int32),
+        np.array(counts, np.int64),
+        {
+            name: np.concatenate([row.channels[name] for row in rows]).astype(CHANNELS[name])
+            for name in channels
+        },
+    )
+
+
+def _ends(lengths: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+
+
+def _in_order(work: Callable[[int], _Chunk], firsts: Sequence[int]) -> Iterator[_Chunk]:
+    """The chunks in order, two of them at work at any time."""
+    if len(firsts) == 1:
+        yield work(firsts[0])
+        return
+    with ThreadPoolExecutor(2) as pool:
+        ahead: deque[Future[_Chunk]] = deque()
+        for first in firsts:
+            ahead.append(pool.submit(work, first))
+            if len(ahead) > 2:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def stride_of(given: int | None, windows: str | None, max_length: int, task: str) -> int:
+    """The tokens that two windows share: as given, else a third of max_length."""
+    if windows is None:
+        return 0
+    room = max_length // 2 - 3  # what a window of a context has at the least
+    stride = max(0, min(max_length // 3, room - 1)) if given is None else given
+    if room < 2:
+        raise WeftError(
+            f"task {task!r}: max_length {max_length} leaves windows no room; expected a train.max_length of "
+            "12 or more"
+        )
+    if stride >= room:
+        raise WeftError(
+            f"task {task!r}: stride {stride} leaves windows of max_length {max_length} no step; expected "
+            f"less than {max(room, 1)}, or a larger train.max_length"
+        )
+    return stride
+
+
+def gives_types(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether its model wants token types: RoBERTa's backend makes them too, but its model does not."""
+    return "token_type_ids" in tokenizer.model_input_names

@@ -1,0 +1,68 @@
+"""What a person sees while texts are tokenised: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.data.splits.split import Split
+
+SECONDS = 5.0
+"""Between two plain lines."""
+
+
+class Tokenising:
+    """Told of every chunk that is tokenised; what is in the cache already is not mentioned."""
+
+    def __init__(self, show: bool) -> None:
+        self._show = show
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._last = time.monotonic()
+
+    def of(self, key: tuple[str, str], rows: Split) -> Callable[[int, int], None] | None:
+        """What `tokenise` is to call for this split."""
+        if not self._show:
+            return None
+        name = "/".join(key)
+        return lambda done, total: self._told(name, done, total)
+
+    def _told(self, name: str, done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            self._move(name, done, total)
+        elif time.monotonic() - self._last >= SECONDS:
+            # what is quickly done needs no line
+            self._last = time.monotonic()
+            print(f"tokenising {name}: {done} of {total}", file=sys.stderr, flush=True)
+
+    def _move(self, name: str, done: int, total: int) -> None:
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar.start()
+        if name not in self._tasks:
+            self._tasks[name] = self._bar.add_task(f"tokenising {name}", total=total)
+        self._bar.update(self._tasks[name], completed=done)
+        if done == total:
+            self._bar.remove_task(self._tasks.pop(name))
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+@contextmanager
+def tokenising(show: bool) -> Iterator[Tokenising]:
+    """Show the tokenising that happens inside."""
+    shown = Tokenising(show)
+    try:
+        yield shown
+    finally:
+        shown.close()

@@ -1,0 +1,213 @@
+"""Tokenising a split once, into arrays that every later run maps into memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.readers.example import ExampleRows
+from weft.data.splits.split import Split
+from weft.data.tokens.backends import backend_of, backends_of
+from weft.data.tokens.cache import FORMAT, Arrays, cache_folder, open_entry, write_entry
+from weft.data.tokens.encode import CHANNELS, Progress, encode, gives_types, stride_of
+from weft.errors import WeftError
+from weft.tasks.kinds import KINDS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class Tokens:
+    """The token ids of a split's examples, in its order, mapped into memory.
+
+    An example has one row or several.
+
+    Attributes:
+        key: the sha256 of what they follow from: texts, labels, tokenizer and settings.
+        split: the examples themselves.
+        lengths: of each example's longest row, special tokens included, [n].
+        row_lengths: of each row, [R].
+        row_counts: how many rows each example has, [n].
+        full_lengths: what each example's longest row was before it was cut or windowed, [n].
+        labels: the split's labels, n of them, or None.
+        offsets: where each row begins among all tokens, and where the last one ends, [R + 1].
+        kept: what others have made of the examples and want to find again.
+    """
+
+    def __init__(self, key: str, arrays: Arrays, split: Split) -> None:
+        self.key, self.split, self.labels = key, split, split.labels
+        self._ids, self._types, self._marks = arrays["ids"], arrays.get("types"), arrays.get("marks")
+        self.offsets = self._offsets = arrays["offsets"]
+        self.kept: dict[object, Any] = {}
+        self._channels = {name: arrays[name] for name in CHANNELS if name in arrays}
+        self.full_lengths: NDArray[np.integer] = arrays["full_lengths"]
+        self.row_lengths: NDArray[np.int64] = np.diff(self._offsets)
+        first_rows = arrays.get("first_rows")
+        self._first_rows = first_rows
+        if first_rows is None:
+            self.lengths = self.row_lengths
+            self.row_counts: NDArray[np.int64] = np.ones(len(self.row_lengths), np.int64)
+        else:
+            self.lengths = np.maximum.reduceat(self.row_lengths, first_rows[:-1])
+            self.row_counts = np.diff(first_rows)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def has_types(self) -> bool:
+        """Whether any row has a token of type 1."""
+        return self._types is not None
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether places in the texts are marked."""
+        return self._marks is not None
+
+    def rows_of(self, i: int) -> range:
+        """The rows of example i."""
+        if self._first_rows is None:
+            return range(i, i + 1)
+        return range(int(self._first_rows[i]), int(self._first_rows[i + 1]))
+
+    def rows_of_many(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of several examples, those of the first, then those of the second, and so on."""
+        if self._first_rows is None:
+            return index
+        counts = self.row_counts[index]
+        # from each example's first row on, counted within it
+        ends = np.cumsum(counts)
+        return np.repeat(self._first_rows[index] - ends + counts, counts) + np.arange(counts.sum())
+
+    @property
+    def one_row_each(self) -> bool:
+        """Whether every example has one row, by what it is a split of."""
+        return self._first_rows is None
+
+    def flat(self, name: str) -> NDArray[np.integer] | None:
+        """`ids`, `types` or `marks` of all rows, one after another, [tokens]; None where there are none."""
+        return {"ids": self._ids, "types": self._types, "marks": self._marks}[name]
+
+    def ids(self, row: int) -> NDArray[np.integer]:
+        """The token ids of a row, [length]."""
+        return self._ids[self._offsets[row] : self._offsets[row + 1]]
+
+    def types(self, row: int) -> NDArray[np.integer] | None:
+        """The token types of a row, [length]; None where every row has type 0 alone."""
+        return None if self._types is None else self._types[self._offsets[row] : self._offsets[row + 1]]
+
+    def marks(self, row: int) -> NDArray[np.integer] | None:
+        """The marks that each token of a row lies in, [length]; None where nothing is marked."""
+        return None if self._marks is None else self._marks[self._offsets[row] : self._offsets[row + 1]]
+
+    def example(self, i: int) -> ExampleRows:
+        """Example i as its rows."""
+        return ExampleRows(self.split.texts[i], self.rows_of(i), self._offsets, self._channels)
+
+    def examples(self, which: Sequence[int]) -> Sequence[ExampleRows]:
+        """Several examples as their rows, each made when it is looked at: most kinds look at none."""
+        return _Examples(self, which)
+
+    def target(self, i: int) -> object:
+        """What is learnt of example i."""
+        task = self.split.task
+        assert self.labels is not None
+        return KINDS[task.kind]().target(self.labels[i], task, self.example(i))
+
+
+class _Examples(Sequence[ExampleRows]):
+    def __init__(self, tokens: Tokens, which: Sequence[int]) -> None:
+        self._tokens, self._which = tokens, which
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return _Examples(self._tokens, self._which[place])
+        return self._tokens.example(self._which[place])
+
+
+def tokenise(
+    split: Split,
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    cache: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Tokens:
+    """The tokens of a split, from the cache if they are there.
+
+    Args:
+        split: the examples, n of them.
+        tokenizer: a fast one.
+        max_length: longer rows are cut, of a pair the longer text first; contexts and sentences of words
+            become several rows.
+        cache: its folder; else $WEFT_CACHE, else ~/.cache/weft.
+        progress: called with (examples done, n) while it tokenises.
+    """
+    folder = cache_folder(cache)
+    check_room(split, tokenizer, max_length)
+    name = tokenizer_fingerprint(tokenizer)
+    key = _key(split, name, max_length)
+    arrays = open_entry(folder, key)
+    if arrays is None:
+        about = {"task": split.task.name, "split": split.split, "max_length": max_length, "tokenizer": name}
+        write_entry(folder, key, encode(split, tokenizer, max_length, progress), about)
+        arrays = open_entry(folder, key)
+    if arrays is None:
+        raise WeftError(f"the cache entry {str(folder / 'tokens' / key)!r} vanished or broke; try again")
+    return Tokens(key, arrays, split)
+
+
+def in_memory(split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Tokens:
+    """The tokens of a few examples, of which nothing is kept."""
+    check_room(split, tokenizer, max_length)
+    return Tokens("", encode(split, tokenizer, max_length), split)
+
+
+def check_room(split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
+    """Refuse a max_length that leaves a row no room for text."""
+    backend_of(tokenizer)
+    kind = KINDS[split.task.kind]()
+    one_text = (
+        split.task.apart or kind.windows == "words" or (len(split.task.texts) == 1 and not split.task.choices)
+    )
+    special = tokenizer.num_special_tokens_to_add(pair=not one_text)
+    if max_length <= special:
+        raise WeftError(
+            f"max_length {max_length} leaves no room for text beside {special} special tokens; raise it"
+        )
+
+
+def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The sha256 of all that decides which ids a text gets, in hexadecimal."""
+    state = backends_of(tokenizer).plain.to_str()
+    settings = f"{tokenizer.truncation_side} {gives_types(tokenizer)} "
+    return hashlib.sha256((settings + state).encode()).hexdigest()
+
+
+def _key(split: Split, tokenizer: str, max_length: int) -> str:
+    task, kind = split.task, KINDS[split.task.kind]()
+    settings = {"format": FORMAT, "tokenizer": tokenizer, "max_length": max_length, "rows": len(split)}
+    # what decides on an example's rows and on what is kept of their tokens
+    settings["features"] = [kind.windows, kind.channels, task.apart, bool(task.choices), len(task.texts)]
+    settings["stride"] = stride_of(task.stride, kind.windows, max_length, task.name)
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for texts in split.texts:
+        digest.update(b"%d." % len(texts))
+        for text in texts:
+            data = text.encode()
+            # with its length before it, no text can run over into the next
+            digest.update(b"%d:" % len(data))
+            digest.update(data)
+    for values in (split.labels, split.marks):
+        for value in values or ():
+            digest.update(repr(value).encode() + b";")
+        digest.update(b"|")
+    return digest.hexdigest()

@@ -1,0 +1,106 @@
+"""What a model is used for once it is there: answers, files, counts, and other models made of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from torch import nn
+
+from weft.core.route import task_owner
+from weft.encoder.weave import unweave
+from weft.model.accounting.ledger import Ledger, count
+from weft.model.transforms.merge import merge
+
+if TYPE_CHECKING:
+    from weft.inference.precision import Precision
+    from weft.model.model import Model
+
+
+class ModelUses:
+    """The uses of a `Model`, which is what inherits this; each is told in full where it is carried out."""
+
+    @property
+    def _model(self) -> Model:
+        """The model that this is."""
+        return cast("Model", self)
+
+    @property
+    def encoders(self) -> list[nn.Module]:
+        """The one encoder of all tasks; under `separate` each task's, in their order."""
+        held: Any = self._model.encoder
+        return list(held.values()) if self._model.method.separate else [held]
+
+    def predict(
+        self,
+        requests: Iterable[Any],
+        batch_size: int | None = None,
+        precision: Precision | None = None,
+    ) -> list[dict[str, Any]]:
+        """Answers to (task, text) or (task, (text, text)), in any order; see `weft.inference.predict`."""
+        from weft.inference.predict import predict
+
+        return predict(self._model, requests, batch_size, precision)
+
+    def predict_all(
+        self,
+        texts: Sequence[Any],
+        tasks: Sequence[str] | None = None,
+        batch_size: int | None = None,
+        precision: Precision | None = None,
+    ) -> list[dict[str, dict[str, Any]]]:
+        """For each text the answers of many tasks, by name; see `weft.inference.predict_all`."""
+        from weft.inference.predict_all import predict_all
+
+        return predict_all(self._model, texts, tasks, batch_size, precision)
+
+    def capture(
+        self,
+        precision: Precision = "float32",
+        compiled: bool = False,
+        lengths: Sequence[int] | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        """Prepare inference on a GPU: capture the shapes of batches as CUDA graphs; see `weft.inference`."""
+        from weft.inference.warm_up import capture
+
+        capture(self._model, precision, compiled, lengths, rows)
+
+    def release(self) -> None:
+        """Drop all captured passes and their memory; inference captures anew where that pays."""
+        with self._model.lock:
+            self._model.captures.release()
+
+    @property
+    def trunk_depth(self) -> int:
+        """How many of the lowest blocks give the same for every task; see `weft.model.trunk`."""
+        from weft.model.trunk import trunk_depth
+
+        return trunk_depth(self._model)
+
+    def save(self, folder: str | Path, with_encoder: bool = False) -> Path:
+        """Write the model as a bundle; see `weft.bundle`."""
+        from weft.bundle.save import save
+
+        return save(self._model, folder, with_encoder)
+
+    def ledger(self, basis: int | None = None) -> Ledger:
+        """How many parameters it holds, for whom; see `weft.model.accounting.ledger`."""
+        return count(self._model, basis)
+
+    def merge(self, task: str) -> nn.Module:
+        """A plain Hugging Face encoder that computes, for this task, the hidden states of this model."""
+        model = self._model
+        index = model.task_id(task)
+        if model.method.separate:
+            own: nn.Module = model.encoder[task_owner(task)]  # type: ignore[index]
+            return unweave(copy.deepcopy(own)).requires_grad_(False).eval()
+        return merge(model.encoder, model.pairs, index)
+
+    def compact(self) -> Model:
+        """The same model without its shut components; see `weft.model.transforms.compact`."""
+        from weft.model.transforms.compact import compact
+
+        return compact(self._model)

@@ -1,0 +1,215 @@
+"""Running a model over many examples of any tasks: sorted by length, mixed, a batch at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weft.data.batching.collate import gather
+from weft.inference.batches import Cut, by_rows, by_tokens
+from weft.inference.captured import USES, CapturedModel
+from weft.inference.captures import input_names, run_batch
+from weft.inference.examples import Examples, Listed
+from weft.inference.ladder import FEW, Ladder, by_ladder
+from weft.inference.logits import AllLogits, BatchLogits, HostLogits
+from weft.inference.precision import PassContext, precision_now
+from weft.model.threads import in_eval
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+    from weft.model.output import Output
+    from weft.utils.processes import Processes
+
+ROWS = 64
+"""Rows of a batch on a CPU when nothing is trained."""
+AHEAD = 8
+"""How many batches a GPU is given before the logits of the first are waited for."""
+
+
+class Batch(NamedTuple):
+    """One batch of many examples.
+
+    Attributes:
+        examples: which of the examples they are, E numbers.
+        of_rows: the example of each row, by the same numbers, R of them; rows that fill it up left out.
+        mask: 1 where a row has a token, [R, L], on the CPU.
+        output: what the model gave for them.
+    """
+
+    examples: list[int]
+    of_rows: list[int]
+    mask: Tensor
+    output: Output
+
+
+@torch.no_grad()
+def outputs(
+    model: Model,
+    examples: Listed | Examples,
+    batch_size: int | None = None,
+    layers: bool = False,
+    part: tuple[int, int] = (0, 1),
+    precision: PassContext | None = None,
+) -> Iterator[Batch]:
+    """Run the model over the examples, a batch at a time.
+
+    They are batched by length, so that little is padded, whatever their tasks. The same examples give the
+    same batches, and so the same numbers to the last bit.
+
+    Args:
+        model: put into eval mode, and left there; see `weft.model.threads.in_eval`.
+        examples: (task id, its tokenised examples, which of them).
+        batch_size: rows a batch, unless one example has more; by default 64 on a CPU, on a GPU as many as
+            have 16,384 token places.
+        layers: whether to collect `Output.layers`.
+        part: (r, n): of n that run the same call, this is number r and takes every n-th batch. Each runs as
+            many, a batch a second time where need be: those that hold parts of the encoder run together.
+        precision: what each pass runs inside; by default nothing, so float32.
+    """
+    device = next(model.parameters()).device
+    in_eval(model)
+    examples = examples if isinstance(examples, Examples) else Examples.of(examples)
+    if batch_size is not None or device.type != "cuda":
+        every = by_rows(examples, batch_size or ROWS)
+    else:
+        every = by_tokens(examples, model.longest)
+    rank, world = part
+    for number in range(rank, -(-len(every) // world) * world, world):
+        cut = every[min(number, len(every) - 1)]
+        inputs, count, of_rows = _inputs(model, examples, cut)
+        further: dict[str, Any] = {"examples": count} if "example" in inputs else {}
+        further |= {"layers": True} if layers else {}
+        mask = inputs["attention_mask"]
+        with nullcontext() if precision is None else precision():
+            output = model(**_moved(inputs, device), **further)
+        yield Batch(np.asarray(cut.chosen).tolist(), of_rows.tolist(), mask, output)
+
+
+def answers(
+    model: Model,
+    examples: Listed | Examples,
+    batch_size: int | None = None,
+    processes: Processes | None = None,
+    precision: PassContext | None = None,
+    capture: Literal["auto", "always"] = "auto",
+) -> list[NDArray[np.float32]]:
+    """The logits of each example, in the examples' order, on the host in float32.
+
+    On a GPU passes run as CUDA graphs where that pays; see `CapturedModel.is_warm` for the rule.
+
+    Args:
+        model: as in `outputs`.
+        examples: as in `outputs`.
+        batch_size: as in `outputs`.
+        processes: those that share the work, each of which gets all logits; by default this one alone.
+        precision: as in `outputs`.
+        capture: `always` captures every shape at once, so that the answers do not depend on what ran before.
+    """
+    listed = examples if isinstance(examples, Examples) else Examples.of(examples)
+    found = all_logits(model, listed, batch_size, processes, precision, capture, AHEAD).finish()
+    every = [found.of(number) for number in range(len(listed))]
+    for other in [] if processes is None else processes.gathered(every):
+        every = [mine if theirs is None else theirs for mine, theirs in zip(every, other, strict=True)]
+    return [logits for logits in every if logits is not None]
+
+
+def all_logits(
+    model: Model,
+    examples: Examples,
+    batch_size: int | None = None,
+    processes: Processes | None = None,
+    precision: PassContext | None = None,
+    capture: Literal["auto", "always"] = "auto",
+    ahead: int | None = None,
+) -> AllLogits:
+    """The logits of each example of this process's share, some of which may still be on their way.
+
+    Args:
+        model: as in `answers`.
+        examples: those to answer.
+        batch_size: as in `answers`.
+        processes: as in `answers`.
+        precision: as in `answers`.
+        capture: as in `answers`.
+        ahead: how many batches a GPU is given before the logits of the first are waited for; None: all.
+    """
+    found = AllLogits([task.head for task in model.tasks], examples.task, model.answers_by)
+    if not len(examples):
+        return found
+    in_eval(model)
+    alone = processes is None or processes.world == 1
+    with nullcontext() if precision is None else precision():
+        now = precision_now(model)
+    captured = None
+    if alone and now is not None:
+        captured = model.captures.of(model, now, exact=precision is not None)
+    if captured is not None:
+        batches = _captured(model, captured, examples, batch_size, capture == "always")
+    else:
+        part = (0, 1) if processes is None else (processes.rank, processes.world)
+        batches = _eager(
+            model, outputs(model, examples, batch_size, part=part, precision=precision), examples
+        )
+    for batch in batches:
+        found.add(batch, ahead)
+    return found
+
+
+def _eager(model: Model, batches: Iterator[Batch], examples: Examples) -> Iterator[BatchLogits]:
+    """The logits of each batch; of the head shapes that its examples have."""
+    for batch in batches:
+        wanted = dict.fromkeys(model.tasks[task].head for task in examples.task[batch.examples].tolist())
+        moving = HostLogits.of({shape: batch.output.by_shape[shape] for shape in wanted})
+        yield BatchLogits(moving, batch.examples, batch.of_rows, batch.mask.sum(1).tolist())
+
+
+def _captured(
+    model: Model, captured: CapturedModel, examples: Examples, most: int | None, always: bool
+) -> Iterator[BatchLogits]:
+    """The logits of each batch, by captured passes where these are warm, else by eager ones."""
+    keys = input_names(model, examples.splits)
+    coarse = len(examples) <= FEW
+    cuts = by_ladder(examples, Ladder(model.longest, most=most, coarse=coarse), spare="example" in keys)
+    soon = Counter((cut.rows, cut.length) for cut in cuts)
+    for cut in cuts:
+        inputs, _, of_rows = _inputs(model, examples, cut, keys)
+        lengths = inputs["attention_mask"].sum(1).tolist()
+        # a graph is of a fixed number of examples: as many as rows, though the last may have none
+        count = cut.rows if "example" in inputs else None
+        moving = run_batch(
+            model, captured, inputs, count, soon=USES if always else soon[cut.rows, cut.length]
+        )
+        soon[cut.rows, cut.length] -= 1
+        yield BatchLogits(moving, cut.chosen, of_rows, lengths)
+
+
+def _inputs(
+    model: Model, examples: Examples, cut: Cut, keys: Sequence[str] | None = None
+) -> tuple[dict[str, Tensor], int, NDArray[np.int64]]:
+    """What the forward pass takes, how many examples that is, and which of them each row is of."""
+    numbers = np.asarray(cut.chosen)
+    chosen = examples.picked(numbers)
+    found = gather(chosen, model.pad_id, cut.length, cut.rows, keys)
+    task = examples.task[numbers]
+    # rows that fill a batch up have the task of the first
+    of_examples = np.concatenate([task, np.full(found.total - len(task), task[0])])
+    inputs = {**found.inputs, "task": torch.from_numpy(of_examples[found.example])}
+    return inputs, found.total, numbers[chosen.example]
+
+
+def _moved(inputs: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    """The inputs on a device, without waiting for what it is doing."""
+    if device.type != "cuda":
+        return {name: x.to(device) for name, x in inputs.items()}
+    moved = {name: x.pin_memory().to(device, non_blocking=True) for name, x in inputs.items()}
+    task = inputs["task"]
+    if bool((task == task[0]).all()):
+        moved["task"] = task  # where the model can see that all are one
+    return moved

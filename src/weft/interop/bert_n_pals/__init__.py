@@ -1,0 +1,1 @@
+"""Checkpoints of BERT-n-PALs."""

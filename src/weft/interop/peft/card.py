@@ -1,0 +1,106 @@
+"""The README of an exported folder: how it is loaded, as code that runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.interop.peft.format import SEQ_CLS
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+    from weft.tasks.task import Task
+
+_OWN = """from peft import PeftModel
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+base = AutoModelForSequenceClassification.from_pretrained({base!r}, num_labels={size})
+model = PeftModel.from_pretrained(base, ".").eval()  # "." is this folder
+tokenizer = AutoTokenizer.from_pretrained({base!r})
+inputs = tokenizer({texts}, truncation=True, max_length={length}, return_tensors="pt")
+logits = model(**inputs).logits
+"""
+
+_FILE = """from peft import PeftModel
+from safetensors.torch import load_file
+from transformers import AutoModel, AutoTokenizer
+
+model = PeftModel.from_pretrained(AutoModel.from_pretrained({base!r}), ".").eval()  # "." is this folder
+head = load_file("head.safetensors")
+tokenizer = AutoTokenizer.from_pretrained({base!r})
+inputs = tokenizer({texts}, truncation=True, max_length={length}, return_tensors="pt")
+output = model(**inputs)
+{pool}
+logits = pooled @ head["weight"].T + head["bias"]
+"""
+
+_POOL = {
+    "pooler": "pooled = output.pooler_output",
+    "cls": "pooled = output.last_hidden_state[:, 0]",
+    "mean": (
+        'mask = inputs["attention_mask"][..., None]\n'
+        "pooled = (output.last_hidden_state * mask).sum(1) / mask.sum(1)"
+    ),
+}
+
+
+def card(model: Model, task: Task, config: dict[str, Any]) -> str:
+    """The text of README.md.
+
+    Args:
+        model: the model that was exported.
+        task: the task.
+        config: what adapter_config.json says.
+    """
+    code = (_OWN if config["task_type"] == SEQ_CLS else _FILE).format(
+        base=config["base_model_name_or_path"],
+        size=task.size,
+        texts=", ".join(repr(f"the {name}") for name in task.texts),
+        length=model.max_length,
+        pool=_POOL[model.pool],
+    )
+    lines = [
+        "---",
+        "library_name: peft",
+        "---",
+        "",
+        f"# {task.name}",
+        "",
+        f"One task of a weft model (method {_method(model)}), exported as a LoRA for PEFT.",
+        "",
+        f"```python\n{code}```",
+        "",
+        *_answers(task),
+        "`weft.json` holds the task's settings; `weft import FOLDER --out BUNDLE` makes a weft model of it.",
+    ]
+    if config["lora_bias"] and _lacks_bias(model, config):
+        lines += [
+            "",
+            "It adds biases to maps that have none. PEFT runs them, but its `merge_and_unload` refuses them; "
+            f"weft can: `weft.load(BUNDLE).merge({task.name!r})`.",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _method(model: Model) -> str:
+    return " with ".join(f"`{part.name}`" for part in model.method.parts)
+
+
+def _answers(task: Task) -> list[str]:
+    """What the logits mean."""
+    if task.labels:
+        return ["The logits are of the labels, in this order: " + ", ".join(task.labels) + ".", ""]
+    if task.range is not None:
+        low, high = task.range
+        return [
+            f"The output is learnt as 0 to 1: the answer is {low} + {high - low}·output, kept inside.",
+            "",
+        ]
+    return []
+
+
+def _lacks_bias(model: Model, config: dict[str, Any]) -> bool:
+    """Whether a target has no bias of its own."""
+    encoder: Any = model.encoder
+    prefix = f"{encoder.base_model_prefix}." if config["task_type"] == SEQ_CLS else ""
+    targets = [path.removeprefix(prefix) for path in config["target_modules"]]
+    return any(encoder.get_submodule(path).bias is None for path in targets)

@@ -1,0 +1,171 @@
+"""What adapter_config.json and weft.json may say: every value is checked before it is used."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from weft.errors import WeftError
+from weft.interop.peft.format import FORMAT
+
+POOLS = ("pooler", "cls", "mean")
+"""What a head may read; an export has no `auto` any more."""
+
+KEEPS_BASE = (True, False, None, "gaussian", "eva", "orthogonal")
+"""The starts of a LoRA (`init_lora_weights`) that leave the encoder's own weights as they are."""
+
+REFUSED = {
+    "use_dora": "DoRA rescales the whole weight, which is no LoRA",
+    "target_parameters": "a LoRA of a parameter that is no module's weight has no site in weft",
+    "trainable_token_indices": "weft trains no token embeddings",
+    "layer_replication": "it changes the encoder's blocks",
+    "use_qalora": "its input is pooled, which is no LoRA",
+    "alora_invocation_tokens": "it acts on some tokens alone",
+    "arrow_config": "it is a router over several adapters",
+    "use_bdlora": "its factors are cut into blocks across devices",
+    "kasa_config": "it has factors beside A and B, and changes the encoder's weights",
+    "monteclora_config": "its update is drawn at random",
+    "megatron_config": "its encoder is of another library",
+}
+"""What a configuration may ask for beyond an addition B·A to linear maps, and why it is refused."""
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_rank(value: object) -> bool:
+    return isinstance(value, int) and _is_whole(value) and value >= 1
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a finite number; JSON as Python reads it has NaN, Infinity and integers of any size."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= sys.float_info.max
+
+
+def _is_dropout(value: object) -> bool:
+    return isinstance(value, int | float) and _is_number(value) and 0 <= value < 1
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _are_modules(value: object) -> bool:
+    return _is_text(value) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_flag(value: object) -> bool:
+    return value is None or isinstance(value, bool)
+
+
+def _is_mapping_or_none(value: object) -> bool:
+    return value is None or isinstance(value, dict)
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, int) and _is_whole(value) and value >= 2
+
+
+Check = tuple[Callable[[object], bool], str]
+"""Whether a value is as it must be, and what was expected, in words."""
+
+RANK: Check = (_is_rank, "a whole number of at least 1")
+NUMBER: Check = (_is_number, "a finite number")
+TEXT: Check = (_is_text, "a text, or null")
+
+CONFIG: dict[str, Check] = {
+    "r": RANK,
+    "lora_alpha": NUMBER,
+    "lora_dropout": (_is_dropout, "a number from 0 on, below 1"),
+    "rank_pattern": (_is_mapping_or_none, "numbers by module"),
+    "alpha_pattern": (_is_mapping_or_none, "numbers by module"),
+    "target_modules": (_are_modules, "a list of modules' names, one pattern, or null"),
+    "auto_mapping": (_is_mapping_or_none, "a mapping, or null"),
+    "base_model_name_or_path": TEXT,
+    "task_type": TEXT,
+    "use_rslora": (_is_flag, "true or false"),
+}
+"""What adapter_config.json may say; where a key is missing, PEFT has a default."""
+
+PATTERNS = {"rank_pattern": RANK, "alpha_pattern": NUMBER}
+
+SAID: dict[str, Check] = {
+    "encoder": (_is_mapping, "a mapping"),
+    "seed": (_is_whole, "a whole number"),
+    "task": (_is_mapping, "a mapping"),
+    "pool": (lambda value: isinstance(value, str) and value in POOLS, f"one of {', '.join(POOLS)}"),
+    "max_length": (_is_length, "a whole number of at least 2"),
+}
+"""What weft.json must say."""
+
+
+def check_config(config: Mapping[str, Any], path: Path) -> None:
+    """Refuse what is no plain LoRA, and values that PEFT could not have written.
+
+    Args:
+        config: what adapter_config.json says.
+        path: where it is, for messages.
+    """
+    kind = config.get("peft_type")
+    if kind != "LORA":
+        raise WeftError(f"{path}: peft_type {kind!r}; weft reads LORA alone")
+    start = config.get("init_lora_weights", True)
+    if start not in KEEPS_BASE:
+        raise WeftError(
+            f"{path}: init_lora_weights {start!r} may have changed the encoder's own weights, on which the "
+            "LoRA stands; save it in PEFT with path_initial_model_for_weight_conversion, as a plain LoRA"
+        )
+    if (bias := config.get("bias", "none")) != "none":
+        raise WeftError(
+            f"{path}: bias {bias!r} has trained the encoder's own biases, which weft does not read from "
+            "PEFT; expected none (lora_bias is read)"
+        )
+    for name, reason in REFUSED.items():
+        if config.get(name):
+            raise WeftError(f"{path}: {name} is set: {reason}")
+    for name, check in CONFIG.items():
+        if name in config:
+            _check(path, name, config[name], check)
+    for name, check in PATTERNS.items():
+        for key, value in (config.get(name) or {}).items():
+            try:
+                re.compile(module_pattern(key))
+            except re.error as wrong:
+                raise WeftError(f"{path}: {name}: {key!r} is no pattern: {wrong}") from None
+            _check(path, f"{name}: {key!r}", value, check)
+
+
+def module_pattern(key: str) -> str:
+    """A key of rank_pattern or alpha_pattern as PEFT means it: the end of a module's path."""
+    return rf"(.*\.)?({key})"
+
+
+def check_said(said: Mapping[str, Any], path: Path) -> None:
+    """Refuse a weft.json that this weft could not have written.
+
+    Args:
+        said: what it says.
+        path: where it is, for messages.
+    """
+    if said.get("format") != FORMAT:
+        raise WeftError(f"{path} has format {said.get('format')!r}; this weft reads format {FORMAT}")
+    for name, check in SAID.items():
+        _check(path, name, said.get(name), check)
+    for name in ("name", "weights_sha256"):
+        _check(path, f"encoder.{name}", said["encoder"].get(name), TEXT)
+
+
+def _check(path: Path, name: str, value: object, check: Check) -> None:
+    fits, expected = check
+    if not fits(value):
+        raise WeftError(f"{path}: {name}: expected {expected}; found {value!r}")

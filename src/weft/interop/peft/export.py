@@ -1,0 +1,188 @@
+"""One task as a folder that PEFT loads, written without PEFT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+import weft
+from weft.bundle.updates import check_finite
+from weft.encoder.load import weights_sha256
+from weft.errors import WeftError, did_you_mean
+from weft.interop.peft.card import card
+from weft.interop.peft.format import (
+    CLASSIFIER,
+    CONFIG_FILE,
+    ENCODER_ALONE,
+    FORMAT,
+    HEAD_FILE,
+    OWN_HEADS,
+    README_FILE,
+    ROOT,
+    SEQ_CLS,
+    WEFT_FILE,
+    WEIGHTS_FILE,
+    classifier_tensors,
+)
+from weft.interop.peft.updates import Updates, filled, no_update, updates_of
+from weft.methods import Lora
+from weft.utils.files import new_folder, write_json, write_text
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+    from weft.tasks.task import Task
+
+HEADS = ("auto", "file")
+
+
+def export_peft(model: Model, task: str, folder: str | Path, head: str = "auto") -> Path:
+    """Write one task as a LoRA folder of PEFT: `PeftModel.from_pretrained` then computes what the model does.
+
+    Each changed linear module is a target with a rank of its own and α = r, so that PEFT scales by 1; every
+    scale and gate is in lora_B. Added biases are those of lora_B (`lora_bias`), changed norms go along whole
+    (`modules_to_save`). `weft.json` holds the task's settings.
+
+    Args:
+        model: the model.
+        task: the task's name.
+        folder: where to write; an export that stands there is replaced, anything else is left alone.
+        head: `auto` writes the family's own classifier where that is the same function as the task's head,
+            else `head.safetensors` beside the encoder's LoRA; `file` writes that in any case.
+    """
+    folder = Path(folder)
+    if head not in HEADS:
+        raise WeftError(f"head {head!r} is unknown; {did_you_mean(head, HEADS)}")
+    one = model.tasks[model.task_id(task)]
+    check_place(folder)
+    check_head(model, one)
+    updates = updates_of(model, task)
+    check_finite(f"task {task!r} cannot be exported to PEFT: its head", *_head(model, one).values())
+    own = head == "auto" and has_own_head(model, one, updates)
+    with new_folder(folder) as work:
+        config, tensors = _adapter(model, one, updates, own)
+        _save(work / WEIGHTS_FILE, tensors)
+        if not own:
+            _save(work / HEAD_FILE, _head(model, one))
+        write_json(work / CONFIG_FILE, config)
+        write_json(work / WEFT_FILE, _settings(model, one, CLASSIFIER if own else HEAD_FILE))
+        write_text(work / README_FILE, card(model, one, config))
+    return folder
+
+
+def check_head(model: Model, task: Task) -> None:
+    """Refuse a head that is more than one linear map of what a row or a token has."""
+    head: Any = model.heads[task.head]
+    plain = head.reads in ("pooled", "tokens") and set(head.stacks) == {"weight", "bias"}
+    if plain and task.pool in (None, model.pool):
+        return
+    raise WeftError(
+        f"task {task.name!r} cannot be exported to PEFT: its head ({task.head}, pool {head.pool}) is not one "
+        f"linear map of what the others read ({model.pool}); expected layers: 1, no texts apart, no marks "
+        "and no pool of its own"
+    )
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a place that holds anything but an earlier export."""
+    if folder.exists() and not ((folder / CONFIG_FILE).is_file() and (folder / WEFT_FILE).is_file()):
+        raise WeftError(f"{folder} exists and is no export of weft for PEFT; give another folder")
+
+
+def has_own_head(model: Model, task: Task, updates: Updates) -> bool:
+    """Whether the family's model for sequence classification computes the task's logits.
+
+    Its head must read the encoder's pooler, and an update of the pooler must have a place: the families that
+    bring a copy of it along have none for an update.
+    """
+    encoder: Any = model.encoder
+    own = OWN_HEADS.get(encoder.config.model_type)
+    if own is None or model.pool != "pooler" or task.kind not in ("classify", "regress"):
+        return False
+    return own.pooler is None or not any(path.startswith("pooler.") for path in updates.blocks)
+
+
+def _adapter(
+    model: Model, task: Task, updates: Updates, own_head: bool
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The configuration and the tensors."""
+    encoder: Any = model.encoder
+    prefix = f"{encoder.base_model_prefix}." if own_head else ""
+    blocks = {prefix + path: filled(block) for path, block in updates.blocks.items()}
+    if not blocks:
+        path, block = no_update(model)
+        blocks[prefix + path] = filled(block)
+    has_bias = any(block.bias.any() for block in blocks.values())
+    tensors: dict[str, Tensor] = {}
+    for path, block in blocks.items():
+        tensors[f"{ROOT}{path}.lora_A.weight"] = block.down
+        tensors[f"{ROOT}{path}.lora_B.weight"] = block.up
+        if has_bias:  # of all modules or of none: PEFT has one flag
+            tensors[f"{ROOT}{path}.lora_B.bias"] = block.bias
+    whole = {prefix + path: norm for path, norm in updates.norms.items()}
+    if own_head:
+        head = _head(model, task)
+        whole[CLASSIFIER] = classifier_tensors(encoder, head["weight"], head["bias"])
+    for path, values in whole.items():
+        tensors |= {f"{ROOT}{path}.{name}": value for name, value in values.items()}
+    ranks = {path: block.rank for path, block in blocks.items()}
+    highest = max(ranks.values())
+    patterns = {path: rank for path, rank in ranks.items() if rank != highest}
+    config = {
+        "peft_type": "LORA",
+        "task_type": SEQ_CLS if own_head else ENCODER_ALONE,
+        "base_model_name_or_path": base_name(model),
+        "inference_mode": True,
+        "r": highest,
+        "lora_alpha": highest,
+        "lora_dropout": max(
+            (part.dropout for part in model.method.parts if isinstance(part, Lora)), default=0.0
+        ),
+        "target_modules": list(blocks),
+        # together, so that α / r is 1 everywhere
+        "rank_pattern": patterns,
+        "alpha_pattern": patterns,
+        "lora_bias": has_bias,
+        "modules_to_save": list(whole) or None,
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "init_lora_weights": True,
+        "use_rslora": False,
+        "use_dora": False,
+    }
+    return config, tensors
+
+
+def base_name(model: Model) -> str:
+    """Where PEFT finds the encoder: its folder or hub id, else the name that weft knows it by."""
+    encoder: Any = model.encoder
+    return model.source.source or encoder.config.name_or_path or model.source.name
+
+
+def _head(model: Model, task: Task) -> dict[str, Tensor]:
+    """The task's own head: logits = weight·x + bias, [C, d] and [C]."""
+    head: Any = model.heads[task.head]
+    slot = head.stacks["weight"].slots.of_task[model.task_id(task.name)]
+    return {name: head.get_parameter(name)[slot] for name in ("weight", "bias")}
+
+
+def _settings(model: Model, task: Task, head: str) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "weft": weft.__version__,
+        "encoder": {"name": model.source.name, "weights_sha256": weights_sha256(model.encoder)},
+        "seed": model.seed,  # of an encoder that is drawn (random:ARCHITECTURE)
+        "method": model.method.settings(),
+        "task": task.settings(),
+        "pool": model.pool,
+        "max_length": model.max_length,
+        "head": head,
+    }
+
+
+def _save(path: Path, tensors: dict[str, Tensor]) -> None:
+    # copies: parts of one tensor are refused by safetensors
+    plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    save_file(plain, path, {"format": "pt"})

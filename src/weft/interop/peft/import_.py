@@ -1,0 +1,220 @@
+"""A LoRA folder of PEFT as a weft model of one task."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.adapters.bias import BiasAdapter
+from weft.adapters.lora import LoraAdapter
+from weft.adapters.task_norm import TaskNormAdapter
+from weft.encoder.anatomy import sites_of
+from weft.encoder.catalogue import PACKAGES
+from weft.encoder.load import Encoder, as_encoder, weights_sha256
+from weft.encoder.sites import LINEAR, OUTSIDE, Site
+from weft.errors import WeftError
+from weft.interop.peft.folder import PeftFolder, read_folder
+from weft.interop.peft.format import CONFIG_FILE, WEFT_FILE
+from weft.interop.peft.sites import SiteUpdates, site_updates
+from weft.methods import Bitfit, Composed, Lora, LoraBitfit, Method, TaskNorm
+from weft.model.model import Model
+from weft.tasks.kinds import KINDS
+from weft.tasks.kinds.labelled import Labelled
+from weft.tasks.task import Task
+
+
+def load_peft(folder: str | Path, encoder: Any = None, task: str | Task | None = None) -> Model:
+    """A model of one task that computes what PEFT computes with this folder.
+
+    Its method is `lora`, every scale folded into B, or `lora_bitfit` where biases of the blocks' maps were
+    added; `bitfit` stands beside `lora` where other biases were (of the pooler, of norms), and `task_norm`
+    where norms with changed weights went along. What the user should know is told as warnings.
+
+    Args:
+        folder: a folder written by PEFT's `save_pretrained`, or by `export_peft`.
+        encoder: what `Model` takes; by default where the folder says its encoder is.
+        task: the task, or its name where the folder is an export of weft, which knows the rest.
+    """
+    given = task.settings() if isinstance(task, Task) else {} if task is None else {"name": task}
+    model, notes = read_peft(folder, encoder, given)
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    return model
+
+
+def read_peft(folder: str | Path, encoder: Any, given: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]]:
+    """As `load_peft`; the notes come beside the model.
+
+    Args:
+        folder: the folder.
+        encoder: what `Model` takes, or None.
+        given: what is known of the task beside what the folder says: `name`, `kind`, `labels`, `texts`, ….
+    """
+    peft = read_folder(folder)
+    task = _task(peft, given)
+    base = _encoder(peft, encoder)
+    updates = site_updates(peft, base.model)
+    notes = list(base.notes)
+    pool = _pool(peft, updates, base)
+    if pool != "pooler" and updates.leave_out("pooler"):
+        notes.append(f"the update of the pooler is left out: the head reads {pool!r}, and nothing the pooler")
+    if updates.head is None:
+        notes.append(
+            f"{peft.folder} has no head for the task {task.name!r}: it starts anew and must be trained"
+        )
+    elif len(updates.head["bias"]) != task.size:
+        raise WeftError(
+            f"{peft.folder}: its head has {len(updates.head['bias'])} outputs; the task {task.name!r} has "
+            f"{task.size} ({task.head})"
+        )
+    said = peft.said or {"max_length": None, "seed": 0}
+    method = _method(updates, sites_of(base.model).num_layers, peft.dropout)
+    if peft.dropout and not any(isinstance(part, Lora) for part in method.parts):
+        notes.append(f"lora_dropout {peft.dropout} is left out: no weight is updated that it could act on")
+    # the seed too: a bundle draws an encoder without files again by it
+    model = Model(base, [task], method, pool=pool, max_length=said["max_length"], seed=said["seed"]).eval()
+    _fill(model, updates)
+    return model, tuple(notes)
+
+
+def _task(peft: PeftFolder, given: Mapping[str, Any]) -> Task:
+    """The task: what is given goes before what weft.json says."""
+    settings: dict[str, Any] = {}
+    if peft.said is not None:
+        settings = dict(peft.said["task"])
+        if "kind" in given or "labels" in given:  # the rest of what it said is of other labels
+            settings = {key: value for key, value in settings.items() if key in ("name", "texts")}
+    settings |= given
+    if "name" not in settings:
+        raise WeftError(
+            f"{peft.folder} does not name its task; give --task NAME (in Python: task=weft.Task(NAME, …))"
+        )
+    kind = KINDS[str(settings.get("kind", "classify"))]  # an unknown one is told first
+    if issubclass(kind, Labelled) and not settings.get("labels") and not settings.get("size"):
+        raise WeftError(
+            f"{peft.folder} does not say what the labels of task {settings['name']!r} are; give them in the "
+            "order of their ids, --labels no,yes, or --kind regress (in Python: task=weft.Task(NAME, …))"
+        )
+    values: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
+    try:
+        return Task(**values)
+    except (TypeError, AttributeError) as wrong:
+        raise WeftError(f"{peft.folder / WEFT_FILE}: task: {wrong}") from None
+
+
+def _encoder(peft: PeftFolder, given: Any) -> Encoder:
+    """The encoder that was given, or the one that the folder names; it must be the one that was exported."""
+    said = peft.said or {"encoder": {}, "seed": 0}
+    where = given
+    if where is None:
+        where = said["encoder"].get("name")
+        if where not in PACKAGES:  # the folder of a package is another one elsewhere, its name is the same
+            where = peft.config.get("base_model_name_or_path")
+        if not where:
+            raise WeftError(f"{peft.folder / CONFIG_FILE} does not name its encoder; give --encoder NAME")
+    try:
+        base = as_encoder(where, seed=said["seed"])
+    except WeftError as wrong:
+        if given is not None:
+            raise
+        raise WeftError(
+            f"{wrong}\n  {peft.folder / CONFIG_FILE} names it; say where it is with: --encoder NAME"
+        ) from None
+    expected = said["encoder"].get("weights_sha256")
+    if expected is not None and (found := weights_sha256(base.model)) != expected:
+        raise WeftError(
+            f"encoder {base.name!r} is not the one that {peft.folder} was exported with:\n"
+            f"  sha256 found    {found}\n  sha256 expected {expected}"
+        )
+    return base
+
+
+def _pool(peft: PeftFolder, updates: SiteUpdates, base: Encoder) -> str:
+    """What the head reads: as exported; the pooler for a classifier; else as `Model` does by default."""
+    if peft.said is not None:
+        return str(peft.said["pool"])
+    if updates.head is not None and peft.head is None:
+        return "pooler"
+    has_pooler = getattr(base.model, "pooler", None) is not None
+    return base.pooling or ("pooler" if has_pooler else "cls")
+
+
+def _method(updates: SiteUpdates, num_layers: int, dropout: float) -> Method:
+    """The method whose adapters hold all of it: if it can be one that tasks of other folders can join.
+
+    Its sites are kinds × layers: where the folder has nothing, the rank is 0 and a bias stays zero.
+    """
+    ranks = {site: up.size(1) for site, (up, _) in updates.factors.items()}
+    outside = any(bias.any() for site, bias in updates.biases.items() if site.kind in OUTSIDE)
+    if not updates.norms and not outside:
+        biases = [site for site in updates.biases if site.kind not in OUTSIDE]
+        # without any update: one component that adds nothing, or none where there are biases to begin with
+        ranks = ranks or dict.fromkeys(updates.named, 0 if biases else 1)
+        if biases:
+            return LoraBitfit(**_ranks(ranks, biases, num_layers), dropout=dropout)
+        return Lora(**_ranks(ranks, (), num_layers), dropout=dropout)
+    parts: list[Method] = []
+    if ranks:
+        parts.append(Lora(**_ranks(ranks, (), num_layers), dropout=dropout))
+    weights = any(weight.any() for weight, _ in updates.norms.values())
+    if updates.norms and not weights:
+        parts.append(Bitfit(biases="all"))  # a norm that is missing in one layer cannot be named
+    elif updates.biases:
+        kinds, layers = _grid(updates.biases)
+        parts.append(Bitfit(sites=kinds, layers=layers))
+    if weights:
+        parts.append(TaskNorm())
+    return parts[0] if len(parts) == 1 else Composed(methods=tuple(parts))
+
+
+def _ranks(ranks: Mapping[Site, int], biases: Iterable[Site], num_layers: int) -> dict[str, Any]:
+    """The settings of a LoRA that has these ranks, in layers that have room for these biases too."""
+    kinds, _ = _grid(ranks)
+    _, layers = _grid((*ranks, *biases))
+    rank = max((*ranks.values(), 1))
+    by_key = {site.key: r for site, r in ranks.items()}
+    grid = [kind if kind in OUTSIDE else f"{n}/{kind}" for kind in kinds for n in layers]
+    return {
+        "rank": rank,
+        "sites": kinds or ("query",),  # there is one in every family
+        "layers": "all" if len(layers) == num_layers else layers,
+        "rank_pattern": {key: by_key.get(key, 0) for key in grid if by_key.get(key, 0) != rank},
+    }
+
+
+def _grid(sites: Iterable[Site]) -> tuple[tuple[str, ...], list[int]]:
+    """The kinds and the layers of sites; those outside the blocks need a layer to be named with them."""
+    sites = list(sites)
+    kinds = tuple(kind for kind in LINEAR if any(site.kind == kind for site in sites))
+    return kinds, sorted({site.layer for site in sites if site.layer is not None}) or [0]
+
+
+@torch.no_grad()
+def _fill(model: Model, updates: SiteUpdates) -> None:
+    """Copy every value to its adapter; adapters that the folder has nothing for stay at zero."""
+    for site, adapter in model.pairs:
+        if isinstance(adapter, LoraAdapter):
+            if site in updates.factors:
+                up, down = updates.factors[site]
+                _copy(adapter, A=down, B=up)
+        elif isinstance(adapter, TaskNormAdapter) and site in updates.norms:
+            weight, bias = updates.norms[site]
+            _copy(adapter, weight=weight, bias=bias)
+        elif isinstance(adapter, BiasAdapter):
+            value = updates.norms[site][1] if site in updates.norms else updates.biases.get(site)
+            if value is not None:
+                _copy(adapter, v=value)
+    if updates.head is not None:
+        (head,) = model.heads.values()
+        _copy(head, **updates.head)
+
+
+def _copy(module: Any, **values: Tensor) -> None:
+    """Fill the one slot of stacked parameters."""
+    for name, value in values.items():
+        module.get_parameter(name)[0].copy_(value)

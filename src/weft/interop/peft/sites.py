@@ -1,0 +1,181 @@
+"""Where the tensors of a PEFT folder belong in an encoder: its modules' paths as weft's sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.encoder.anatomy import sites_of
+from weft.encoder.sites import LINEAR, NORM, Site
+from weft.errors import WeftError, did_you_mean
+from weft.interop.peft.folder import PeftFolder
+from weft.interop.peft.format import CLASSIFIER, OWN_HEADS, classifier_tensors, has_encoders_pooler
+
+
+@dataclass
+class SiteUpdates:
+    """What a folder changes, by site of the encoder.
+
+    Attributes:
+        named: the linear sites that have a LoRA in the folder, though it may be of zeros.
+        factors: B with its scale [o, k] and A [k, i] of each linear site where it is not.
+        biases: Δb [o] of each linear site.
+        norms: Δweight [d] and Δbias [d] of each norm.
+        head: `weight` [C, d] and `bias` [C], if the folder has the task's head.
+    """
+
+    named: list[Site] = field(default_factory=list)
+    factors: dict[Site, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    biases: dict[Site, Tensor] = field(default_factory=dict)
+    norms: dict[Site, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    head: dict[str, Tensor] | None = None
+
+    def leave_out(self, kind: str) -> bool:
+        """Forget what is at the sites of a kind; whether there was anything."""
+        self.named = [site for site in self.named if site.kind != kind]
+        gone = [site for site in (*self.factors, *self.biases) if site.kind == kind]
+        for site in gone:
+            self.factors.pop(site, None)
+            self.biases.pop(site, None)
+        return bool(gone)
+
+
+@torch.no_grad()
+def site_updates(peft: PeftFolder, encoder: Any) -> SiteUpdates:
+    """Find the site of everything that a folder holds; what has none is refused by name.
+
+    Args:
+        peft: the folder.
+        encoder: the bare Hugging Face encoder.
+    """
+    by_path: dict[str, list[Site]] = {}
+    for site in sites_of(encoder):
+        if site.kind in (*LINEAR, *NORM):
+            by_path.setdefault(site.path, []).append(site)
+    linear = {path: sites for path, sites in by_path.items() if sites[0].kind in LINEAR}
+    found = SiteUpdates()
+    for path, parts in peft.modules().items():
+        inside = _inside(path, encoder)
+        if inside not in linear:
+            last, names = inside.rpartition(".")[2], {known.rpartition(".")[2] for known in linear}
+            raise WeftError(
+                f"{peft.folder}: a LoRA of {path!r}, which is no linear site of this "
+                f"{encoder.config.model_type} encoder; {did_you_mean(last, names)}"
+            )
+        _check_widths(peft, path, parts, encoder.get_submodule(inside))
+        for site in linear[inside]:
+            _cut(found, site, parts)
+    norms = {path: sites[0] for path, sites in by_path.items() if sites[0].kind in NORM}
+    _add_whole_modules(found, peft, encoder, norms)
+    if peft.head is not None:
+        if found.head is not None:
+            raise WeftError(f"{peft.folder} has two heads, head.safetensors and a {CLASSIFIER}; remove one")
+        found.head = _checked_head(peft, peft.head, encoder.config.hidden_size)
+    return found
+
+
+def _inside(path: str, encoder: Any) -> str:
+    """A module's path from the encoder's root: a model with a head has the encoder under its own name."""
+    return path.removeprefix(f"{encoder.base_model_prefix}.")
+
+
+def _check_widths(peft: PeftFolder, path: str, parts: Mapping[str, Tensor], module: Any) -> None:
+    outer, inner = module.weight.shape
+    if parts["A"].size(1) != inner or parts["B"].size(0) != outer:
+        raise WeftError(
+            f"{peft.folder}: the LoRA of {path!r} has A {list(parts['A'].shape)} and B "
+            f"{list(parts['B'].shape)}; the encoder's map is [{outer}, {inner}]: it is another encoder"
+        )
+
+
+def _cut(found: SiteUpdates, site: Site, parts: Mapping[str, Tensor]) -> None:
+    """One site's share of a module's LoRA.
+
+    A site that is a slice of its module has the slice's rows of B and, of A, what these rows use: a component
+    that other slices alone use is left out. One that none uses yet is everyone's.
+    """
+    index, of = site.part
+    found.named.append(site)
+    up, down = parts["B"].chunk(of)[index], parts["A"]
+    kept = up.any(0) | ~parts["B"].any(0)
+    if down.any() and kept.any():  # a bias alone stands on a LoRA of zeros
+        found.factors[site] = (up[:, kept], down[kept])
+    if "bias" in parts:
+        found.biases[site] = parts["bias"].chunk(of)[index]
+
+
+def _add_whole_modules(found: SiteUpdates, peft: PeftFolder, encoder: Any, norms: Mapping[str, Site]) -> None:
+    """Norms and the family's own classifier, which went along whole."""
+    classifier: dict[str, Tensor] = {}
+    changed: dict[str, dict[str, Tensor]] = {}
+    for key, value in peft.others().items():
+        path, _, name = key.rpartition(".")
+        if key.startswith(f"{CLASSIFIER}."):
+            classifier[key.removeprefix(f"{CLASSIFIER}.")] = value
+        elif _inside(path, encoder) in norms:
+            changed.setdefault(_inside(path, encoder), {})[name] = value
+        else:
+            raise WeftError(
+                f"{peft.folder}: {path!r} went along whole (modules_to_save), and weft has no place for it; "
+                "expected norms, or the classifier of a family whose head weft has "
+                f"({', '.join(OWN_HEADS)})"
+            )
+    for path, values in changed.items():
+        found.norms[norms[path]] = _norm_change(peft, path, values, encoder.get_submodule(path))
+    if classifier:
+        found.head = _classifier(peft, classifier, encoder)
+
+
+def _norm_change(
+    peft: PeftFolder, path: str, values: Mapping[str, Tensor], norm: Any
+) -> tuple[Tensor, Tensor]:
+    own = {name: value.detach() for name, value in norm.named_parameters()}
+    for name in {*own, *values}:
+        if name not in own or name not in values or own[name].shape != values[name].shape:
+            raise WeftError(f"{peft.folder}: {path}.{name} does not fit the encoder's norm: another encoder?")
+    weight = values["weight"].to(own["weight"].device) - own["weight"]
+    bias = values["bias"].to(own["bias"].device) - own["bias"] if "bias" in own else torch.zeros_like(weight)
+    return weight, bias
+
+
+def _classifier(peft: PeftFolder, tensors: dict[str, Tensor], encoder: Any) -> dict[str, Tensor]:
+    """Weft's head from the family's own classifier, where the two are one function."""
+    family = encoder.config.model_type
+    if not peft.classifies_sequences:
+        raise WeftError(
+            f"{peft.folder}: its {CLASSIFIER} went along whole (modules_to_save); its task_type is "
+            f"{peft.config.get('task_type')!r}, and weft reads a {CLASSIFIER} of SEQ_CLS alone"
+        )
+    if family not in OWN_HEADS:
+        raise WeftError(
+            f"{peft.folder}: the {CLASSIFIER} of {family} reads a hidden layer of its own, as no head of "
+            f"weft does; expected that of {', '.join(OWN_HEADS)}, or a LoRA of the encoder alone"
+        )
+    if getattr(encoder, "pooler", None) is None:
+        raise WeftError(
+            f"{peft.folder}: its {CLASSIFIER} reads a pooler, and this encoder has no weights for one"
+        )
+    own = OWN_HEADS[family]
+    width = encoder.config.hidden_size
+    like = classifier_tensors(encoder, torch.empty(0, width), torch.empty(0))
+    if set(like) != set(tensors):
+        odd = sorted(set(like) ^ set(tensors))[0]
+        raise WeftError(f"{peft.folder}: {CLASSIFIER}.{odd} does not fit the {CLASSIFIER} of {family}")
+    if not has_encoders_pooler(encoder, tensors):
+        raise WeftError(
+            f"{peft.folder}: {CLASSIFIER}.{own.pooler}weight is not the encoder's pooler: it is a hidden "
+            "layer of the head's own, which no head of weft has"
+        )
+    return _checked_head(peft, {n: tensors[f"{own.output}{n}"] for n in ("weight", "bias")}, width)
+
+
+def _checked_head(peft: PeftFolder, head: Mapping[str, Tensor], width: int) -> dict[str, Tensor]:
+    shapes = {name: list(value.shape) for name, value in head.items()}
+    size = head["bias"].numel() if "bias" in head else 0
+    if shapes != {"weight": [size, width], "bias": [size]}:
+        raise WeftError(f"{peft.folder}: the head has {shapes}; expected weight [C, {width}] and bias [C]")
+    return {name: value.float() for name, value in head.items()}

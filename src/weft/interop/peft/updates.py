@@ -1,0 +1,179 @@
+"""One task's adapters in the shape of a LoRA: what PEFT can hold of them, and why it cannot hold the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from weft.bundle.updates import check_finite
+from weft.encoder.anatomy import sites_of
+from weft.encoder.sites import BLOCK_LINEAR, LINEAR, NORM, Site
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from weft.adapters.adapter import Adapter
+    from weft.model.model import Model
+
+
+@dataclass
+class Block:
+    """The update of one linear module: y = W·x + b + up·down·x + bias.
+
+    The sites of a module that is cut into parts are rows of one block: each has its components to itself, and
+    `up` is zero in the rows of the others. Several adapters at a site stand side by side along the rank.
+
+    Attributes:
+        up: [o, r], PEFT's lora_B with every scale in it.
+        down: [r, i], PEFT's lora_A.
+        bias: [o], PEFT's bias of lora_B; zero where nothing is added.
+    """
+
+    up: Tensor
+    down: Tensor
+    bias: Tensor
+
+    @property
+    def rank(self) -> int:
+        """How many components it has; PEFT needs one at least."""
+        return self.down.size(0)
+
+    def add(self, site: Site, up: Tensor, down: Tensor) -> None:
+        """One more product at a site, [o_site, k] and [k, i]; the same `down` is there once.
+
+        Components that add nothing are left out: a compacted site is as wide as its widest task.
+        """
+        kept = (up.any(0) & down.any(1)).nonzero()[:, 0]
+        up, down = up.index_select(1, kept), down.index_select(0, kept)
+        rank = up.size(1)
+        for start in range(self.rank - rank + 1):
+            if torch.equal(self.down[start : start + rank], down):
+                self.rows(site, self.up)[:, start : start + rank] += up
+                return
+        wide = self.up.new_zeros(self.up.size(0), rank)
+        self.rows(site, wide).copy_(up)
+        self.up, self.down = torch.cat([self.up, wide], 1), torch.cat([self.down, down])
+
+    @staticmethod
+    def rows(site: Site, whole: Tensor) -> Tensor:
+        """The rows that are a site's, as a view."""
+        return whole.chunk(site.part[1])[site.part[0]]
+
+
+@dataclass
+class Updates:
+    """What a task changes, by the module's path from the encoder's root.
+
+    Attributes:
+        blocks: of linear modules.
+        norms: the whole norm with the change in it, `weight` and, where there is one, `bias`.
+    """
+
+    blocks: dict[str, Block] = field(default_factory=dict)
+    norms: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+
+
+@torch.no_grad()
+def updates_of(model: Model, task: str) -> Updates:
+    """One task's updates, without modules that have none; what PEFT cannot hold is refused by name.
+
+    Args:
+        model: the model.
+        task: the task's name.
+    """
+    index = model.task_id(task)
+    _check_encoder(model, task)
+    encoder: Any = model.encoder
+    found = Updates()
+    for site, adapter in model.pairs:
+        change = adapter.merged(index) if site.kind in (*LINEAR, *NORM) else None
+        if change is None:
+            raise _refusal(model, task, site, adapter, "it is no addition to a weight or a bias")
+        check_finite(f"task {task!r} cannot be exported to PEFT: its update of {site.key!r}", *change)
+        weight, bias = (None if x is None or not x.any() else x for x in change)
+        if weight is None and bias is None:
+            continue
+        module = encoder.get_submodule(site.path)
+        if site.kind in NORM:
+            if bias is not None and module.bias is None:
+                raise _refusal(model, task, site, adapter, "this norm has no bias that PEFT could replace")
+            _change_norm(found.norms.setdefault(site.path, _values(module)), weight, bias)
+            continue
+        block = found.blocks.setdefault(site.path, _empty_block(module))
+        if weight is not None:
+            factors = adapter.factors(index)
+            if factors is None:
+                raise _refusal(model, task, site, adapter, "its update of the weight has no low rank")
+            block.add(site, *factors)
+        if bias is not None:
+            block.rows(site, block.bias).add_(bias)
+    return found
+
+
+def no_update(model: Model) -> tuple[str, Block]:
+    """A linear module and a block that adds nothing to it: PEFT loads no adapter without a module."""
+    encoder: Any = model.encoder
+    # of a block: not every model for sequence classification has the encoder's pooler
+    path = next(site.path for site in sites_of(encoder) if site.kind in BLOCK_LINEAR)
+    return path, _empty_block(encoder.get_submodule(path))
+
+
+def filled(block: Block) -> Block:
+    """The block with at least one component, of zeros if it has none: PEFT knows no rank 0."""
+    if block.rank:
+        return block
+    inner = block.down.size(1)
+    return Block(block.up.new_zeros(block.up.size(0), 1), block.down.new_zeros(1, inner), block.bias)
+
+
+def _empty_block(module: Any) -> Block:
+    weight = module.weight.detach()
+    outer, inner = weight.shape
+    return Block(weight.new_zeros(outer, 0), weight.new_zeros(0, inner), weight.new_zeros(outer))
+
+
+def _values(norm: Any) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in norm.named_parameters()}
+
+
+def _change_norm(values: dict[str, Tensor], weight: Tensor | None, bias: Tensor | None) -> None:
+    for name, change in (("weight", weight), ("bias", bias)):
+        if change is not None:
+            values[name].add_(change)
+
+
+def _check_encoder(model: Model, task: str) -> None:
+    """Refuse an encoder whose own weights are the task's: PEFT's folder stands on the pretrained ones."""
+    if model.method.separate:
+        reason = f"method {model.method.name!r} gives each task a whole encoder of its own"
+    else:
+        trained = [(p.name, p.train_encoder) for p in model.method.parts if p.train_encoder != "none"]
+        if not trained:
+            return
+        name, what = trained[0]
+        reason = f"method {name!r} has trained the encoder's own weights (train_encoder: {what})"
+    raise WeftError(
+        f"task {task!r} cannot be exported to PEFT: {reason}, and PEFT's folder holds an update of the "
+        f"pretrained ones.\n  {_instead(model, task)}"
+    )
+
+
+def _refusal(model: Model, task: str, site: Site, adapter: Adapter, reason: str) -> WeftError:
+    return WeftError(
+        f"task {task!r} cannot be exported to PEFT: {type(adapter).__name__} at {site.key!r} cannot be held "
+        f"there: {reason}.\n  {_instead(model, task)}"
+    )
+
+
+def _instead(model: Model, task: str) -> str:
+    """What a user can do without PEFT."""
+    if _can_merge(model.pairs, model.task_id(task)):
+        return f"for a plain Hugging Face encoder of this task, in Python: weft.load(BUNDLE).merge({task!r})"
+    return "use the bundle itself: weft predict BUNDLE FILE.jsonl, or weft.load(BUNDLE) in Python"
+
+
+def _can_merge(pairs: Sequence[tuple[Site, Adapter]], task: int) -> bool:
+    return all(site.kind in (*LINEAR, *NORM) and one.merged(task) is not None for site, one in pairs)

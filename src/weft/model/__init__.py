@@ -1,0 +1,1 @@
+"""The model: heads, pooling, losses, ownership, and what is counted or made of it."""

@@ -1,0 +1,1 @@
+"""Counts of a model: parameters, stored bytes, sparsity."""

@@ -1,0 +1,116 @@
+"""The ledger: how many parameters a model holds, for whom, and what part of them trains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+from weft.methods.method import BERT_BASE
+from weft.model.ownership import owned
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+
+
+class Ledger(TypedDict):
+    """The counts of one model.
+
+    Attributes:
+        encoder: the parameters of one encoder.
+        shared: what the method adds for all tasks, or for a group of tasks, together.
+        per_task: what it adds for each task; for `separate`, the task's whole encoder.
+        heads: the head of each task.
+        total_ratio: what serving all tasks holds over one encoder, heads left out.
+        trained_percent_per_task: (trained encoder + shared + per_task) / encoder / T · 100, heads left out.
+        paper: the ratios as the method's paper counts or prints them, where it does; else None.
+    """
+
+    encoder: int
+    shared: int
+    per_task: dict[str, int]
+    heads: dict[str, int]
+    total_ratio: float
+    trained_percent_per_task: float
+    paper: PaperCount | None
+
+
+class PaperCount(TypedDict):
+    """A paper's own accounting: the ratios, what they divide by, and why.
+
+    A figure that the paper prints for just this model is given as it is printed, wrong ones too; `why` says
+    so. What the paper does not tell is None.
+    """
+
+    basis: int
+    total_ratio: float
+    trained_percent_per_task: float | None
+    why: str
+
+
+def count(model: Model, basis: int | None = None) -> Ledger:
+    """Count the model's tensors; those on the meta device count as well.
+
+    Args:
+        model: any model.
+        basis: a round number that a paper takes the encoder for, to divide by beside the real one.
+    """
+    names = [task.name for task in model.tasks]
+    per_task = dict.fromkeys(names, 0)
+    heads = dict.fromkeys(names, 0)
+    held_encoder = shared = trained = 0
+    for item in owned(model):
+        kind, _, name = item.owner.partition(":")
+        if item.part == "heads":
+            heads[name] += item.numel
+            continue
+        trained += item.numel * item.trains
+        if kind == "task":
+            per_task[name] += item.numel
+        elif kind == "encoder":
+            held_encoder += item.numel
+        else:
+            shared += item.numel
+    # separate bodies hold no encoder in common: one of them is the measure
+    encoder = held_encoder or sum(per_task.values()) // len(names)
+    added = shared + sum(per_task.values())
+
+    def ratios(divisor: int, more: int = 0) -> tuple[float, float]:
+        held = (divisor if held_encoder else 0) + added + more
+        return held / divisor, 100 * (trained + more) / divisor / len(names)
+
+    total, percent = ratios(encoder)
+    paper = None
+    parts = model.method.parts
+    given = None if basis is None else (basis, f"with {basis:,} parameters for the encoder, as asked")
+    for part in parts:
+        # a paper's round number stands for the encoder it used, not for any other
+        fits = part.paper_basis is not None and abs(encoder / part.paper_basis[0] - 1) < 0.02
+        by = given or (part.paper_basis if fits else None)
+        if by is not None:
+            divisor, why = by
+            miscount = part.miscount(model.num_layers, len(names)) if encoder == BERT_BASE else None
+            more = 0
+            if miscount is not None and len(parts) == 1:
+                more, why = miscount.parameters, f"{why}; {miscount.why}"
+            paper_total, paper_percent = ratios(divisor, more)
+            paper = PaperCount(
+                basis=divisor, total_ratio=paper_total, trained_percent_per_task=paper_percent, why=why
+            )
+    only = parts[0] if len(parts) == 1 else None
+    if basis is None and only and encoder in only.paper_encoders and len(names) == only.paper_tasks:
+        printed = only.printed(model.num_layers)
+        if printed is not None:
+            paper = PaperCount(
+                basis=encoder,
+                total_ratio=printed.ratio,
+                trained_percent_per_task=printed.percent,
+                why=printed.why,
+            )
+    return Ledger(
+        encoder=encoder,
+        shared=shared,
+        per_task=per_task,
+        heads=heads,
+        total_ratio=total,
+        trained_percent_per_task=percent,
+        paper=paper,
+    )

@@ -1,0 +1,99 @@
+"""How many components of low rank a model uses: by site, by layer, in all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
+
+from weft.adapters.ranked import RankedAdapter
+from weft.methods.ranked import RankMethod
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+
+NAMES = {"rank_pattern": "weights", "bias_rank_pattern": "biases"}
+
+
+class Kept(NamedTuple):
+    """What is left at one site.
+
+    Attributes:
+        site: the site's key.
+        layer: its block, None outside the blocks.
+        what: `weights` or `biases`.
+        kept: the components in use, over all slots that have gates of their own.
+        total: those that the method's rank gives.
+    """
+
+    site: str
+    layer: int | None
+    what: str
+    kept: int
+    total: int
+
+
+class Sparsity(TypedDict):
+    """The account of a model: (kept, total) by layer and in all, for weights and biases apart."""
+
+    layers: dict[str, dict[str, tuple[int, int]]]
+    all: dict[str, tuple[int, int]]
+    sites: dict[str, dict[str, tuple[int, int]]]
+
+
+def kept_components(model: Model) -> list[Kept]:
+    """Each site of each low-rank adapter; sites that a compacted model has left out are listed with 0."""
+    found: list[Kept] = []
+    parts = model.method.parts
+    names = [task.name for task in model.tasks]
+    for site, adapter in model.pairs:
+        if isinstance(adapter, RankedAdapter):
+            full: int = getattr(parts[adapter.part], adapter.setting.removesuffix("_pattern"))
+            live = adapter.live()
+            # of a compacted site the method's rank is what is known
+            total = max(full, adapter.rank) * len(live)
+            count = sum(len(numbers) for numbers in live)
+            found.append(Kept(site.key, site.layer, NAMES[adapter.setting], count, total))
+    for part in parts:
+        if not isinstance(part, RankMethod):
+            continue
+        for setting, what in NAMES.items():
+            for key, rank in getattr(part, setting, {}).items():
+                if rank == 0:
+                    layer = int(key.split("/")[0]) if "/" in key else None
+                    total = part.component_sets(names) * getattr(part, setting.removesuffix("_pattern"))
+                    found.append(Kept(key, layer, what, 0, total))
+    return found
+
+
+def sparsity(model: Model) -> Sparsity:
+    """What is left of the components, by site, by layer and in all."""
+    rows = kept_components(model)
+
+    def added(chosen: Sequence[Kept]) -> dict[str, tuple[int, int]]:
+        kinds = sorted({row.what for row in chosen}, reverse=True)  # weights, then biases
+        return {
+            what: (
+                sum(r.kept for r in chosen if r.what == what),
+                sum(r.total for r in chosen if r.what == what),
+            )
+            for what in kinds
+        }
+
+    layers = sorted({row.layer for row in rows if row.layer is not None})
+    return Sparsity(
+        layers={str(n): added([row for row in rows if row.layer == n]) for n in layers},
+        all=added(rows),
+        sites={
+            key: added([row for row in rows if row.site == key])
+            for key in dict.fromkeys(r.site for r in rows)
+        },
+    )
+
+
+def in_words(told: Sparsity) -> str:
+    """The whole in one line: `weights 412 of 1,536 (27 %), biases …`."""
+    parts = [
+        f"{what} {kept:,} of {total:,} ({100 * kept / total:.0f} %)"
+        for what, (kept, total) in told["all"].items()
+    ]
+    return ", ".join(parts)

@@ -1,0 +1,136 @@
+"""Heads, stacked per shape: the loop is over shapes, never over tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from weft.core.route import Route, Slots, StackedModule, task_owner
+from weft.errors import WeftError
+from weft.kernels.dropout import dropped
+from weft.model.pooling import TASK_POOLER, Reads, base_pool, width_of
+from weft.tasks.kinds import KINDS
+from weft.tasks.task import Task
+
+if TYPE_CHECKING:
+    from weft.encoder.load import Encoder
+
+
+class Head(StackedModule):
+    """The heads of all tasks of one shape.
+
+    x = dropout(what the shape reads), then for every layer but the last x = dropout(relu(H_t·x + h_t)), and
+    logits = W_t·x + b_t. With `task_pooler` what is read goes through tanh(P_t·x + p_t) first.
+
+    W [S, C, d'] starts N(0, 0.02²), b [S, C] at zero, and so do H [S, h, d'] and h. Rows of tasks of another
+    shape go through slot 0; their answers are never read, and their loss has weight 0.
+
+    Args:
+        shape: the shape's name.
+        tasks: all tasks of the model, in the order of their ids.
+        width: d, the encoder's.
+        dropout: on what is read and between layers, in training.
+        seed: of the start values.
+        pool: what heads read of a row where the task does not say it.
+        pooler: the encoder's own pooler, at which those of the tasks start; None: they start at a draw.
+
+    Attributes:
+        reads: what the shape reads, and so its logits' form: `pooled`, `pair` and `marked` give [R, C],
+            `tokens` [R, L, C], and `cosine` is the answer itself, [R, 1], and has no parameters.
+    """
+
+    def __init__(
+        self,
+        shape: str,
+        tasks: Sequence[Task],
+        width: int,
+        dropout: float,
+        seed: int,
+        pool: str = "cls",
+        pooler: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        mine = [task.name for task in tasks if task.head == shape]
+        one = next(task for task in tasks if task.head == shape)
+        self.size = one.size or 0
+        self.reads = KINDS[one.kind]().reads_of(one)
+        self.pool = one.pool or pool
+        self.dropout = dropout
+        self.layers = one.layers or 1
+        if self.reads == "cosine":
+            return
+        slots = Slots(
+            tuple(task_owner(name) for name in mine),
+            tuple(mine.index(task.name) if task.head == shape else 0 for task in tasks),
+        )
+        if self.pool == TASK_POOLER and self.reads != "tokens":
+            self._stack_pooler(slots, width, seed, pooler)
+        size = width_of(self.reads, width)
+        # the place is the same for every shape: a task's head starts equally in any company
+        for number in range(self.layers - 1):
+            hidden = one.hidden or width
+            self._stack_layer(f"hidden_{number}", f"hidden_bias_{number}", (hidden, size), slots, seed)
+            size = hidden
+        self._stack_layer("weight", "bias", (self.size, size), slots, seed)
+
+    def _stack_layer(self, weight: str, bias: str, shape: tuple[int, int], slots: Slots, seed: int) -> None:
+        self.stack(weight, shape, slots, "weight")
+        self.stack(bias, shape[:1], slots, "bias")
+        self.start(weight, lambda t, g: t.normal_(0.0, 0.02, generator=g), seed, "head")
+        nn.init.zeros_(self.get_parameter(bias))
+
+    def _stack_pooler(self, slots: Slots, width: int, seed: int, pooler: nn.Module | None) -> None:
+        self._stack_layer("pooler", "pooler_bias", (width, width), slots, seed)
+        dense = getattr(pooler, "dense", None)
+        if isinstance(dense, nn.Linear) and dense.weight.shape == (width, width):
+            for name, value in (("pooler", dense.weight), ("pooler_bias", dense.bias)):
+                if not self.get_parameter(name).is_meta:
+                    self.get_parameter(name).data.copy_(value.data.expand_as(self.get_parameter(name)))
+
+    def forward(self, reads: Reads, route: Route) -> Tensor:
+        """The logits of every row, [R, C], or of every token, [R, L, C]."""
+        if self.reads == "cosine":
+            return reads.cosine(self.pool)
+        if self.reads == "tokens":
+            return self._mapped(reads.hidden, route)
+        x = reads.pooled(base_pool(self.pool))
+        if "pooler" in self.stacks:
+            x = torch.tanh(self.mapped(x[:, None], "pooler", route, "pooler_bias"))[:, 0]
+        return self._mapped(reads.joined(self.reads, x)[:, None], route)[:, 0]
+
+    def _mapped(self, x: Tensor, route: Route) -> Tensor:
+        """[R, n, d'] → [R, n, C] through the layers."""
+        x = dropped(x, self.dropout, self)
+        for number in range(self.layers - 1):
+            x = F.relu(self.mapped(x, f"hidden_{number}", route, f"hidden_bias_{number}"))
+            x = dropped(x, self.dropout, self, number + 1)
+        logits = self.mapped(x, "weight", route)
+        return logits + self.take("bias", route)[:, None]
+
+
+def build_heads(
+    tasks: Sequence[Task],
+    width: int,
+    dropout: float,
+    seed: int,
+    pool: str = "cls",
+    pooler: nn.Module | None = None,
+) -> nn.ModuleDict:
+    """A `Head` for each shape that the tasks have, keyed by the shape's name."""
+    shapes = dict.fromkeys(task.head for task in tasks)
+    return nn.ModuleDict({shape: Head(shape, tasks, width, dropout, seed, pool, pooler) for shape in shapes})
+
+
+def pool_of(pool: str, encoder: Encoder) -> str:
+    """What the setting `pool` means for this encoder: `pooler`, `cls`, `mean` or `task_pooler`."""
+    has_pooler = getattr(encoder.model, "pooler", None) is not None
+    if pool == "auto":
+        pool = encoder.pooling or "pooler"
+        return pool if has_pooler or pool != "pooler" else "cls"
+    if pool == "pooler" and not has_pooler:
+        raise WeftError(f"pool: encoder {encoder.name!r} has no pooler; expected cls, mean or task_pooler")
+    return pool

@@ -1,0 +1,101 @@
+"""What a forward pass gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from weft.core.layout import Layout
+from weft.core.route import select
+
+
+@dataclass
+class Output:
+    """What a forward pass gives for R rows of length L and E examples.
+
+    Attributes:
+        hidden: the last hidden states, after `top`, [R, L, d].
+        pooled: the encoder's pooler on `hidden`, else hidden[:, 0]; [R, d].
+        layers: the embeddings and every block's output, each [R, L, d], where asked for; the last one is
+            `hidden` where an adapter sits at `top`.
+        by_shape: the logits of every head shape; an example's own is that of its task. [E, C] of kinds that
+            answer once an example, [R, C] of those that answer by row, [R, L, C] of those by token.
+        task: the task id of each example, [E].
+        heads: the head shape of each task.
+        layout: which example each row is of.
+        answers_by: of each shape, whether its logits are by `example`, `row` or `token`.
+        attention: the probabilities [R, heads, L, L] of the adapters' own attentions, where asked for; by
+            site (`3/ffn_delta`), or `top/0` and so on for those on top.
+        shape_of_task: the number of each task's shape in `by_shape`, [T], where it is at hand.
+    """
+
+    hidden: Tensor
+    pooled: Tensor
+    layers: tuple[Tensor, ...] | None
+    by_shape: dict[str, Tensor]
+    task: Tensor
+    heads: tuple[str, ...]
+    layout: Layout
+    answers_by: dict[str, str]
+    attention: dict[str, Tensor] | None = None
+    shape_of_task: Tensor | None = None
+
+    @property
+    def logits(self) -> list[Tensor]:
+        """The logits of each example; reads the task ids back to the host.
+
+        [C] of its own task's size; the scores of its rows [rows] of `choose` and `rank`; of `span` and `tag`
+        those of all its tokens, its rows one after another, [tokens, C].
+        """
+        tasks = self.task.tolist()
+        rows = self._rows()
+        return [self._own(self.heads[t], e, rows[e]) for e, t in enumerate(tasks)]
+
+    def of_own_shape(self, found: Mapping[str, Tensor], rest: float = 0.0) -> Tensor:
+        """Of what each head shape has for every example, that of the example's own, [E].
+
+        Args:
+            found: numbers of all examples by shape, each [E]; those of other shapes are not looked at.
+            rest: for examples whose shape is not in it.
+        """
+        shapes = list(self.by_shape)
+        of_task = self.shape_of_task
+        if of_task is None:
+            of_task = torch.tensor([shapes.index(head) for head in self.heads], device=self.task.device)
+        shape = select(of_task, self.task)  # [E]
+        own = torch.full(self.task.shape, rest, device=self.task.device)
+        for number, name in enumerate(shapes):
+            if name in found:
+                own = torch.where(shape == number, found[name], own)
+        return own
+
+    def on_host(self) -> Output:
+        """The same with logits in float32 and all that they are found by on the CPU, in one move each."""
+        layout = Layout(_on_host(self.layout.example), self.layout.count, _on_host(self.layout.mask))
+        by_shape = {shape: x.float().cpu() for shape, x in self.by_shape.items()}
+        return replace(self, by_shape=by_shape, task=self.task.cpu(), layout=layout)
+
+    def _rows(self) -> list[list[int]]:
+        """The rows of each example, in their order."""
+        if self.layout.example is None:
+            return [[e] for e in range(self.layout.count)]
+        found: list[list[int]] = [[] for _ in range(self.layout.count)]
+        for row, example in enumerate(self.layout.example.tolist()):
+            found[example].append(row)
+        return found
+
+    def _own(self, shape: str, example: int, rows: Sequence[int]) -> Tensor:
+        logits, by = self.by_shape[shape], self.answers_by[shape]
+        if by == "example":
+            return logits[example]
+        if by == "row":
+            return logits[list(rows), 0]
+        mask = self.layout.mask
+        return torch.cat([logits[r] if mask is None else logits[r][mask[r]] for r in rows])
+
+
+def _on_host(x: Tensor | None) -> Tensor | None:
+    return None if x is None else x.cpu()

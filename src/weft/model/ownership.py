@@ -1,0 +1,82 @@
+"""Who owns which tensor: the encoder, what all tasks share, a group of tasks, or one task.
+
+Optimisers, the ledger and the files of a bundle all follow this one listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from torch import Tensor, nn
+
+from weft.core.route import ENCODER, Role, StackedModule
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+
+Part = Literal["encoder", "adapters", "heads"]
+
+
+@dataclass(frozen=True)
+class Owned:
+    """One owner's share of one parameter.
+
+    Attributes:
+        owner: `encoder`, `shared`, `group:NAME` or `task:NAME`.
+        part: which part of the model it is in.
+        name: the parameter's name in the model's state dict.
+        slot: the entry of a stacked parameter; None for a whole one.
+        parameter: the parameter itself.
+        role: what it is, for weight decay.
+    """
+
+    owner: str
+    part: Part
+    name: str
+    slot: int | None
+    parameter: nn.Parameter
+    role: Role
+
+    @property
+    def data(self) -> Tensor:
+        """The values, as a view: writing to it writes to the model."""
+        return self.parameter.data if self.slot is None else self.parameter.data[self.slot]
+
+    @property
+    def numel(self) -> int:
+        """How many numbers it holds."""
+        return self.parameter.numel() if self.slot is None else self.parameter[0].numel()
+
+    @property
+    def trains(self) -> bool:
+        """Whether it takes gradients."""
+        return self.parameter.requires_grad
+
+
+def owned(model: Model) -> Iterator[Owned]:
+    """Every tensor of the model once, by owner."""
+    if model.method.separate:
+        for owner, encoder in model.encoder.items():  # type: ignore[operator]
+            yield from _encoder(encoder, f"encoder.{owner}.", owner)
+    else:
+        yield from _encoder(model.encoder, "encoder.", ENCODER)
+    yield from _stacked(model.adapters, "adapters", "adapters.")
+    yield from _stacked(model.heads, "heads", "heads.")
+
+
+def _encoder(encoder: nn.Module, prefix: str, owner: str) -> Iterator[Owned]:
+    norms = {f"{n}.weight" for n, m in encoder.named_modules() if isinstance(m, nn.LayerNorm)}
+    for name, parameter in encoder.named_parameters():
+        role: Role = "norm" if name in norms else "bias" if name.endswith("bias") else "weight"
+        yield Owned(owner, "encoder", prefix + name, None, parameter, role)
+
+
+def _stacked(root: nn.Module, part: Part, prefix: str) -> Iterator[Owned]:
+    for path, module in root.named_modules():
+        if isinstance(module, StackedModule):
+            for name, stack in module.stacks.items():
+                parameter = module.get_parameter(name)
+                for slot, owner in enumerate(stack.slots.owners):
+                    yield Owned(owner, part, f"{prefix}{path}.{name}", slot, parameter, stack.role)

@@ -1,0 +1,124 @@
+"""The order of a batch's rows in the encoder: by task, where products of stacked maps are cheaper so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from weft.core.route import Route, StackedModule
+from weft.encoder.body import Body
+from weft.kernels.dispatch import select, wants_order
+
+Shape = tuple[int, int, int]
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A module that has something to compute once for all blocks."""
+
+    def prepare(self, route: Route) -> None:
+        """Compute it for a pass, and put it into `route.prepared`.
+
+        Only what runs under an engine, whose passes take turns (`Model.lock`), may put it elsewhere.
+        """
+        ...
+
+    def forget(self) -> None:
+        """The pass is over: what is not the route's is dropped."""
+        ...
+
+
+def stacked_maps(modules: nn.Module) -> tuple[Shape, ...]:
+    """The maps (S, o, i) that have a slot a task, each once."""
+    found: dict[Shape, None] = {}
+    for module in modules.modules():
+        if isinstance(module, StackedModule):
+            for name, stack in module.stacks.items():
+                shape = module.get_parameter(name).shape
+                if len(shape) == 3 and shape[0] > 1 and stack.slots.is_identity:
+                    found[shape[0], shape[1], shape[2]] = None
+    return tuple(found)
+
+
+class OrderedBody:
+    """A body whose rows are sorted by task while it runs, if some map gains by it.
+
+    Args:
+        body: of the model.
+        adapters: what is woven into it.
+        tasks: T.
+    """
+
+    def __init__(self, body: Body, adapters: nn.Module, tasks: int) -> None:
+        self.body = body
+        self.tasks = tasks
+        self.maps = stacked_maps(adapters)
+        self.prepared: list[Prepares] = [
+            module for module in adapters.modules() if isinstance(module, Prepares)
+        ]
+
+    def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """What the body gives, and in `route` the layers and attentions asked for, in the batch's order.
+
+        Args:
+            route: of the batch, in the order it was given in.
+            inputs: what the encoder reads, [R, L] each.
+        """
+        if not self._gains(route, inputs["input_ids"].device):
+            return self._run(route, inputs)
+        order = route.task.argsort(stable=True)
+        back = order.argsort()
+        own = self._sorted(route, order)
+        hidden, pooled = self._run(own, {name: select(value, order) for name, value in inputs.items()})
+        if route.layers is not None and own.layers is not None:
+            route.layers[:] = [None if layer is None else select(layer, back) for layer in own.layers]
+        if route.attention is not None and own.attention is not None:
+            route.attention.update({name: select(found, back) for name, found in own.attention.items()})
+        return select(hidden, back), select(pooled, back)
+
+    def _run(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        if route.bare:
+            return self.body.encode(route, inputs)
+        try:
+            for module in self.prepared:
+                module.prepare(route)
+            return self.body.encode(route, inputs)
+        finally:
+            for module in self.prepared:
+                module.forget()
+
+    def _gains(self, route: Route, device: torch.device) -> bool:
+        if route.only is not None or route.bare or route.kernels == "reference" or not self.maps:
+            return False
+        autocast = torch.is_autocast_enabled(device.type)
+        half = autocast and torch.get_autocast_dtype(device.type) == torch.bfloat16
+        return wants_order(self.maps, device, half)
+
+    def _sorted(self, route: Route, order: Tensor) -> Route:
+        """The route of the same rows by task, with their numbers where the device needs them."""
+        task = select(route.task, order)
+        on_host = task.device.type == "cpu" and not torch.compiler.is_compiling()
+        return replace(
+            route,
+            task=task,
+            attention_mask=None if route.attention_mask is None else select(route.attention_mask, order),
+            layers=None if route.layers is None else [None] * len(route.layers),
+            attention=None if route.attention is None else {},
+            trunk=None if route.trunk is None else route.trunk.of_rows(order),
+            counts=_counts(task, self.tasks) if on_host else None,
+            ends=None if on_host else _ends(task, self.tasks),
+            prepared={},
+        )
+
+
+def _counts(task: Tensor, tasks: int) -> tuple[int, ...]:
+    """How many rows each task has; `task` is on the host."""
+    return tuple(torch.bincount(task, minlength=tasks).tolist())
+
+
+def _ends(task: Tensor, tasks: int) -> Tensor:
+    """How many rows have this task or an earlier one, [T], without asking the device."""
+    return (task[None] <= torch.arange(tasks, device=task.device)[:, None]).sum(1)

@@ -1,0 +1,1 @@
+"""Models made of a model: merged, compacted, quantized."""

@@ -1,0 +1,1 @@
+"""The plan of a run: which examples each step trains on."""

@@ -1,0 +1,1 @@
+"""Task samplers: how often each task is drawn."""

@@ -1,0 +1,120 @@
+"""`counterfactual`: a fixed policy over tasks, given by name; `weft policy` learns one from logs of runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from weft.errors import WeftError, did_you_mean
+from weft.sampling.samplers.sampler import Sampler
+
+if TYPE_CHECKING:
+    from weft.sampling.plan.choice import Segment
+    from weft.utils.counter_rng import Ints
+
+TOLERANCE = 1e-3
+"""How far from 1 the probabilities' sum may be, so that people may round; it is divided out."""
+
+
+def read_policy(path: str | Path) -> dict[str, float]:
+    """The policy that a YAML or JSON file holds: `{task: probability}`, or that under the key `policy`.
+
+    Args:
+        path: as `weft policy --out` writes it; relative to the working directory.
+    """
+    import yaml
+
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise WeftError(
+            f"policy: there is no file {str(path)!r}; expected a policy such as {{cola: 0.25, rte: 0.75}}, "
+            f"or a file that was learned: weft policy RUN --out {path}"
+        )
+    try:
+        text = file.read_text(encoding="utf-8")
+        said = json.loads(text) if file.suffix.lower() == ".json" else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError) as wrong:
+        first = str(wrong).splitlines()[0]
+        raise WeftError(f"policy: {path} can be read neither as YAML nor as JSON: {first}") from None
+    if isinstance(said, Mapping) and isinstance(said.get("policy"), Mapping):
+        said = said["policy"]
+    try:
+        return _checked(said)
+    except ValueError as wrong:
+        raise WeftError(f"policy: {path}: {wrong}") from None
+
+
+def _policy(value: object) -> object:
+    """What a run file may say: the probabilities by name, or the file that holds them."""
+    if isinstance(value, str | Path):
+        try:
+            return read_policy(value)
+        except WeftError as wrong:
+            raise ValueError(str(wrong).removeprefix("policy: ")) from None
+    return _checked(value)
+
+
+def _checked(value: object) -> dict[str, float]:
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"expected a probability for each task, {{cola: 0.25, rte: 0.75}}; found {value!r}")
+    found: dict[str, float] = {}
+    for task, p in value.items():
+        if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1 + TOLERANCE:
+            raise ValueError(f"{task}: expected a probability from 0 to 1; found {p!r}")
+        found[str(task)] = float(p)
+    total = math.fsum(found.values())
+    if abs(total - 1) > TOLERANCE:
+        raise ValueError(f"the probabilities must sum to 1; found {total:.6g} over {len(found)} tasks")
+    return found
+
+
+class Counterfactual(Sampler):
+    """p_i as given: a fixed stochastic policy (Glover and Hokamp 2019, arXiv 1907.06214).
+
+    In the paper the policy is learned before the run from logged rewards by counterfactual (importance
+    weighted) estimation; `weft policy RUN … --out policy.yaml` does that, and `weft.analysis.policy` says how
+    and what had to be chosen. Here it is only followed: it does not change while the run trains.
+
+    `policy` may name a file; the settings hold the probabilities themselves, so that a run's run.yaml needs
+    no other file and a resumed run draws as before.
+    """
+
+    name = "counterfactual"
+
+    policy: Annotated[dict[str, float], BeforeValidator(_policy)] = Field(
+        description="the probability of each task, {cola: 0.25, rte: 0.75}, or a file that holds them, as "
+        "`weft policy` writes it"
+    )
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse a policy that leaves out one of these tasks or names others.
+
+        Args:
+            names: the tasks of the run, [T].
+        """
+        for task in self.policy:
+            if task not in names:
+                raise WeftError(
+                    f"sampler.policy: {task!r} is no task of this run; {did_you_mean(task, names)}"
+                )
+        missing = [name for name in names if name not in self.policy]
+        if missing:
+            raise WeftError(
+                f"sampler.policy: no probability for {', '.join(missing)}; expected one for each of the "
+                f"run's {len(names)} tasks (0: never drawn)"
+            )
+
+    def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
+        """One segment, with the probabilities in the order of `names`, [T]."""
+        import numpy as np
+
+        from weft.sampling.plan.choice import Chance, Segment
+
+        self.check(names)
+        p: Any = np.array([self.policy[name] for name in names])
+        return [Segment(0, steps, Chance(p / p.sum()))]

@@ -1,0 +1,58 @@
+"""`mt_uncertainty`: train on the examples that the model is least sure of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from weft.errors import WeftError, did_you_mean
+from weft.sampling.samplers.sampler import Sampler
+
+if TYPE_CHECKING:
+    from weft.sampling.plan.choice import Segment
+    from weft.utils.counter_rng import Ints
+
+
+class MtUncertainty(Sampler):
+    """Every task offers its next batch, and the B most uncertain of all these examples are trained on.
+
+    (CA-MTL, MT-Uncertainty.) The plan gives the candidates; what is chosen among them follows from the
+    weights being trained. Candidates that are not chosen are passed over until the task's next epoch.
+    """
+
+    name = "mt_uncertainty"
+    chooses: ClassVar[bool] = True
+
+    rule: Literal["code", "paper"] = Field(
+        "code",
+        description="how candidates are scored: by the released code (uncertainty × the task's mean over the "
+        "largest task's mean) or by the paper's equation (uncertainty)",
+    )
+    measure: Literal["entropy", "margin"] = Field(
+        "entropy",
+        description="what uncertainty is: normalised entropy, or how small a margin the likeliest has",
+    )
+    proxy: dict[str, str] = Field(
+        {}, description="for tasks without such a measure, the task whose scores they take: {stsb: mrpc}"
+    )
+    dropout: bool = Field(
+        True, description="whether candidates are scored with dropout, as the released code does"
+    )
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse a proxy that is no task of the run, or of none."""
+        for name in (name for pair in self.proxy.items() for name in pair):
+            if name not in names:
+                raise WeftError(
+                    f"sampler.proxy: {name!r} is no task of this run; {did_you_mean(name, names)}"
+                )
+
+    def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
+        """One segment: every task has as many candidates, short batches apart."""
+        import numpy as np
+
+        from weft.sampling.plan.choice import Chance, Segment
+
+        return [Segment(0, steps, Chance(np.full(len(sizes), 1 / len(sizes))))]

@@ -1,0 +1,81 @@
+"""From the tasks' patterns to their rows."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from weft.errors import WeftError, did_you_mean
+from weft.suites.swatch import acceptability, entailment, paraphrase, question, sentiment, similarity
+from weft.suites.swatch.grammar import Draw
+from weft.suites.swatch.table import SPLITS, SWATCH
+
+Row = dict[str, str | float]
+
+# part of every seed: a new number is a new suite
+_VERSION = 1
+
+_BUILDERS: Mapping[str, Callable[[Draw], Row]] = {
+    "sentiment": sentiment.row,
+    "question": question.row,
+    "paraphrase": paraphrase.row,
+    "entailment": entailment.row,
+    "similarity": similarity.row,
+    "acceptability": acceptability.row,
+}
+
+
+def generate(task: str, split: str) -> list[Row]:
+    """The rows of one split of one task; the same on every machine and every Python.
+
+    Args:
+        task: a name in `SWATCH`.
+        split: `train`, `validation` or `test`.
+
+    Returns:
+        One dict a row: the task's text columns, its label column (a label's name, or a number from 0 to 5)
+        and `pattern`, the kind of construction the row was built by, for looking at where a model errs.
+    """
+    if task not in SWATCH:
+        raise WeftError(f"swatch has no task {task!r}; {did_you_mean(task, SWATCH)}")
+    if split not in SPLITS:
+        raise WeftError(f"swatch has no split {split!r}; {did_you_mean(split, SPLITS)}")
+    return [dict(row) for row in _splits(task)[split]]
+
+
+def write(folder: str | Path) -> list[Path]:
+    """Write the suite as `folder`/TASK/SPLIT.jsonl, one JSON object a line.
+
+    Returns:
+        The files written.
+    """
+    paths = []
+    for task in SWATCH:
+        for split in SPLITS:
+            path = Path(folder) / task / f"{split}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lines = [json.dumps(row) + "\n" for row in generate(task, split)]
+            path.write_text("".join(lines), encoding="utf-8", newline="\n")
+            paths.append(path)
+    return paths
+
+
+@functools.cache
+def _splits(task: str) -> dict[str, list[Row]]:
+    """All splits of a task, made together since no text may stand in two rows, of one split or of two."""
+    texts = SWATCH[task].texts
+    seen: set[str] = set()
+    splits: dict[str, list[Row]] = {}
+    for split in SPLITS:
+        draw = Draw(f"swatch/{_VERSION}/{task}/{split}")
+        rows: list[Row] = []
+        while len(rows) < SWATCH[task].rows[split]:
+            row = _BUILDERS[task](draw)
+            new = {str(row[column]) for column in texts}
+            if len(new) == len(texts) and seen.isdisjoint(new):
+                seen |= new
+                rows.append(row)
+        splits[split] = rows
+    return splits

@@ -1,0 +1,98 @@
+"""A step by the host: each kernel is launched as its line is reached; with its blocks compiled or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+import torch._dynamo.exc
+
+from weft.acceleration.patch import Dress
+from weft.training.engines.engine import EngineFailed, Measures, Move
+from weft.training.engines.probe import Probe
+from weft.training.engines.verifier import Verifier
+from weft.training.optim.clip import clip_by
+from weft.training.step.gradients import Penalty, StepGradients
+from weft.training.step.microbatches import Prepared
+from weft.training.step.task_losses import Floats, TaskLosses
+
+if TYPE_CHECKING:
+    from weft.sampling.plan.plan import Candidates
+    from weft.training.optim.owners import OwnerOptimizers
+
+
+class EagerEngine:
+    """Runs steps one line after the other; the losses of each are read at once.
+
+    Args:
+        gradients: what computes the gradients of a step.
+        optimizers: each owner's optimiser.
+        penalty: what is added to every step's loss; None: nothing.
+        dress: what the model wears while it trains.
+        name: `eager`, or `compiled` where compiled pieces are part of the dress.
+        verifier: what compares compiled shapes with uncompiled ones; None: nothing does.
+    """
+
+    def __init__(
+        self,
+        gradients: StepGradients,
+        optimizers: OwnerOptimizers,
+        penalty: Penalty | None = None,
+        dress: Dress | None = None,
+        name: str = "eager",
+        verifier: Verifier | None = None,
+    ) -> None:
+        self.name, self.dress = name, dress or Dress()
+        self.gradients, self.optimizers, self.penalty = gradients, optimizers, penalty
+        self.probe: Probe | None = None if verifier is None else Probe(verifier, gradients, self.dress)
+        self._losses = TaskLosses.zero(len(gradients.names))
+
+    def prepare(self, prepared: Prepared) -> Prepared:
+        """See `Engine`."""
+        return prepared
+
+    def step(self, prepared: Prepared, move: Move) -> None:
+        """See `Engine`."""
+        given = self.gradients.training
+        with _compiler_errors():
+            if self.probe is not None:
+                for count, part in enumerate(prepared.parts):
+                    self.probe.check_part(prepared.step.number, count, part)
+            self.optimizers.zero_grad()
+            self._losses.add(self.gradients.of(prepared, move.factors, self.penalty))
+        if given.clip is not None:
+            self.optimizers.clip(given.clip, clip_by(given))
+        self.optimizers.set_factor(move.factor, move.peak)
+        self.optimizers.step(move.present, move.drifting)
+
+    def losses(self) -> TaskLosses:
+        """See `Engine`."""
+        found, self._losses = self._losses, TaskLosses.zero(len(self.gradients.names))
+        return found
+
+    def measured(self, candidates: Candidates, measures: Measures, dropout: bool) -> Floats:
+        """See `Engine`."""
+        verified = None if self.probe is None else self.probe.verified_measure
+        with _compiler_errors():
+            if self.probe is not None:
+                self.probe.check_candidates(candidates)
+            return self.gradients.measured(candidates, measures, dropout, verified)
+
+    def at_rest(self) -> AbstractContextManager[object]:
+        """See `Engine`."""
+        return self.dress.off()
+
+    def close(self) -> None:
+        """See `Engine`."""
+        self.dress.remove()
+
+
+@contextmanager
+def _compiler_errors() -> Iterator[None]:
+    """Inside, what the compiler fails with is the engine's failure."""
+    try:
+        yield
+    except torch._dynamo.exc.TorchDynamoException as why:
+        raise EngineFailed(f"the compiler failed: {str(why).strip().splitlines()[0]}") from why

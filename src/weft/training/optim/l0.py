@@ -1,0 +1,63 @@
+"""L0 gates in training: drawn in every step of phase one, penalised, then decided (MORRIS, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from weft.adapters.gate import OPEN, RankGate
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+
+
+def gates_of(model: Model) -> list[RankGate]:
+    """All gates of a model, in the order of its adapters."""
+    return [module for module in model.adapters.modules() if isinstance(module, RankGate)]
+
+
+def draw(gates: Sequence[RankGate], seed: int | None) -> None:
+    """Draw the u of a step for every gate, from the seed alone; None ends the drawing."""
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+    for gate in gates:
+        gate.draw(generator)
+
+
+def penalty(gates: Sequence[RankGate]) -> Tensor:
+    """Σ λ·P(z ≠ 0) over all gates."""
+    terms = [gate.settings.penalty * gate.open_probability().sum() for gate in gates]
+    return torch.stack(terms).sum()
+
+
+@torch.no_grad()
+def expected_open(gates: Sequence[RankGate]) -> float:
+    """The mean of P(z ≠ 0) over all gates: what the penalty is on."""
+    return float(torch.cat([gate.open_probability().flatten() for gate in gates]).mean())
+
+
+@torch.no_grad()
+def would_keep(gates: Sequence[RankGate]) -> float:
+    """The share of the gates that would be opened if they were decided now."""
+    kept = [gate.get_parameter("alpha").flatten() >= gate.settings.threshold for gate in gates]
+    return float(torch.cat(kept).double().mean())
+
+
+def decide(gates: Sequence[RankGate]) -> None:
+    """End phase one: each gate open or shut for good, and none drawn any more."""
+    draw(gates, None)
+    for gate in gates:
+        gate.decide()
+
+
+def freeze(gates: Sequence[RankGate]) -> None:
+    """Gates of a run that is resumed in phase two: decided already, they only have to stay."""
+    for gate in gates:
+        gate.get_parameter("alpha").requires_grad_(False)
+
+
+def decided(gates: Sequence[RankGate]) -> bool:
+    """Whether there are gates, and all of them are open or shut for good."""
+    return bool(gates) and all(bool((gate.get_parameter("alpha").abs() == OPEN).all()) for gate in gates)

@@ -1,0 +1,293 @@
+"""One optimiser for each owner, so that a step leaves alone whoever had no example in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from weft.core.route import ENCODER, SHARED, StackedModule, task_owner
+from weft.errors import WeftError, did_you_mean
+from weft.model.ownership import Owned, owned
+from weft.training.optim.bert_adam import EPS, BertAdam
+from weft.training.optim.clip import NormOf, clip_each, clip_together, local, norms
+from weft.training.optim.sharding import is_part
+from weft.training.settings import LearningRates
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+
+RateOf = Literal["encoder", "shared", "task", "gates"]
+"""The roles that may have a learning rate of their own."""
+
+OptimizerName = Literal["adamw", "bert_adam"]
+
+_GROUPS = ("decayed", "plain", "gate")
+
+
+class OwnerOptimizers:
+    """An AdamW, or a BertAdam, for each owner over views of the (stacked) parameters.
+
+    An absent owner's step is skipped whole: values, momentum, decay and step count stay as they are, as if
+    its parameters had no gradient. Gradients are kept as zeros between steps, never as None, since the views
+    look into them. Weight decay is given to parameters of the role `weight`.
+
+    Args:
+        model: the model; its trainable parameters get zero gradients here.
+        lr: the peak learning rate.
+        weight_decay: the decay.
+        betas: β₁ and β₂.
+        eps: ε; by default 1e-8 with `adamw` and 1e-6 with `bert_adam`.
+        gate_lr: the constant learning rate of parameters of the role `gate`, unless `lr_of` has one; without
+            either they stay as they are.
+        lr_of: peak learning rates by role (`rate_of`); what is left out has `lr`.
+        optimizer: `adamw` or `bert_adam`.
+        steps: the steps of the run. With them `bert_adam` follows its own schedule, by each parameter's own
+            steps.
+        warmup: the share of the steps in which the rate of `bert_adam` rises.
+        schedule: what it does then, `linear` or `constant`.
+
+    Attributes:
+        optimizers: the optimiser of each owner.
+        moved: the owners that have taken a step.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        lr: float = 1e-3,
+        weight_decay: float = 0.01,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float | None = None,
+        gate_lr: float | None = None,
+        lr_of: LearningRates | Mapping[str, float | None] | None = None,
+        optimizer: OptimizerName = "adamw",
+        steps: int | None = None,
+        warmup: float = 0.0,
+        schedule: str = "linear",
+    ) -> None:
+        if optimizer not in get_args(OptimizerName):
+            known = did_you_mean(optimizer, get_args(OptimizerName))
+            raise WeftError(f"there is no optimizer {optimizer!r}; {known}")
+        if eps is None:
+            eps = EPS if optimizer == "bert_adam" else 1e-8
+        self.model = model
+        rates = dict(lr_of if isinstance(lr_of, LearningRates) else LearningRates(**(lr_of or {})))
+        rates["gates"] = rates["gates"] or gate_lr
+        self._views: dict[str, list[_View]] = {}
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        by_owner: dict[str, list[Owned]] = {}
+        stacked: dict[nn.Parameter, bool] = {}
+        for item in owned(model):
+            if item.trains and (item.role != "gate" or rates["gates"] is not None):
+                by_owner.setdefault(item.owner, []).append(item)
+                if item.role != "gate":
+                    stacked[item.parameter] = item.slot is not None
+        # each parameter that is clipped, and whether its slots are parts of their own; in the model's order,
+        # in which a global norm is summed
+        self._clipped = {p: stacked[p] for p in model.parameters() if p in stacked}
+        for owner, items in by_owner.items():
+            views = self._views[owner] = [_View(item) for item in items]
+            groups = _groups(views, lr, weight_decay, rates)
+            if optimizer == "adamw":
+                # fused: one kernel for an owner's many small views
+                self.optimizers[owner] = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)
+            else:
+                self.optimizers[owner] = BertAdam(
+                    groups, lr=lr, betas=betas, eps=eps, steps=steps, warmup=warmup, schedule=schedule
+                )
+        self.moved: set[str] = set()
+        self._own_schedule = optimizer == "bert_adam" and steps is not None
+        self._owners_of = owners_of_tasks(model)
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the last step, of the first owner's; gates apart."""
+        for optimizer in self.optimizers.values():
+            for group in optimizer.param_groups:
+                if not group["constant"]:
+                    # from the state: a resumed run writes the log that it would have written
+                    if isinstance(optimizer, BertAdam):
+                        return optimizer.lr_of_last(group)
+                    return float(group["lr"])
+        return 0.0
+
+    def set_factor(self, factor: float, peak: float | None = None) -> None:
+        """Set every learning rate to its peak times `factor`; that of gates stays.
+
+        `bert_adam` with a schedule of its own takes `peak` and leaves `factor` out.
+
+        Args:
+            factor: the share of the peak, of every role's alike.
+            peak: of those without a rate in `lr_of`; None: the one given at the start.
+        """
+        for optimizer in self.optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = self.rate(group, factor, peak)
+
+    def rate(self, group: Mapping[str, Any], factor: float, peak: float | None = None) -> float:
+        """The learning rate of a parameter group; see `set_factor`."""
+        if group["constant"]:
+            return float(group["peak"])
+        top: float = group["peak"] if peak is None or group["given"] else peak
+        return top if self._own_schedule else top * factor
+
+    def clip(
+        self,
+        max_norm: float | Tensor,
+        by: Literal["global", "tensor"] = "global",
+        leave_out: Collection[Tensor] = (),
+        norm_of: NormOf = norms,
+    ) -> None:
+        """Scale gradients that are too long; gates are never clipped, nor counted.
+
+        Without the gates: that they are there must not change the weights' steps.
+
+        Args:
+            max_norm: the largest norm that is left as it is; a tensor [] where it is data.
+            by: `global`: of all gradients together, all scaled alike; `tensor`: of each owner's part of each
+                parameter (a slot of a stacked one, or a whole one), each scaled by its own norm.
+            leave_out: parameters that are neither clipped nor counted.
+            norm_of: the norm of each of some tensors.
+        """
+        skipped = {id(p) for p in leave_out}
+        found = [
+            (p.grad, stacked)
+            for p, stacked in self._clipped.items()
+            if p.grad is not None and id(p) not in skipped
+        ]
+        if by == "tensor":
+            clip_each(found, max_norm, norm_of)
+        else:
+            clip_together([gradient for gradient, _ in found], max_norm, norm_of)
+
+    def present(self, tasks: Collection[int]) -> set[str]:
+        """The owners that a step with examples of these task ids moves."""
+        return {owner for task in tasks for owner in self._owners_of[task]} & set(self.optimizers)
+
+    def step(self, tasks: Collection[int], drifting: Collection[int] = ()) -> None:
+        """Move the owners of these tasks, and no other.
+
+        Args:
+            tasks: the ids of the tasks with an example in this step.
+            drifting: those of tasks that move on without one, by momentum and decay: their owners take part
+                if they have moved before. Until its first example an owner has no momentum, and stays.
+        """
+        for owner in sorted(self.moving(tasks, drifting)):
+            self.follow(owner)
+            self.optimizers[owner].step()
+
+    def moving(self, tasks: Collection[int], drifting: Collection[int] = ()) -> set[str]:
+        """The owners that a step moves, which have moved from now on; see `step`."""
+        found = self.present(tasks) | (self.present(drifting) & self.moved)
+        self.moved |= found
+        return found
+
+    def follow(self, owner: str) -> None:
+        """Let an owner's optimiser look into the gradients there are now."""
+        for view in self._views[owner]:
+            view.follow()
+
+    def zero_grad(self) -> None:
+        """Set every gradient to zero, in place."""
+        gradients = [local(p.grad) for p in self.model.parameters() if p.grad is not None]
+        torch._foreach_zero_(gradients)
+
+    def parameters(self, owner: str) -> list[Tensor]:
+        """An owner's views in the order in which a checkpoint counts them.
+
+        By decay, then in the model's order: that some are spread over processes does not change it.
+        """
+        return [v.tensor for v in sorted(self._views[owner], key=lambda v: _GROUPS.index(v.group))]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimisers' states, by owner."""
+        return {owner: optimizer.state_dict() for owner, optimizer in self.optimizers.items()}
+
+
+def rate_of(item: Owned) -> RateOf:
+    """Which role's learning rate a parameter has.
+
+    Gates have their own. Of the rest, what is in the encoder has the encoder's, whoever owns it: under
+    `separate` each task owns an encoder, and its weights are as pretrained as shared ones. Adapters and heads
+    go by their owner: one task, or a group or all.
+    """
+    if item.role == "gate":
+        return "gates"
+    if item.part == "encoder":
+        return "encoder"
+    return "task" if item.owner.startswith("task:") else "shared"
+
+
+def owners_of_tasks(model: Model) -> list[set[str]]:
+    """For each task id, the owners whose parameters its rows run through."""
+    found = [{ENCODER, SHARED, task_owner(task.name)} for task in model.tasks]
+    for module in model.modules():
+        if isinstance(module, StackedModule):
+            for stack in module.stacks.values():
+                for task, slot in enumerate(stack.slots.of_task):
+                    owner = stack.slots.owners[slot]
+                    if owner.startswith("group:"):
+                        found[task].add(owner)
+    return found
+
+
+def _groups(
+    views: list[_View], lr: float, weight_decay: float, rates: Mapping[str, float | None]
+) -> list[dict[str, Any]]:
+    """The parameter groups of one owner, by decay, by rate, and by whether they are spread over processes."""
+    found: dict[tuple[int, float | None, bool], list[Tensor]] = {}
+    for view in views:
+        # fused kernels take no list in which some are spread and some are not
+        key = (_GROUPS.index(view.group), rates[rate_of(view.item)], is_part(view.tensor))
+        found.setdefault(key, []).append(view.tensor)
+    groups = []
+    # by decay first, else in the order of the parameters
+    for (number, given, _), params in sorted(found.items(), key=lambda entry: entry[0][0]):
+        peak = lr if given is None else given
+        is_gate = _GROUPS[number] == "gate"
+        groups.append(
+            {
+                "params": params,
+                "weight_decay": weight_decay if _GROUPS[number] == "decayed" else 0.0,
+                "lr": peak,
+                "peak": peak,
+                "given": given is not None,
+                "constant": is_gate,
+            }
+        )
+    return groups
+
+
+class _View:
+    """An owner's part of a parameter, as a parameter over the same memory, gradient included."""
+
+    def __init__(self, item: Owned) -> None:
+        self.item = item
+        self.group = {"weight": "decayed", "gate": "gate"}.get(item.role, "plain")
+        whole = item.parameter
+        if whole.grad is None:
+            whole.grad = torch.zeros_like(whole)
+        self.tensor = whole if item.slot is None else nn.Parameter(whole.data[item.slot])
+        self._grad: Tensor | None = None
+        self._memory = _memory(whole)
+        self.follow()
+
+    def follow(self) -> None:
+        """Look into the gradient there is now: `zero_grad` elsewhere may have put another in its place."""
+        whole, slot = self.item.parameter, self.item.slot
+        if _memory(whole) != self._memory:
+            raise WeftError(
+                f"{self.item.name} has moved in memory since its optimiser was made; "
+                "make OwnerOptimizers after model.to(…)"
+            )
+        if slot is not None and whole.grad is not self._grad:
+            self._grad = whole.grad
+            self.tensor.grad = None if whole.grad is None else whole.grad[slot]
+
+
+def _memory(parameter: Tensor) -> int | None:
+    """Where a parameter lies; None if it is spread: its engine may lay it elsewhere, and no view is taken."""
+    return None if is_part(parameter) else parameter.data_ptr()

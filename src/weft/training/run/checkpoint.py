@@ -1,0 +1,161 @@
+"""Checkpoints: everything that a run needs to go on exactly, in safetensors and JSON alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from weft.core.route import ENCODER, task_owner
+from weft.errors import WeftError
+from weft.model.ownership import owned
+from weft.training.optim.l0 import gates_of
+from weft.training.optim.sharding import part_of, whole
+from weft.utils.files import new_folder, write_json
+from weft.utils.processes import Processes
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+    from weft.training.optim.owners import OwnerOptimizers
+
+PREFIX = "step-"
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+def trained_tensors(model: Model) -> dict[str, Tensor]:
+    """The parameters that a run may have changed, by name, as they live in the model.
+
+    Those that train; gates, though they are decided; and an encoder that is one task's own, of which a part
+    may be frozen as the run's start had it.
+    """
+    kept = {id(gate.get_parameter("alpha")) for gate in gates_of(model)}
+    kept |= {id(i.parameter) for i in owned(model) if i.part == "encoder" and i.owner != ENCODER}
+    return {name: p.data for name, p in model.named_parameters() if p.requires_grad or id(p) in kept}
+
+
+def tensors_of_task(model: Model, task: str) -> dict[str, Tensor]:
+    """What belongs to one task and trains, by the parameter's name, as it lives in the model."""
+    mine = task_owner(task)
+    return {item.name: item.data for item in owned(model) if item.owner == mine and item.trains}
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], processes: Processes | None = None) -> None:
+    """Write tensors to one file, in one move; all processes take part, the main one writes.
+
+    Args:
+        path: the file.
+        tensors: by name; where processes hold parts of one, the whole is written.
+        processes: those that train together; by default this one alone.
+    """
+    full = {name: whole(t).contiguous() for name, t in tensors.items()}
+    (processes or Processes()).on_main(lambda: _write(path, full))
+
+
+def _write(path: Path, tensors: dict[str, Tensor]) -> None:
+    work = path.with_name(f".{path.name}.new")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, work)
+    work.replace(path)
+
+
+def load_tensors(path: Path, live: Mapping[str, Tensor]) -> None:
+    """Copy a file's tensors into live ones of the same names."""
+    stored = load_file(path)
+    if stored.keys() != live.keys():
+        odd = sorted(stored.keys() ^ live.keys())[0]
+        raise WeftError(f"{path} is of another model: {odd!r} is in one of the two only")
+    for name, tensor in live.items():
+        tensor.copy_(part_of(stored[name], tensor))
+
+
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    model: Model,
+    optimizers: OwnerOptimizers,
+    state: dict[str, Any],
+    more: Mapping[str, Tensor] | None = None,
+    processes: Processes | None = None,
+) -> Path:
+    """Write a checkpoint after `step` steps, then delete the older ones.
+
+    All processes take part, for they may hold parts of a tensor; the main one writes.
+
+    Args:
+        folder: the run's checkpoints.
+        step: how many steps are done.
+        model: the model.
+        optimizers: its optimisers; their state is stored by owner.
+        state: what else the loop needs, JSON-able.
+        more: what else it needs, as tensors.
+        processes: those that train together; by default this one alone.
+    """
+    target = folder / f"{PREFIX}{step:08d}"
+    files = {"weights": trained_tensors(model), "optimizers": _moments(optimizers), "more": dict(more or {})}
+    full = {file: {k: whole(t).contiguous() for k, t in tensors.items()} for file, tensors in files.items()}
+
+    def write() -> None:
+        with new_folder(target) as work:
+            for file, tensors in full.items():
+                save_file(tensors, work / f"{file}.safetensors")
+            write_json(work / "state.json", {**state, "step": step})
+        for old in _all(folder)[:-1]:
+            shutil.rmtree(old)
+
+    (processes or Processes()).on_main(write)
+    return target
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest whole checkpoint, if there is one."""
+    found = _all(folder)
+    return found[-1] if found else None
+
+
+def load_checkpoint(path: Path, model: Model, optimizers: OwnerOptimizers) -> dict[str, Any]:
+    """Copy a checkpoint into the live model and optimisers; returns the loop's state."""
+    load_tensors(path / "weights.safetensors", trained_tensors(model))
+    stored = load_file(path / "optimizers.safetensors")
+    optimizers.moved = {key.rsplit("|", 2)[0] for key in stored}
+    for owner, optimizer in optimizers.optimizers.items():
+        for number, parameter in enumerate(optimizers.parameters(owner)):
+            entry = {m: stored[k] for m in MOMENTS if (k := f"{owner}|{number}|{m}") in stored}
+            if entry:
+                # a step count is one number, whatever the parameter is
+                optimizer.state[parameter] = {
+                    m: t.clone().to(parameter.device) if m == "step" else part_of(t.clone(), parameter)
+                    for m, t in entry.items()
+                }
+            else:
+                optimizer.state.pop(parameter, None)
+    return read_state(path)
+
+
+def read_more(path: Path) -> dict[str, Tensor]:
+    """The further tensors of a checkpoint; none where it was made before there were any."""
+    file = path / "more.safetensors"
+    return load_file(file) if file.is_file() else {}
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """What a checkpoint says of its run, without its tensors."""
+    return json.loads((path / "state.json").read_text(encoding="utf-8"))
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.glob(f"{PREFIX}*") if (p / "state.json").is_file())
+
+
+def _moments(optimizers: OwnerOptimizers) -> dict[str, Tensor]:
+    return {
+        f"{owner}|{number}|{moment}": optimizer.state[parameter][moment]
+        for owner, optimizer in optimizers.optimizers.items()
+        for number, parameter in enumerate(optimizers.parameters(owner))
+        if owner in optimizers.moved  # in a captured step all have moments, those that never moved zeros
+        for moment in MOMENTS
+    }

@@ -1,0 +1,184 @@
+"""Which examples a run has trained on, and which tasks went without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from weft.utils.counter_rng import Ints
+
+
+KEPT = 20
+"""The finished epochs that are told of, the last ones: a log line must not grow with the run."""
+
+
+class Usage:
+    """The share of data used, and the longest stretch of steps that each task went without an example.
+
+    The share is that of distinct examples which received a gradient: over all of a task's, or over all of all
+    tasks'; since the start, and by epoch. A stretch is counted in steps, the one that is going on too, and
+    the one from the start to a task's first example.
+
+    A step costs O(B + T).
+
+    Args:
+        names: the tasks, [T].
+        sizes: their training examples, [T].
+        starved: warn of a task that goes more steps than this without an example; None: never.
+        epoch_steps: the steps of an epoch.
+    """
+
+    def __init__(
+        self, names: Sequence[str], sizes: Sequence[int], starved: int | None, epoch_steps: int
+    ) -> None:
+        if epoch_steps < 1:
+            raise WeftError(f"epoch_steps must be at least 1; found {epoch_steps}")
+        self.names, self.sizes = list(names), np.array(sizes, np.int64)
+        self.starved, self.epoch_steps = starved, epoch_steps
+        self._first = np.cumsum(self.sizes) - self.sizes  # where each task's examples begin among all
+        tasks, total = len(self.sizes), int(self.sizes.sum())
+        self._ever, self._epoch = _Used(total, tasks), _Used(total, tasks)
+        self._done = 0  # steps
+        self._finished: list[dict[str, Any]] = []
+        self._last = np.full(tasks, -1, np.int64)  # the step of each task's last example
+        self._longest = np.zeros(tasks, np.int64)  # over stretches that have ended
+        self._warned = np.zeros(tasks, bool)
+        self._stopped = np.zeros(tasks, bool)
+
+    def begin(self, step: int) -> None:
+        """Count from this step on: what came before is not known."""
+        self._done = step
+        self._last[:] = step - 1
+
+    def add(self, step: int, task: ArrayLike, index: ArrayLike) -> list[str]:
+        """Count a step's examples; returns warnings of tasks that have gone without for too long.
+
+        A task is told of once, until it is seen again.
+
+        Args:
+            step: its number, one after the last; from 0.
+            task: the task of each real example, [E].
+            index: which example of that task, [E].
+        """
+        if step != self._done:
+            raise WeftError(f"usage counts every step in its turn: expected step {self._done}, found {step}")
+        tasks, which = np.asarray(task, np.int64), np.asarray(index, np.int64)
+        places = np.unique(self._first[tasks] + which)
+        owner = np.searchsorted(self._first, places, "right") - 1
+        for used in (self._ever, self._epoch):
+            used.add(places, owner)
+        self._done = step + 1
+        if self._done % self.epoch_steps == 0:
+            number = self._done // self.epoch_steps
+            self._finished = [*self._finished, {"number": number, **self._shares(self._epoch)}][-KEPT:]
+            self._epoch = _Used(int(self.sizes.sum()), len(self.sizes))
+        seen = np.unique(owner)
+        self._longest[seen] = np.maximum(self._longest, self._going_on(step))[seen]
+        self._last[seen] = step
+        self._warned[seen] = False
+        return self._warnings()
+
+    def stopped(self, task: int) -> None:
+        """The task is drawn no more, from the next step on: it is not starving, and its stretch ends here."""
+        self._longest[task] = max(self._longest[task], self._going_on(self._done)[task])
+        self._stopped[task] = True
+
+    def report(self) -> dict[str, Any]:
+        """What was used, JSON-able.
+
+        `share` and `by_task` since the start; `epoch` the same of the epoch that is going on, with its number
+        from 1 and its steps so far, and `epochs` of those that are finished, the last KEPT of them; `longest`
+        the longest stretch of steps that each task went without an example.
+        """
+        done = {"number": self._done // self.epoch_steps + 1, "steps": self._done % self.epoch_steps}
+        longest = np.maximum(self._longest, self._going_on(self._done))
+        return {
+            **self._shares(self._ever),
+            "epoch": {**done, **self._shares(self._epoch)},
+            "epochs": list(self._finished),
+            "longest": dict(zip(self.names, longest.tolist(), strict=True)),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps beside `tensors`, JSON-able."""
+        return {
+            "done": self._done,
+            "epoch_steps": self.epoch_steps,
+            "finished": list(self._finished),
+            "last": self._last.tolist(),
+            "longest": self._longest.tolist(),
+            "warned": self._warned.tolist(),
+            "stopped": self._stopped.tolist(),
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Which examples were used, a bit each, for a checkpoint: `ever` and `epoch`, [⌈N/8⌉] of uint8."""
+        import torch
+
+        used = {"ever": self._ever, "epoch": self._epoch}
+        return {name: torch.from_numpy(np.packbits(one.flags)) for name, one in used.items()}
+
+    def load(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Go on from what `tensors` and `state` gave of the same tasks."""
+        total, tasks = int(self.sizes.sum()), len(self.sizes)
+        found = [tensors[name].numpy() for name in ("ever", "epoch")]
+        if (
+            len(state["last"]) != tasks
+            or state["epoch_steps"] != self.epoch_steps
+            or any(len(bits) != -(-total // 8) for bits in found)
+        ):
+            raise WeftError(
+                f"usage: expected that of {tasks} tasks, {total} examples and epochs of {self.epoch_steps} "
+                f"steps; found {len(state['last'])} tasks, at most {8 * len(found[0])} examples and epochs "
+                f"of {state['epoch_steps']} steps: resume with the data the run began with"
+            )
+        for used, bits in zip((self._ever, self._epoch), found, strict=True):
+            used.flags = np.unpackbits(bits, count=total).astype(bool)
+            used.counts = np.add.reduceat(used.flags, self._first, dtype=np.int64)
+        self._done, self._finished = int(state["done"]), list(state["finished"])
+        self._last, self._longest = (np.array(state[name], np.int64) for name in ("last", "longest"))
+        self._warned, self._stopped = (np.array(state[name], bool) for name in ("warned", "stopped"))
+
+    def _shares(self, used: _Used) -> dict[str, Any]:
+        """Of all examples, and of each task's."""
+        by_task = (used.counts / self.sizes).tolist()
+        share = float(used.counts.sum() / self.sizes.sum())
+        return {"share": share, "by_task": dict(zip(self.names, by_task, strict=True))}
+
+    def _going_on(self, step: int) -> Ints:
+        """The steps before `step` since each task's last example, [T]; 0 of a stopped task."""
+        return np.where(self._stopped, 0, step - 1 - self._last)
+
+    def _warnings(self) -> list[str]:
+        if self.starved is None:
+            return []
+        gone = self._going_on(self._done)
+        told = np.flatnonzero((gone > self.starved) & ~self._warned)
+        self._warned[told] = True
+        return [
+            f"task {self.names[t]!r} has had no example for {gone[t]} steps, up to step {self._done}; "
+            "train.starved says when to tell, train.sampler who is drawn"
+            for t in told.tolist()
+        ]
+
+
+class _Used:
+    """Which of all N examples were used, and how many of each task."""
+
+    def __init__(self, total: int, tasks: int) -> None:
+        self.flags = np.zeros(total, bool)
+        self.counts = np.zeros(tasks, np.int64)
+
+    def add(self, places: Ints, owner: Ints) -> None:
+        """Mark distinct examples, each of its task."""
+        new = ~self.flags[places]
+        self.flags[places] = True
+        self.counts += np.bincount(owner[new], minlength=len(self.counts))

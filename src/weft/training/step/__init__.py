@@ -1,0 +1,1 @@
+"""One training step: micro-batches, gradients, what is prepared ahead."""

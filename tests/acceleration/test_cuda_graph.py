@@ -1,0 +1,54 @@
+"""Capturing a function into a CUDA graph, and what a capture that fails leaves behind."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch.nn import functional
+
+import weft
+from tests.support.tiny_run import write_run
+from tests.training.engines.test_graph import built
+from weft.acceleration.cuda_graph import Capturer
+
+pytestmark = pytest.mark.gpu
+
+
+def test_after_a_capture_that_failed_random_numbers_are_drawn_as_before():
+    ones = torch.ones(1000, device="cuda")
+
+    def stops_the_capture():
+        functional.dropout(ones, 0.5)
+        if torch.cuda.is_current_stream_capturing():
+            torch.cuda.synchronize()
+
+    torch.manual_seed(3)
+    expected = functional.dropout(ones, 0.5)
+    torch.manual_seed(3)
+    capture = Capturer(ones.device)
+    with pytest.raises(RuntimeError):
+        capture(stops_the_capture)
+    assert functional.dropout(ones, 0.5).equal(expected)
+    found = torch.empty_like(ones)
+    again = capture(lambda: found.copy_(functional.dropout(ones, 0.5)))
+    torch.manual_seed(3)
+    again()
+    assert set(found.tolist()) == {0.0, 2.0}
+
+
+@pytest.mark.usefixtures("token_cache")
+def test_a_graph_that_the_user_holds_stops_the_capture_and_not_the_run(tmp_path):
+    """Its backward belongs to the stream that it ran on, and no capture can run there."""
+    run, model = built(write_run(tmp_path), ["train.engine=graph", "train.precision=float32"], 0.1, "cuda")
+    ids = torch.ones(2, 4, dtype=torch.long, device="cuda")
+    task = torch.zeros(2, dtype=torch.long, device="cuda")
+    held = model.train()(input_ids=ids, attention_mask=torch.ones_like(ids), task=task)
+    weft.train(model, run.training, tmp_path / "out", resolved=run.resolved)
+    end = json.loads((tmp_path / "out" / "log.jsonl").read_text().splitlines()[-1])
+    assert end["event"] == "end"
+    assert end["engine"] in ("graph", "eager")
+    if end["engine"] == "eager":
+        assert "captur" in end["engine_fallback"]["why"]
+    del held

@@ -1,0 +1,205 @@
+"""The pictures: they parse, whatever the text, and show every cell that there is to see."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+from weft.analysis.attention import AttentionMap, Layer
+from weft.analysis.plots import attention as attention_picture
+from weft.analysis.plots.attention import (
+    FLOOR,
+    PALETTE,
+    attention_html,
+    attention_svg,
+    darkest,
+    ink,
+    percent,
+    scale,
+    shade,
+)
+from weft.errors import WeftError
+
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = {
+    "plain": ("the", "cat"),
+    "markup": ("<b>", "&", '"', "'", "]]>", "<!--", "</title>", "&amp;"),
+    "CJK": ("日本", "語", "한국"),
+    "right to left": ("שלום", "##ל", "مرحبا"),
+    "no XML": ("\x00", "\x1b[31m", "\ufffe", "\x0b"),
+    "long": ("x" * 200, "🧶"),
+}
+
+
+def made(tokens, heads=2, sharp=3.0, names=("0/ffn_delta", "top/0"), text=None):
+    tokens = ("[CLS]", *tokens, "[SEP]")
+    generator = torch.Generator().manual_seed(len(tokens))
+    shape = (heads, len(tokens), len(tokens))
+    layers = tuple(Layer(n, (sharp * torch.randn(shape, generator=generator)).softmax(-1)) for n in names)
+    return AttentionMap("t", (" ".join(tokens) if text is None else text,), tokens, layers)
+
+
+def drawn(seen):
+    return sum(int((p >= FLOOR).sum()) for _, p in seen.layers)
+
+
+def of_class(tree, kind, name):
+    return [e for e in tree.iter(f"{SVG}{kind}") if e.get("class") == name]
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_the_svg_parses_and_has_the_cells(case):
+    seen = made(HOSTILE[case])
+    tree = ElementTree.fromstring(attention_svg(seen))
+    assert tree.tag == f"{SVG}svg"
+    assert len(of_class(tree, "g", "panel")) == 4  # two layers of two heads
+    cells = of_class(tree, "rect", "cell")
+    assert 0 < len(cells) == drawn(seen) < sum(p.numel() for _, p in seen.layers)
+    assert all(cell.get("fill") in PALETTE for cell in cells)
+    titles = [panel[0].text for panel in of_class(tree, "g", "panel")]
+    assert titles[0] == "layer 0 (0/ffn_delta), head 0"
+    assert titles[3] == "on top (top/0), head 1"
+
+
+def test_a_cell_is_where_it_should_be_and_says_what_it_is():
+    seen = made(("<b>", "שלום"))
+    tree = ElementTree.fromstring(attention_svg(seen))
+    peak = max(float(p.max()) for _, p in seen.layers)
+    panels = of_class(tree, "g", "panel")
+    for panel, head in zip(panels, [h for _, p in seen.layers for h in p], strict=True):
+        for cell in of_class(panel, "rect", "cell"):
+            row, column = int(cell.get("y")), int(cell.get("x"))
+            share = float(head[row, column])
+            assert share >= FLOOR
+            assert cell.get("fill") == PALETTE[shade(share, peak)]
+            told = re.sub("[\u2068\u2069]", "", cell[0].text)  # marks that keep the direction
+            assert told == f"{seen.tokens[row]} looks at {seen.tokens[column]}: {percent(share)}"
+
+
+def test_both_axes_carry_every_token_and_a_long_one_its_whole_name():
+    seen = made(("cat", "x" * 200))
+    panel = of_class(ElementTree.fromstring(attention_svg(seen)), "g", "panel")[0]
+    texts = ["".join(e.itertext()) for e in panel.iter(f"{SVG}text")][1:]
+    assert texts.count("cat") == texts.count("[CLS]") == 2
+    assert sum(text.startswith("x" * 200) for text in texts) == 2
+
+
+def test_the_legend_says_what_the_scale_is():
+    seen = made(("the", "cat"))
+    peak = darkest(max(float(p.max()) for _, p in seen.layers), len(seen.tokens))
+    legend = of_class(ElementTree.fromstring(attention_svg(seen)), "g", "legend")[0]
+    assert [e.get("fill") for e in legend.iter(f"{SVG}rect")] == list(PALETTE)
+    told = " ".join(legend.itertext())
+    assert scale(peak) in told
+    assert "below 0.5% are not drawn" in told
+
+
+def test_an_even_attention_has_the_middle_colour_and_a_sharp_one_the_end():
+    for tokens in (4, 11, 128):
+        even = 1 / tokens
+        assert shade(even, darkest(even, tokens)) == len(PALETTE) // 2
+        assert shade(0.9, darkest(0.9, tokens)) == len(PALETTE) - 1 or tokens == 4
+
+
+def test_shades():
+    assert [shade(share, 0.8) for share in (0.0, 0.2, 0.8)] == [0, 5, len(PALETTE) - 1]
+    steps = [shade(number / 100, 1.0) for number in range(101)]
+    assert steps == sorted(steps)
+    assert shade(0.0, 0.0) == 0
+
+    def light(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    lights = [light(colour) for colour in PALETTE]
+    assert lights == sorted(lights, reverse=True)
+    for step, colour in enumerate(PALETTE):  # 4.5 is what the web's rules ask of text
+        pair = sorted((light(colour), light(ink(step))))
+        assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 4.5
+
+
+def covered(panel):
+    """The cells that a panel's paths cover, with their colours."""
+    found = {}
+    for path in panel.iter(f"{SVG}path"):
+        for first, row, width in re.findall(r"M(\d+) (\d+)h(\d+)v1H\1z", path.get("d")):
+            for column in range(int(first), int(first) + int(width)):
+                assert (int(row), column) not in found
+                found[int(row), column] = path.get("fill")
+    return found
+
+
+def test_a_large_picture_shows_the_same_cells_in_fewer_bytes(monkeypatch):
+    seen = made(tuple(f"w{number}" for number in range(30)), sharp=1.0)
+    small = attention_svg(seen)
+    monkeypatch.setattr(attention_picture, "EACH_CELL", drawn(seen) - 1)
+    large = attention_svg(seen)
+    assert len(large) < len(small) / 3
+    panels = [of_class(ElementTree.fromstring(svg), "g", "panel") for svg in (small, large)]
+    for one, other in zip(*panels, strict=True):
+        cells = of_class(one, "rect", "cell")
+        assert covered(other) == {(int(c.get("y")), int(c.get("x"))): c.get("fill") for c in cells}
+        rows = of_class(other, "g", "row")
+        assert len(rows) == 32
+        assert rows[1][0].text.startswith("w0 looks most at ")
+
+
+def test_a_text_as_long_as_encoders_take_stays_small():
+    seen = made(("word",) * 126, heads=6, sharp=2.0, names=[f"{n}/ffn_delta" for n in range(2)])
+    assert len(attention_svg(seen)) / 2 < 700_000  # a layer of six heads
+
+
+class Outline(HTMLParser):
+    """Whether tags close in order, and what a browser would fetch or run."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.attributes = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.seen.append(tag)
+        self.attributes += attrs
+
+    def handle_startendtag(self, tag, attrs):
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_the_page_parses_and_needs_nothing_from_outside(case):
+    seen = made(HOSTILE[case])
+    page = attention_html(seen)
+    outline = Outline()
+    outline.feed(page)
+    assert outline.open == []
+    assert outline.seen.count("svg") == 2
+    assert outline.seen.count("bdi") == 4 * len(seen.tokens)
+    assert not {"script", "link", "img", "iframe", "object"} & set(outline.seen)
+    assert not {"src", "href", "onload"} & {name for name, _ in outline.attributes}
+    tree = ElementTree.fromstring(page)  # it is XML as well
+    assert len(of_class(tree, "rect", "cell")) == drawn(seen)
+    assert tree.find("body/h1").text == "Attention of task t"
+
+
+def test_the_page_shades_words_by_who_looks():
+    seen = made(("the", "<cat>"), text='<i>the</i> & "<cat>"')
+    for source, who in ((None, "all tokens, their mean"), (2, "token 2, <cat>")):
+        tree = ElementTree.fromstring(attention_html(seen, source))
+        paragraphs = ["".join(p.itertext()) for p in tree.iter("p")]
+        assert paragraphs[0] == '<i>the</i> & "<cat>"'
+        assert f"looked at by {who};" in paragraphs[1]
+        first = list(tree.iter("bdi"))[: len(seen.tokens)]
+        head = seen.layers[0].probabilities[0]
+        expected = head.mean(0) if source is None else head[source]
+        assert [word.text for word in first] == list(seen.tokens)
+        assert [word.get("title") for word in first] == [percent(share) for share in expected.tolist()]
+    with pytest.raises(WeftError, match="token 9 is outside"):
+        attention_html(seen, 9)

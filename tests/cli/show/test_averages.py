@@ -1,0 +1,96 @@
+"""`weft show averages`, in this process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.tiny_run import assert_refused
+from weft.cli import run
+
+GLUE = {
+    "cola": {"matthews": 0.531},
+    "mnli": {"accuracy": 0.859, "accuracy_mm": 0.858},
+    "mrpc": {"f1": 0.886, "accuracy": 0.5},
+    "qnli": {"accuracy": 0.905},
+    "qqp": {"f1": 0.692, "accuracy": 0.5},
+    "rte": {"accuracy": 0.764},
+    "sst2": {"accuracy": 0.932},
+    "stsb": {"pearson": 0.5, "spearman": 0.853},
+}
+
+
+def write(folder, tasks, **more):
+    folder.mkdir()
+    (folder / "metrics.json").write_text(json.dumps({"tasks": tasks, **more}), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "whole", GLUE, split="validation", rows={"cola": 1043, "qqp": 20212, "mine": 3})
+    less = {name: own for name, own in GLUE.items() if name not in ("qqp", "cola")}
+    write(tmp_path / "less", less, split="test")
+    return tmp_path
+
+
+def said(capsys, *arguments):
+    capsys.readouterr()
+    code = run(["show", "averages", *map(str, arguments)])
+    return code, capsys.readouterr()
+
+
+def test_json(runs, capsys):
+    code, told = said(capsys, "whole", "less", "--json")
+    assert code == 0
+    found = json.loads(told.out)
+    assert list(found) == ["whole", "less"]
+    whole, less = found["whole"], found["less"]
+    assert list(whole["averages"]) == ["pals_dev", "glue9", "superglue"]
+    assert round(100 * whole["averages"]["glue9"]["value"], 1) == 80.9
+    assert whole["averages"]["glue9"]["parts"]["qqp f1"] == 0.692
+    assert whole["other_rows"] == {"qqp": {"rows": 20212, "official": 40430}}
+    nine = less["averages"]["glue9"]
+    assert (nine["value"], nine["values"], nine["of"]) == (None, 7, 9)
+    assert nine["missing"] == ["qqp f1", "cola matthews"]
+    kept = (0.859, 0.858, 0.886, 0.905, 0.764, 0.932, 0.853)
+    assert nine["partial"] == pytest.approx(sum(kept) / 7)
+    assert less["averages"]["superglue"]["values"] == 1  # rte is a task of both
+
+
+def test_table(runs, capsys):
+    code, told = said(capsys, "whole", "less")
+    assert code == 0
+    lines = [line.split() for line in told.out.splitlines()]
+    assert ["average", "value", "whole", "less"] in lines
+    assert ["glue9", "mnli", "accuracy", "85.9", "85.9"] in lines
+    assert ["mnli", "accuracy_mm", "85.8", "85.8"] in lines
+    assert ["cola", "matthews", "53.1", "-"] in lines
+    assert ["average", "80.9", "(86.5", "over", "7", "of", "9)"] in lines
+    assert "note: whole: qqp is of 20,212 rows; the official validation set has 40,430" in told.err
+    assert "note: less: of the split 'test'" in told.err
+    assert "note: less: glue9 is not given, without qqp f1, cola matthews" in told.err
+    assert "whole: glue9" not in told.err
+
+
+def test_a_run_without_any_of_the_tasks(runs, capsys):
+    write(runs / "other", {"cat": {"accuracy": 0.5}})
+    code, told = said(capsys, "other")
+    assert code == 0
+    assert told.err == ""
+    assert ["average", "-"] in [line.split() for line in told.out.splitlines()]
+
+
+CALLS = {
+    "nowhere": (["nowhere"], ["nowhere: there is no such folder"]),
+    "no run": (["."], [". holds no run"]),
+    "twice": (["whole", "whole"], ["whole is given twice"]),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_wrong_calls(case, runs, capsys):
+    arguments, messages = CALLS[case]
+    assert_refused(*said(capsys, *arguments), messages)

@@ -1,0 +1,167 @@
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.data.tokens.test_tokens import (
+    PAIRS,
+    SINGLE,
+    Counting,
+    assert_same_as_the_tokenizer,
+    entries,
+    split_of,
+)
+from weft.data import tokenise
+from weft.data.tokens import cache as caching
+from weft.data.tokens import encode as encoding
+
+
+def test_where_the_cache_is(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "variable"))
+    tokenise(split_of(SINGLE), tokenizer, 16)
+    assert len(entries(tmp_path / "variable")) == 1
+    tokenise(split_of(SINGLE), tokenizer, 16, tmp_path / "argument")
+    assert len(entries(tmp_path / "argument")) == 1
+    monkeypatch.delenv("WEFT_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert caching.cache_folder() == tmp_path / ".cache" / "weft"
+
+
+@pytest.mark.usefixtures("counted_copies")
+def test_a_stop_while_tokenising_leaves_nothing(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "CHUNK", 2)
+    with pytest.raises(KeyboardInterrupt):
+        tokenise(split_of(SINGLE), Counting(tokenizer, fail_at=3), 64, tmp_path)
+    assert entries(tmp_path) == []
+    assert tokenizer.backend_tokenizer.truncation is None
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_stop_while_writing_leaves_nothing(tokenizer, tmp_path, monkeypatch, at):
+    calls, save = [], np.save
+
+    def stops(path, array):
+        calls.append(path)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        save(path, array)
+
+    monkeypatch.setattr(np, "save", stops)
+    with pytest.raises(KeyboardInterrupt):
+        tokenise(split_of(SINGLE), tokenizer, 64, tmp_path)
+    monkeypatch.undo()
+    assert entries(tmp_path) == []
+    assert_same_as_the_tokenizer(tokenise(split_of(SINGLE), tokenizer, 64, tmp_path), SINGLE, tokenizer, 64)
+
+
+ENTRY = """
+import os, signal, sys
+from mmap import mmap
+from pathlib import Path
+import numpy as np
+from weft.data.tokens import cache
+arrays = dict(ids=np.arange(9), offsets=np.array([0, 4, 9]), full_lengths=np.array([4, 5]))
+"""
+
+
+def test_a_kill_leaves_no_entry_and_is_swept_up(tmp_path, monkeypatch):
+    script = ENTRY + "cache._move = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+    script += "cache.write_entry(Path(sys.argv[1]), 'key', arrays, {})"
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert caching.open_entry(tmp_path, "key") is None
+    assert [p.name.startswith(".writing-") for p in (tmp_path / "tokens").iterdir()] == [True]
+    arrays = {"ids": np.arange(9), "offsets": np.array([0, 4, 9]), "full_lengths": np.array([4, 5])}
+    caching.write_entry(tmp_path, "key", arrays, {})
+    assert len(list((tmp_path / "tokens").iterdir())) == 2
+    monkeypatch.setattr(caching, "_ABANDONED", -1.0)
+    caching.write_entry(tmp_path, "other", arrays, {})
+    assert sorted(p.name for p in (tmp_path / "tokens").iterdir()) == ["key", "other"]
+
+
+def test_processes_that_write_the_same_at_once(tmp_path):
+    script = ENTRY + "for i in range(200):\n"
+    script += "    cache.write_entry(Path(sys.argv[1]), str(i), arrays, {})\n"
+    script += "    assert cache.open_entry(Path(sys.argv[1]), str(i))['ids'].tolist() == list(range(9))\n"
+    # some entries are there already, and damaged
+    for i in range(0, 200, 3):
+        (tmp_path / "tokens" / str(i)).mkdir(parents=True)
+        (tmp_path / "tokens" / str(i) / "meta.json").write_text("{")
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate()[1] for process in running] == [""] * 3
+    assert sorted(int(p.name) for p in (tmp_path / "tokens").iterdir()) == list(range(200))
+
+
+def cut(folder):
+    data = (folder / "ids.npy").read_bytes()
+    (folder / "ids.npy").write_bytes(data[:-4])
+
+
+def shorter(folder):
+    np.save(folder / "full_lengths.npy", np.load(folder / "full_lengths.npy")[:-1])
+
+
+def other_dtype(folder):
+    np.save(folder / "ids.npy", np.load(folder / "ids.npy").astype(np.int64))
+
+
+def other_end(folder):
+    offsets = np.load(folder / "offsets.npy")
+    offsets[-1] -= 1
+    np.save(folder / "offsets.npy", offsets)
+
+
+def other_format(folder):
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps({**meta, "format": -1}))
+
+
+def without_types(folder):
+    (folder / "types.npy").unlink()
+
+
+def without_meta(folder):
+    (folder / "meta.json").unlink()
+
+
+def broken_meta(folder):
+    (folder / "meta.json").write_text("[1, 2")
+
+
+def list_meta(folder):
+    (folder / "meta.json").write_text("[1, 2]")
+
+
+def empty_ids(folder):
+    (folder / "ids.npy").write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        cut,
+        shorter,
+        other_dtype,
+        other_end,
+        other_format,
+        without_types,
+        without_meta,
+        broken_meta,
+        list_meta,
+        empty_ids,
+    ],
+)
+@pytest.mark.usefixtures("counted_copies")
+def test_a_damaged_entry_is_built_again(tokenizer, tmp_path, damage):
+    counting = Counting(tokenizer)
+    split = split_of(PAIRS)
+    tokenise(split, counting, 256, tmp_path)
+    damage(entries(tmp_path)[0])
+    found = tokenise(split, counting, 256, tmp_path)
+    assert counting.rows == 2 * len(PAIRS)
+    assert_same_as_the_tokenizer(found, PAIRS, tokenizer, 256)
+    assert len(entries(tmp_path)) == 1

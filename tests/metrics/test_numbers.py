@@ -1,0 +1,44 @@
+"""Correlations and errors, beside numpy and scipy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from weft.metrics import score
+
+numbers = st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=3, max_size=60)
+
+
+@given(numbers)
+def test_correlations(pairs):
+    gold, found = np.array(pairs).T
+    told = score(["pearson", "spearman", "mse"], gold, found)
+    assert all(map(math.isfinite, told.values()))
+    assert told["mse"] == pytest.approx(np.mean((gold - found) ** 2))
+    if np.ptp(gold) > 1e-3 and np.ptp(found) > 1e-3:
+        assert told["pearson"] == pytest.approx(np.corrcoef(gold, found)[0, 1], abs=1e-6)
+        ranks = np.corrcoef(stats.rankdata(gold), stats.rankdata(found))[0, 1]
+        assert told["spearman"] == pytest.approx(ranks, abs=1e-6)
+
+
+def test_several_outputs_are_taken_together():
+    gold, found = [[1, 2], [3, 5]], [[2, 2], [4, 3]]
+    assert score(["pearson"], gold, found)["pearson"] == pytest.approx(
+        np.corrcoef([1, 2, 3, 5], [2, 2, 4, 3])[0, 1]
+    )
+
+
+def test_answers_that_are_all_alike_are_no_correlation():
+    assert score(["pearson", "spearman"], [1, 2, 3], [2, 2, 2]) == {"pearson": 0.0, "spearman": 0.0}
+    assert score(["pearson"], [1], [2]) == {"pearson": 0.0}
+    assert score(["pearson", "spearman", "mse"], [], []) == {"pearson": 0.0, "spearman": 0.0, "mse": 0.0}
+
+
+def test_numbers_that_differ_by_less_than_their_rounding():
+    assert math.isfinite(score(["pearson"], [0.0, 5e-324, 0.0], [1.0, 2.0, 3.0])["pearson"])

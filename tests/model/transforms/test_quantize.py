@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.conformance.table import METHODS
+from tests.support.tiny import FAMILIES, batch, build, scramble
+from weft.errors import WeftError
+from weft.model.transforms.quantize import Int8Map, _sums_in_32_bits, quantise
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_is_near_the_model_and_leaves_it_alone(family):
+    model = scramble(build(family, METHODS["lora"]))
+    inputs = batch(model)
+    with torch.no_grad():
+        plain = model.run(**inputs).hidden
+        smaller = quantise(model)
+        found = smaller.run(**inputs).hidden
+        assert torch.equal(model.run(**inputs).hidden, plain)
+    off = ((found - plain).norm() / plain.norm()).item()
+    assert 0 < off < (0.08 if _sums_in_32_bits() else 0.16)  # with 8 bits, or with 7
+    assert {n: p.shape for n, p in smaller.named_parameters()} == {
+        n: p.shape for n, p in model.named_parameters()
+    }
+
+
+def test_adapters_still_act():
+    model = quantise(scramble(build("bert", METHODS["lora-everywhere"])))
+    inputs = batch(model)
+    with torch.no_grad():
+        plain = model.run(**inputs).hidden
+        other = model.run(**{**inputs, "task": (inputs["task"] + 1) % 4}).hidden
+        with model.adapters_off():
+            bare = model.run(**inputs).hidden
+    assert not torch.allclose(plain, other, atol=1e-3)
+    assert not torch.allclose(plain, bare, atol=1e-3)
+
+
+def test_bodies_of_their_own_are_all_taken():
+    model = scramble(build("bert", "separate"))
+    inputs = batch(model)
+    smaller = quantise(model)
+    with torch.no_grad():
+        apart = (smaller.run(**inputs).hidden - model.run(**inputs).hidden).abs().amax((1, 2))
+    assert (apart > 0).all()
+
+
+def test_a_model_elsewhere_is_refused():
+    with pytest.raises(WeftError, match="the model is on meta; expected the CPU"):
+        quantise(build("bert", "frozen").to("meta"))
+
+
+def test_a_row_that_is_not_finite_spoils_no_other():
+    torch.manual_seed(0)
+    mapped = Int8Map(torch.nn.Linear(8, 5))
+    x = torch.randn(3, 2, 8)
+    sound = x.clone()
+    sound[1, 0] = 0
+    for bad in (torch.nan, torch.inf, -torch.inf):
+        x[1, 0, 3] = bad
+        found = mapped(x)
+        assert found[1, 0].isnan().all()
+        others = torch.arange(6) != 2
+        assert torch.equal(found.flatten(0, 1)[others], mapped(sound).flatten(0, 1)[others])
+    large = torch.full((2, 8), 3e38)  # finite, though its sum is not
+    assert not mapped(large).isnan().any()
+
+
+def test_halves_are_taken_and_given_back():
+    torch.manual_seed(0)
+    mapped = Int8Map(torch.nn.Linear(8, 5))
+    x = torch.randn(3, 8).bfloat16()
+    found = mapped(x)
+    assert found.dtype == torch.bfloat16
+    assert torch.equal(found, mapped(x.float()).bfloat16())
+    model = quantise(scramble(build("bert", METHODS["lora"])))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert model.run(**batch(model)).hidden.isfinite().all()

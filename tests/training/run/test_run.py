@@ -1,0 +1,346 @@
+"""Whole runs of a tiny model, in this process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+import weft
+from tests.conformance.table import METHODS
+from tests.support.tiny import TASKS
+from tests.support.tiny_run import breaking_off, rows_of, save_encoder
+from weft.config import load_run
+from weft.errors import RunFailed, WeftError
+from weft.evaluation.evaluate import fixed_rows
+from weft.training.optim.schedule import lr_factor
+from weft.training.run.checkpoint import last_checkpoint
+from weft.training.run.loop import step_seed
+
+pytestmark = pytest.mark.usefixtures("token_cache")
+
+
+def go(folder, out, overrides=(), resume=False, **settings):
+    run = load_run(folder / "run.yaml", overrides)
+    model = weft.Model(run.encoder, run.tasks, run.method, seed=run.training.seed)
+    done = weft.train(
+        model, run.training, out, resume=resume, resolved=run.resolved, progress=False, **settings
+    )
+    return model, done
+
+
+def log_of(run):
+    return [json.loads(line) for line in (run.folder / "log.jsonl").read_text().splitlines()]
+
+
+def test_a_run_leaves_its_folder(folder, tmp_path):
+    model, run = go(folder, tmp_path / "out")
+    assert {p.name for p in run.folder.iterdir()} == {
+        "run.yaml",
+        "log.jsonl",
+        "metrics.json",
+        "checkpoints",
+        "bundle",
+    }
+    events = [e["event"] for e in log_of(run)]
+    assert events[0] == "start"
+    assert events[-1] == "end"
+    assert events.count("evaluation") == 4
+    assert events.count("checkpoint") == 6
+    assert len(list((run.folder / "checkpoints").glob("step-*"))) == 1
+    said = json.loads((run.folder / "metrics.json").read_text())
+    assert said["tasks"] == run.metrics["tasks"]
+    assert said["rows"] == {"cat": 12, "same": 12, "count": 12}  # whole splits at the end
+    assert [e["rows"]["cat"] for e in log_of(run) if e["event"] == "evaluation"] == [8] * 4
+    yaml.safe_load((run.folder / "run.yaml").read_text())
+    # the loaded bundle gives the metrics of the run to the last digit
+    assert evaluate(weft.load(run.folder), folder) == run.metrics
+    assert evaluate(model, folder) == run.metrics
+
+
+def evaluate(model, folder):
+    from weft.data import load_split, tokenise
+    from weft.evaluation.evaluate import evaluate as run_evaluation
+
+    tasks = load_run(folder / "run.yaml").tasks
+    data = {t.name: tokenise(load_split(t, "validation"), model.source.tokenizer, 24) for t in tasks}
+    return run_evaluation(model, data)
+
+
+def test_it_learns(folder, tmp_path):
+    _, run = go(
+        folder, tmp_path / "out", ["method=full", "train.steps=150", "train.lr=0.003", "train.mixed=true"]
+    )
+    losses = [e["loss"] for e in log_of(run) if e["event"] == "step"]
+    assert losses[-1]["count"] < 0.25 * losses[0]["count"]
+
+
+def test_the_best_model_is_kept(folder, tmp_path):
+    for best in ("average", "count"):
+        _, run = go(folder, tmp_path / best, [f"train.best={best}", "train.lr=0.05", "train.steps=25"])
+        seen = {}
+        for e in log_of(run):
+            if e["event"] == "evaluation":
+                seen[e["step"]] = e["average"] if best == "average" else e["tasks"]["count"]["pearson"]
+        end = log_of(run)[-1]
+        assert end["best_step"] == max(seen, key=lambda step: (seen[step], -step))
+
+
+def test_one_seed_gives_one_run_and_another_another(folder, tmp_path):
+    runs = {}
+    for name, seed in (("one", 1), ("two", 1), ("three", 2)):
+        model, _ = go(folder, tmp_path / name, [f"train.seed={seed}"])
+        runs[name] = [p.clone() for p in model.parameters() if p.requires_grad]
+    assert all(torch.equal(a, b) for a, b in zip(runs["one"], runs["two"], strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(runs["one"], runs["three"], strict=True))
+
+
+def test_accumulation_changes_nothing_but_rounding(folder, tmp_path):
+    """With dropout off, parts of a step add up to the step."""
+    config = json.loads((folder / "encoder" / "config.json").read_text())
+    quiet = {**config, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (folder / "encoder" / "config.json").write_text(json.dumps(quiet))
+    try:
+        found = []
+        for accumulate in (1, 3):
+            run = load_run(
+                folder / "run.yaml", [f"train.accumulate={accumulate}", "train.mixed=true", "train.steps=6"]
+            )
+            model = weft.Model(run.encoder, run.tasks, run.method, head_dropout=0.0)
+            weft.train(model, run.training, tmp_path / str(accumulate), resolved=run.resolved, progress=False)
+            found.append([p for p in model.parameters() if p.requires_grad])
+    finally:
+        (folder / "encoder" / "config.json").write_text(json.dumps(config))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=2e-4, rtol=1e-3)
+
+
+def test_absent_tasks_stay_still_or_drift(folder, tmp_path):
+    """Under round robin the third step has task 2 alone; task 0 has momentum by then."""
+    heads = {}
+    for absent in ("still", "drift"):
+        for steps in (1, 3):
+            overrides = [f"train.absent={absent}", "train.sampler=round_robin", f"train.steps={steps}"]
+            overrides += ["train.schedule=constant", "train.warmup=0", "train.evaluate_every=0"]
+            model, _ = go(folder, tmp_path / f"{absent}{steps}", overrides)
+            heads[absent, steps] = model.heads["classify-2"].weight.detach().clone()
+    assert torch.equal(heads["still", 1], heads["still", 3])
+    assert not torch.equal(heads["drift", 1], heads["drift", 3])
+
+
+def test_every_method_sees_the_same_order(folder, tmp_path):
+    plans = set()
+    for method in ("lora", "full", "frozen"):
+        _, run = go(folder, tmp_path / method, [f"method={method}", "train.steps=2"])
+        plans.add(log_of(run)[0]["plan"])
+    assert len(plans) == 1
+
+
+def test_resume_is_refused_where_it_would_not_be_the_same_run(folder, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(WeftError, match="holds no run to resume"):
+        go(folder, out, resume=True)
+    stop_after(folder, out, 7)
+    with pytest.raises(WeftError, match="is not empty; go on with --resume"):
+        go(folder, out)
+    with pytest.raises(WeftError, match=r"train.lr: 0.01 then, 0.02 now"):
+        go(folder, out, ["train.lr=0.02"], resume=True)
+    with pytest.raises(WeftError, match=r"\n  method.rank: 2 then, 3 now$"):
+        go(folder, out, ["method.rank=3"], resume=True)
+    rows = (folder / "cat.train.jsonl").read_text()
+    try:
+        (folder / "cat.train.jsonl").write_text(rows + rows.split("\n")[0] + "\n")
+        with pytest.raises(WeftError, match="was made with other data of cat/train, changed since"):
+            go(folder, out, resume=True)
+        # the same sizes and lengths, other labels
+        (folder / "cat.train.jsonl").write_text(
+            rows.replace('"yes"', '"?"').replace('"no"', '"yes"').replace("?", "no")
+        )
+        with pytest.raises(WeftError, match="was made with other data"):
+            go(folder, out, resume=True)
+    finally:
+        (folder / "cat.train.jsonl").write_text(rows)
+    weights = folder / "encoder" / "model.safetensors"
+    kept = weights.read_bytes()
+    try:
+        save_file({k: v * 3 for k, v in load_file(weights).items()}, weights, {"format": "pt"})
+        with pytest.raises(WeftError, match="was made with other weights of the encoder"):
+            go(folder, out, resume=True)
+    finally:
+        weights.write_bytes(kept)
+    state = next((out / "checkpoints").glob("step-*/state.json"))
+    kept = state.read_bytes()
+    try:
+        state.write_bytes(kept.replace(b'"tokens": ', b'"tokens": 9'))
+        with pytest.raises(WeftError, match="was made by an earlier weft, which tokenised texts otherwise"):
+            go(folder, out, resume=True)
+    finally:
+        state.write_bytes(kept)
+    (out / ".gitignore").write_text("*")
+    _, run = go(folder, out, ["train.log_every=2"], resume=True)  # what changes no weight may differ
+    with pytest.raises(WeftError, match="has ended"):
+        go(folder, out, resume=True)
+    assert "resume" in [e["event"] for e in log_of(run)]
+    assert (out / ".gitignore").exists()  # what is not ours is left alone
+
+
+def test_a_run_that_diverges_fails(folder, tmp_path):
+    for overrides in (["train.lr=1e30", "train.clip=null", "method=full"],):
+        with pytest.raises(RunFailed, match=r"step \d+: the loss of task '\w+' is .*; the run diverged"):
+            go(folder, tmp_path / "out", overrides)
+
+
+def test_settings_that_this_model_cannot_keep(folder, tmp_path):
+    with pytest.raises(WeftError, match="max_length 65 is more than the encoder takes; expected at most 64"):
+        go(folder, tmp_path / "out", ["train.max_length=65"])
+    model = weft.Model(folder / "encoder", TASKS)
+    with pytest.raises(WeftError, match="best: 'nope'"):
+        weft.train(model, weft.Training(best="nope"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def stop_after(folder, out, steps, overrides=()):
+    """Begin a run and break it off by an error in step `steps`."""
+    with breaking_off(steps), pytest.raises(KeyboardInterrupt):
+        go(folder, out, overrides)
+    return last_checkpoint(out / "checkpoints")
+
+
+def test_a_run_killed_in_its_first_moment_begins_anew(folder, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".run.yaml.new").write_text("half")
+    _, run = go(folder, tmp_path / "out", ["train.steps=2"])
+    assert not (run.folder / ".run.yaml.new").exists()
+
+
+def test_resumed_in_this_process_too(folder, tmp_path):
+    straight, _ = go(folder, tmp_path / "straight")
+    checkpoint = stop_after(folder, tmp_path / "broken", 11)
+    assert checkpoint.name == "step-00000009"
+    assert {p.suffix for p in checkpoint.iterdir()} == {".safetensors", ".json"}
+    resumed, _ = go(folder, tmp_path / "broken", resume=True)
+    for (name, one), (_, other) in zip(straight.named_parameters(), resumed.named_parameters(), strict=True):
+        assert torch.equal(one, other), name
+
+
+NAMES = {"a": "cat", "b": "same", "c": "count"}
+
+
+def test_a_run_is_resumed_by_its_own_run_yaml(folder, tmp_path):
+    """What a run wrote of itself means the same run when it is read, defaults and all."""
+    whole, run = go(folder, tmp_path / "whole")
+    go(folder, tmp_path / "cut")
+    (tmp_path / "cut" / "metrics.json").unlink()
+    again, _ = go(tmp_path / "cut", tmp_path / "cut", resume=True)
+    for one, other in zip(whole.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
+    said = yaml.safe_load((run.folder / "run.yaml").read_text())
+    assert said["train"]["sampler"] == {"use": "proportional"}
+    # as an earlier weft wrote it
+    said["train"]["sampler"] = "proportional"
+    del said["train"]["precision"]
+    (tmp_path / "cut" / "metrics.json").unlink()
+    (tmp_path / "cut" / "run.yaml").write_text(yaml.safe_dump(said, sort_keys=False))
+    go(tmp_path / "cut", tmp_path / "cut", resume=True)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_resumes_bit_equal(name, folder, tmp_path):
+    spec = json.dumps(METHODS[name])
+    for short, long in NAMES.items():
+        spec = spec.replace(f'"{short}"', f'"{long}"')
+    overrides = [f"method={spec}", "train.mixed=true", "train.steps=8", "train.lr=0.003"]
+    straight, _ = go(folder, tmp_path / "straight", overrides)
+    stop_after(folder, tmp_path / "broken", 5, overrides)
+    resumed, _ = go(folder, tmp_path / "broken", overrides, resume=True)
+    for (key, one), (_, other) in zip(straight.named_parameters(), resumed.named_parameters(), strict=True):
+        assert torch.equal(one, other), key
+
+
+@pytest.mark.parametrize("stop", [2, 4, 5, 7, 9])
+@pytest.mark.parametrize("method", ["morris", "lora"])
+def test_a_run_with_gates_resumes_bit_equal_in_both_phases(method, stop, folder, tmp_path):
+    """Checkpoints after every second step: before, at and after the end of phase one, which has four."""
+    spec = f"method={{use: {method}, rank: 5, l0: {{steps: 4, gate_lr: 2, penalty: 0.01}}}}"
+    overrides = [spec, "train.mixed=true", "train.steps=6", "train.checkpoint_every=2", "train.accumulate=2"]
+    straight, first = go(folder, tmp_path / "straight", overrides)
+    stop_after(folder, tmp_path / "broken", stop, overrides)
+    resumed, second = go(folder, tmp_path / "broken", overrides, resume=True)
+    for (key, one), (_, other) in zip(straight.named_parameters(), resumed.named_parameters(), strict=True):
+        assert torch.equal(one, other), key
+    assert first.metrics == second.metrics
+    told = [
+        [{**e, "time": 0, "seconds": 0} for e in log_of(run) if e["event"] not in ("resume", "end")]
+        for run in (first, second)
+    ]
+    assert told[0] == told[1]
+
+
+def test_another_build_gets_one_line(folder, tmp_path, capsys):
+    checkpoint = stop_after(folder, tmp_path / "out", 8)
+    state = json.loads((checkpoint / "state.json").read_text())
+    (checkpoint / "state.json").write_text(json.dumps({**state, "torch": "1.0", "threads": 99}))
+    run = load_run(folder / "run.yaml")
+    model = weft.Model(run.encoder, run.tasks, run.method, seed=1)
+    weft.train(model, run.training, tmp_path / "out", resume=True, resolved=run.resolved)
+    said = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert len(said) == 1
+    assert "torch 1.0 then" in said[0]
+    assert "threads 99 then" in said[0]
+
+
+def test_rows_in_memory_and_no_run_file(tmp_path):
+    tasks = [
+        weft.Task(
+            "cat",
+            labels=("no", "yes"),
+            files={"train": rows_of("cat", 30, 1), "validation": rows_of("cat", 10, 2)},
+        ),
+        weft.Task(
+            "count",
+            "regress",
+            files={"train": rows_of("count", 20, 1), "validation": rows_of("count", 10, 2)},
+        ),
+    ]
+    model = weft.Model(save_encoder(tmp_path / "encoder"), tasks, "bitfit")
+    run = weft.train(model, weft.Training(steps=3, max_length=16), tmp_path / "out", progress=False)
+    assert set(run.metrics["tasks"]) == {"cat", "count"}
+    assert weft.load(run.folder).predict([("cat", "the cat")])[0]["label"] in ("no", "yes")
+
+
+def test_missing_data_is_told_before_training(tmp_path):
+    model = weft.Model(save_encoder(tmp_path / "encoder"), TASKS, "bitfit")
+    with pytest.raises(WeftError, match="task 'a'"):
+        weft.train(model, weft.Training(steps=3, max_length=16), tmp_path / "out", progress=False)
+
+
+def test_tensorboard(folder, tmp_path):
+    pytest.importorskip("tensorboard")
+    _, run = go(folder, tmp_path / "out", ["train.tensorboard=true", "train.steps=4"])
+    assert list((run.folder / "tensorboard").glob("events*"))
+
+
+def test_the_learning_rate():
+    factors = [lr_factor(s, 100, 0.1, "linear") for s in range(100)]
+    assert factors[0] == 0.1
+    assert factors[9] == factors[10] == max(factors) == 1.0
+    assert factors[99] == pytest.approx(1 / 90)
+    assert lr_factor(99, 100, 0.1, "constant") == 1.0
+    assert lr_factor(0, 1, 0.0, "linear") == 1.0
+
+
+def test_seeds_of_steps_differ():
+    seeds = {step_seed(s, k, r, p) for s in (1, 2) for k in range(50) for r in (0, 1) for p in ("a", "b")}
+    assert len(seeds) == 400
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_the_watched_rows_are_always_the_same_ones():
+    assert fixed_rows(10, None, 1, "a") == fixed_rows(10, 20, 1, "a") == list(range(10))
+    some = fixed_rows(1000, 50, 1, "a")
+    assert some == fixed_rows(1000, 50, 1, "a") == sorted(set(some))
+    assert len(some) == 50
+    assert some != fixed_rows(1000, 50, 2, "a")
