@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.utils.lazy import lazy
+from weft.utils.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from weft.bundle.copy_task import copy_task
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from weft.training.run.run import Run, train
     from weft.training.settings import Training
 
-__version__ = "0.1.0"
 __all__ = [
     "Model",
     "Output",

@@ -11,11 +11,11 @@ from torch import nn
 
 from weft.core.route import task_owner
 from weft.encoder.weave import unweave
-from weft.model.accounting.ledger import Ledger, count
-from weft.model.transforms.merge import merge
 
 if TYPE_CHECKING:
+    from weft.inference.captures import Captures
     from weft.inference.precision import Precision
+    from weft.model.accounting.ledger import Ledger
     from weft.model.model import Model
 
 
@@ -32,6 +32,16 @@ class ModelUses:
         """The one encoder of all tasks; under `separate` each task's, in their order."""
         held: Any = self._model.encoder
         return list(held.values()) if self._model.method.separate else [held]
+
+    @property
+    def captures(self) -> Captures:
+        """The forward passes that run as CUDA graphs; see `capture`. Made when they are first needed."""
+        found: Captures | None = self._model.__dict__.get("_captures")
+        if found is None:
+            from weft.inference.captures import Captures
+
+            found = self._model.__dict__.setdefault("_captures", Captures())
+        return found
 
     def predict(
         self,
@@ -88,10 +98,14 @@ class ModelUses:
 
     def ledger(self, basis: int | None = None) -> Ledger:
         """How many parameters it holds, for whom; see `weft.model.accounting.ledger`."""
+        from weft.model.accounting.ledger import count
+
         return count(self._model, basis)
 
     def merge(self, task: str) -> nn.Module:
         """A plain Hugging Face encoder that computes, for this task, the hidden states of this model."""
+        from weft.model.transforms.merge import merge
+
         model = self._model
         index = model.task_id(task)
         if model.method.separate:

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-import weft
 from weft.adapters.bias import BiasAdapter
 from weft.adapters.lora import LoraAdapter
 from weft.bundle.save import MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
@@ -27,6 +26,7 @@ from weft.methods.lora import Lora
 from weft.methods.lora_bitfit import LoraBitfit
 from weft.methods.ranked import BIASES
 from weft.utils.files import new_folder, write_json
+from weft.utils.version import __version__
 
 UNIFIED = ("rank", "alpha", "rank_pattern", "l0", "dropout", "sites", "layers", "biases")
 """Settings of LoRA that may differ between bundles: they are about where and how an update is written."""
@@ -106,7 +106,7 @@ def _join(sources: Sequence[Source], together: Together, out: Path) -> None:
             shutil.copytree(with_encoder.folder / "encoder", work / "encoder")
         said = {
             **first.said,
-            "weft": weft.__version__,
+            "weft": __version__,
             "encoder": (with_encoder or first).said["encoder"],
             "tasks": [name for source in sources for name in source.names],
             "heads": {**first.said["heads"], "dropout": together.head_dropout},

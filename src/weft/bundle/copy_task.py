@@ -14,8 +14,8 @@ from weft.bundle.save import MANIFEST, SHARED_FILE, method_sha256, task_file
 from weft.core.route import task_owner
 from weft.encoder.load import file_sha256
 from weft.errors import WeftError
-from weft.growing.settings import check_new_name
 from weft.methods import build_method
+from weft.tasks.checks import check_new_name
 
 
 def copy_task(

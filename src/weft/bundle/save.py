@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import save_file
 from torch import Tensor
 
-import weft
 from weft.bundle.padding import Ranked, ranked_parameters, without_padding
 from weft.core.route import task_owner
 from weft.encoder.catalogue import RANDOM
@@ -20,6 +19,7 @@ from weft.encoder.weave import unweave
 from weft.errors import WeftError
 from weft.model.ownership import Owned, owned
 from weft.utils.files import new_folder, write_json
+from weft.utils.version import __version__
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -73,7 +73,7 @@ def manifest(model: Model) -> dict[str, Any]:
     """What bundle.json says; `included` is the sha256 of the encoder's file where it comes along."""
     return {
         "format": FORMAT,
-        "weft": weft.__version__,
+        "weft": __version__,
         "encoder": {"name": model.source.name, "sha256": model.source.sha256, "included": None},
         "method": model.method.settings(),
         "tasks": [task.name for task in model.tasks],

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.errors import did_you_mean
-from weft.growing.settings import SAME, STARTS, GrowSettings
+from weft.growing.settings import SAME, GrowSettings
 from weft.methods import Method
+from weft.tasks.checks import STARTS
 from weft.tasks.task import IDENTITY, OF_HEADS, Task
 
 Mistake = tuple[tuple[str, ...], str]

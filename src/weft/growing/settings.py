@@ -7,23 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PositiveInt
 
-from weft.errors import WeftError
 from weft.settings import Settings
 
 SAME = "same"
 """The label map of a head that fits as it is."""
-
-STARTS = ("auto", "average", "random", "xavier")
-"""What `start` may be besides the name of a task."""
-
-
-def check_new_name(name: str) -> None:
-    """Refuse a task's name that `start` would take for something else."""
-    if name in STARTS:
-        raise WeftError(
-            f"task name {name!r} cannot be given to a new task: as a start it means something else; "
-            "give it another"
-        )
 
 
 def _word(value: object) -> object:

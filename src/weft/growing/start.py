@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weft.core.route import StackedModule, task_owner
 from weft.errors import WeftError
-from weft.growing.settings import STARTS
+from weft.tasks.checks import STARTS
 from weft.utils.seeding import generator
 
 if TYPE_CHECKING:

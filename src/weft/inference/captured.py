@@ -21,9 +21,9 @@ from weft.acceleration.bf16_norms import RoundedNorms
 from weft.acceleration.bf16_weights import FrozenMaps
 from weft.acceleration.compiled import Compiled, check_free
 from weft.acceleration.cuda_graph import Capturer
+from weft.acceleration.difference import difference
 from weft.acceleration.packed import Field, fields_of, pack, views
 from weft.acceleration.patch import Dress, Garment
-from weft.acceleration.verify import difference
 from weft.errors import WeftError
 from weft.inference.attention import without_cudnn
 from weft.inference.logits import HostLogits

@@ -23,7 +23,6 @@ from weft.encoder.trainable import set_trained
 from weft.encoder.weavable import weavable
 from weft.errors import WeftError, did_you_mean
 from weft.facade import ModelUses
-from weft.inference.captures import Captures
 from weft.kernels.dispatch import checked_setting
 from weft.kernels.setting import Setting
 from weft.methods import build_method
@@ -74,7 +73,6 @@ class Model(ModelUses, ModelThreads, nn.Module):
         heads: the stacked heads, by shape.
         num_layers: the number of the encoder's blocks.
         answers_by: of each head shape, whether its logits are by `example`, `row` or `token`.
-        captures: the forward passes that run as CUDA graphs; see `capture`.
         targets: what makes a batch's targets.
         longest: the longest row that it takes, in tokens; None: any.
         is_bare: whether the adapters are off in this thread.
@@ -149,7 +147,6 @@ class Model(ModelUses, ModelThreads, nn.Module):
         self._ordered = OrderedBody(self.body, self.adapters, len(names))
         self.num_layers = sites.num_layers
         self._heads = tuple(task.head for task in self.tasks)
-        self.captures = Captures()
         self._kinds = {task.head: KINDS[task.kind]().of(task) for task in self.tasks}
         self.targets = Targets(self.tasks, self._kinds)
         self.answers_by = {shape: kind.answers_by for shape, kind in self._kinds.items()}

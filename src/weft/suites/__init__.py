@@ -11,8 +11,8 @@ from typing import Any
 from weft.errors import WeftError, did_you_mean
 from weft.suites.forms import FORM_KEYS, Form, best_form, hub_form, looked_in
 from weft.suites.overlaps import overlaps, without_twins
-from weft.suites.tables import SYNTHETIC, read_yaml, table_names
-from weft.tasks.task import Task
+from weft.suites.tables import read_yaml, table_names
+from weft.tasks.task import SYNTHETIC, Task
 
 ON_THE_HUB = "hub"
 """What `root` is where the data is to come from the Hugging Face hub."""

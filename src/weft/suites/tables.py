@@ -7,8 +7,6 @@ from typing import Any
 
 import yaml
 
-SYNTHETIC = "swatch"
-"""The suite whose rows are made, not read."""
 _NO_SUITE = ("overlaps",)
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 SPLITS = ("train", "validation", "test")
+STARTS = ("auto", "average", "random", "xavier")
+"""What `grow.start` may be besides the name of a task."""
 IDENTITY = ("kind", "labels", "size", "range", "texts", "choices", "marks", "apart", "compare")
 """What two tasks of one name must have in common to be the same task."""
 OPTIONS: dict[str, Any] = {
@@ -118,3 +120,12 @@ def check_splits(task: Task) -> None:
         if type(value) not in (int, float) or not 0 < value <= high:
             most = "at most 1" if key == "fraction" else "below 1"
             raise WeftError(f"task {task.name!r}: {key}: expected a share above 0, {most}; found {value!r}")
+
+
+def check_new_name(name: str) -> None:
+    """Refuse a task's name that `start` would take for something else."""
+    if name in STARTS:
+        raise WeftError(
+            f"task name {name!r} cannot be given to a new task: as a start it means something else; "
+            "give it another"
+        )

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from weft.data.readers.source import Source
 
 
-__all__ = ["IDENTITY", "OF_HEADS", "OF_SPLITS", "SPLITS", "Task", "check_tasks"]
+__all__ = ["IDENTITY", "OF_HEADS", "OF_SPLITS", "SPLITS", "SYNTHETIC", "Task", "check_tasks"]
+
+SYNTHETIC = "swatch"
+"""The suite whose rows are generated, not read."""
 
 
 @dataclass(frozen=True)

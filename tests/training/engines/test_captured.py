@@ -17,7 +17,7 @@ from tests.acceleration.test_patch import logits
 from tests.support.tiny import CONFIGS
 from tests.support.tiny_run import breaking_off, write_run
 from tests.training.engines.test_graph import CASES, assert_same, built
-from weft.acceleration.verify import difference
+from weft.acceleration.difference import difference
 from weft.data.batching.batch import TrainingBatch
 from weft.inference.captured import CapturedModel
 from weft.methods import METHODS

@@ -14,11 +14,12 @@ from tests.support.tiny import CONFIGS, batch, build, labels, scramble
 from tests.support.tiny_run import write_run
 from tests.training.engines.test_graph import CASES, Uncompiled, as_graph, built
 from weft.acceleration.compiler_options import compiler_options, per_thread
-from weft.acceleration.verify import Difference, Reading, Tolerance, compared, difference
+from weft.acceleration.difference import difference
 from weft.training.engines import verifier
 from weft.training.engines.probe import Probe
 from weft.training.engines.quiet import without_dropout, without_trace
 from weft.training.engines.verifier import Verifier
+from weft.training.engines.verify import Difference, Reading, Tolerance, compared
 from weft.training.step import driver
 
 pytestmark = pytest.mark.usefixtures("token_cache")

@@ -11,7 +11,8 @@ import typer
 from weft.core.basis import parse_basis
 
 if TYPE_CHECKING:
-    from weft.model.accounting.storage import Amount, Storage, StoredFile
+    from weft.bundle.files import StoredFile
+    from weft.model.accounting.storage import Amount, Storage
 
 
 def storage(
@@ -28,7 +29,7 @@ def storage(
     from weft.bundle.load import find_bundle, load
 
     bundle = find_bundle(folder)
-    from weft.model.accounting.storage import files_of
+    from weft.bundle.files import files_of
     from weft.model.accounting.storage import storage as count
 
     model = load(bundle, encoder=encoder)

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.data.readers.source import Source
-from weft.suites import SYNTHETIC
-from weft.tasks.task import OF_SPLITS, Task
+from weft.tasks.task import OF_SPLITS, SYNTHETIC, Task
 
 
 def as_run_file(task: Task) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import save_file
 from torch import Tensor
 
-import weft
 from weft.bundle.updates import check_finite
 from weft.encoder.load import weights_sha256
 from weft.errors import WeftError, did_you_mean
@@ -30,6 +29,7 @@ from weft.interop.peft.format import (
 from weft.interop.peft.updates import Updates, filled, no_update, updates_of
 from weft.methods import Lora
 from weft.utils.files import new_folder, write_json, write_text
+from weft.utils.version import __version__
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -171,7 +171,7 @@ def _head(model: Model, task: Task) -> dict[str, Tensor]:
 def _settings(model: Model, task: Task, head: str) -> dict[str, Any]:
     return {
         "format": FORMAT,
-        "weft": weft.__version__,
+        "weft": __version__,
         "encoder": {"name": model.source.name, "weights_sha256": weights_sha256(model.encoder)},
         "seed": model.seed,  # of an encoder that is drawn (random:ARCHITECTURE)
         "method": model.method.settings(),

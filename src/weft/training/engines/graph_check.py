@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from weft.acceleration.packed import views
-from weft.acceleration.verify import Reading
 from weft.training.engines.captured import INPUT, Captured
 from weft.training.engines.probe import Probe, shape_of
+from weft.training.engines.verify import Reading
 from weft.training.step.microbatches import Packed, Part
 from weft.utils.counter_rng import Ints
 

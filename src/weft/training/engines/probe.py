@@ -11,12 +11,12 @@ import torch
 import torch._dynamo.exc
 
 from weft.acceleration.patch import Dress
-from weft.acceleration.verify import Reading, owner_norms
 from weft.data.batching.batch import TrainingBatch
 from weft.model.ownership import owned
 from weft.training.engines.engine import EngineFailed
 from weft.training.engines.quiet import without_dropout, without_trace
 from weft.training.engines.verifier import Verifier
+from weft.training.engines.verify import Reading, owner_norms
 from weft.training.optim.precision import precision
 from weft.training.step.gradients import StepGradients
 from weft.training.step.microbatches import TRUNK_ROWS, Part

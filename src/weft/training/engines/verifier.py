@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from weft.acceleration.verify import Difference, Disagreement, Reading, Tolerance, as_number, compared
+from weft.training.engines.verify import Difference, Disagreement, Reading, Tolerance, as_number, compared
 
 SECONDS = 3.0
 """What verifying may cost in any run."""

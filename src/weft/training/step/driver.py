@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.acceleration.verify import Disagreement
 from weft.sampling.plan.plan import Candidates, Plan, Step
 from weft.training.engines import build_engine
 from weft.training.engines import (
@@ -13,6 +12,7 @@ from weft.training.engines import (
 )
 from weft.training.engines.engine import Engine, EngineFailed, Move
 from weft.training.engines.verifier import Verifier
+from weft.training.engines.verify import Disagreement
 from weft.training.optim.owners import OwnerOptimizers
 from weft.training.optim.precision import is_bf16
 from weft.training.settings import Training

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from weft.acceleration.difference import difference
 from weft.training.engines.engine import EngineFailed
 
 if TYPE_CHECKING:
@@ -139,21 +140,6 @@ class Disagreement(EngineFailed):
         )
 
 
-def difference(found: Tensor, expected: Tensor, floor: float = 0.0) -> float:
-    """‖found − expected‖ / max(‖expected‖, floor·√n), n their number; inf if something found is not finite.
-
-    Args:
-        found: of any shape.
-        expected: of the same shape, finite.
-        floor: the root mean square below which what is expected counts as so large.
-    """
-    found, expected = found.detach().double(), expected.detach().double()
-    if not bool(found.isfinite().all()):
-        return math.inf
-    size = max(float(expected.norm()), floor * math.sqrt(expected.numel()))
-    return _share(float((found - expected).norm()), size)
-
-
 def compared(found: Reading, expected: Reading) -> Difference | None:
     """By how much a reading differs from the reference; None if the reference itself is not finite.
 
@@ -174,12 +160,6 @@ def compared(found: Reading, expected: Reading) -> Difference | None:
         if own > worst:
             worst, owner = own, name
     return Difference(loss, worst, task, owner)
-
-
-def _share(off: float, size: float) -> float:
-    if not math.isfinite(off):
-        return math.inf
-    return off / size if size > 0 else (0.0 if off == 0 else math.inf)
 
 
 @torch.no_grad()
