@@ -100,7 +100,7 @@ def long_run(setup: Setup, args: argparse.Namespace) -> dict[str, Any]:
     print(f"  {'of it waiting for batches':50}{engine['waited']:8.1f} s")
     rest = spent["train"] - sum(spent[part] for part in parts)
     print(f"  {'a step, all else taken together':50}{1e3 * rest / setup.steps:8.2f} ms")
-    print(f"  {'before it: reading and tokenising all rows':50}{reading:8.1f} s")
+    print(f"  {'before it: reading and tokenizing all rows':50}{reading:8.1f} s")
     print(f"  engine {engine['name']}, padded to {engine['lengths']}, waste {engine['waste']}")
     scores = found["scores"]["chosen_by"]
     told = "  ".join(f"{name} {100 * (score or 0):.1f}" for name, score in scores["tasks"].items())

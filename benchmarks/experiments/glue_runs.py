@@ -27,7 +27,7 @@ from weft.acceleration.cuda_graph import Capturer
 from weft.data.splits.split import Split
 from weft.data.splits.subset import rows_of
 from weft.data.splits.task_rows import rows_of_task
-from weft.data.tokens.tokens import Tokens, tokenise
+from weft.data.tokens.tokens import Tokens, tokenize
 from weft.encoder.load import load_tokenizer
 from weft.evaluation.evaluate import Scores, evaluate, main_score
 from weft.model.ownership import owned
@@ -120,7 +120,7 @@ class Data:
 
 @cache
 def data_of(setup: Setup) -> Data:
-    """Read and tokenise everything, once a process and its children."""
+    """Read and tokenize everything, once a process and its children."""
     tasks = [
         replace(task, metrics=(next(m for m in SCORES if m in task.metrics),), halves=setup.halves)
         for task in weft.load_suite("glue", setup.root, TASKS)
@@ -137,7 +137,7 @@ def data_of(setup: Setup) -> Data:
         for key, rows in rows_of_task(task, names).splits.items():
             if setup.limit_rows is not None and len(rows) > setup.limit_rows:
                 rows = rows_of(rows, range(setup.limit_rows))
-            tokens = tokenise(rows, tokenizer, setup.max_length)  # also for its place in the cache
+            tokens = tokenize(rows, tokenizer, setup.max_length)  # also for its place in the cache
             if key[1] == "test":
                 held[key[0]] = tokens
             else:

@@ -25,7 +25,7 @@ import torch
 
 import weft
 from weft.data.splits.task_rows import rows_of_task
-from weft.data.tokens.tokens import Tokens, tokenise
+from weft.data.tokens.tokens import Tokens, tokenize
 from weft.training.run.loop import Loop
 
 Rows = dict[tuple[str, str], Tokens]
@@ -70,7 +70,7 @@ def build(
     if not rows:
         for task in tasks:
             for key, split in rows_of_task(task).splits.items():
-                rows[key] = tokenise(split, model.source.tokenizer, args.max_length)
+                rows[key] = tokenize(split, model.tokenizer, args.max_length)
     training = weft.Training(
         steps=args.steps + WARM,
         batch_size=args.batch_size,

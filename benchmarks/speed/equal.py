@@ -32,7 +32,7 @@ from weft.training.engines import build_engine, choose_engine
 from weft.training.engines.engine import Move
 from weft.training.optim.owners import OwnerOptimizers
 from weft.training.step.gradients import StepGradients
-from weft.training.step.microbatches import Part, Parts, Prepared
+from weft.training.step.microbatches import MicroBatch, MicroBatches, PreparedStep
 from weft.utils.processes import Processes
 
 TASKS, ROWS = 5, 16
@@ -104,7 +104,7 @@ def course(model: weft.Model, start: dict[str, Any], engine: str, args: argparse
         lr=model.method.default_lr, mixed=not separate, engine=engine, precision=args.precision
     )
     names, processes = [task.name for task in model.tasks], Processes()
-    parts = Parts(model, training, [], np.arange(len(names)), processes)
+    parts = MicroBatches(model, training, [], np.arange(len(names)), processes)
     optimizers = OwnerOptimizers(model, lr=training.lr or 0.0, weight_decay=training.weight_decay)
     used, _ = choose_engine(model, training, processes)
     running = build_engine(used, StepGradients(model, parts, names), optimizers, None)
@@ -114,7 +114,7 @@ def course(model: weft.Model, start: dict[str, Any], engine: str, args: argparse
         batch = some_batch(model, task, LENGTHS[number % len(LENGTHS)], number)
         weight = example_weights(task).numpy()
         step = Step(number, task.numpy(), np.arange(ROWS), weight, ROWS)
-        prepared = running.prepare(Prepared(step, [Part(task.numpy(), weight, batch)]))
+        prepared = running.prepare(PreparedStep(step, [MicroBatch(task.numpy(), weight, batch)]))
         running.step(prepared, Move(1.0, None, sorted(set(task.tolist())), [], None))
         losses.append(float(running.losses().loss.sum()))
     running.close()

@@ -31,7 +31,7 @@ from benchmarks.speed.predict_parts import parts_of
 from benchmarks.speed.results import OUT
 from benchmarks.speed.text_data import GLUE, MAX_LENGTH
 from weft.data import load_split
-from weft.data.tokens.tokens import tokenise
+from weft.data.tokens.tokens import tokenize
 from weft.evaluation.evaluate import evaluate
 
 METHODS = {"lora": {"use": "lora", "rank": 8}, "bare encoder": "frozen"}
@@ -70,8 +70,8 @@ def main() -> None:
             )
             show(found["parts"][-1:])
         if device.type == "cuda" and encoder == small and precision == "float32":
-            tokenizer = models["lora"].source.tokenizer
-            tokens = {n: tokenise(own, tokenizer, MAX_LENGTH) for n, own in splits.items()}
+            tokenizer = models["lora"].tokenizer
+            tokens = {n: tokenize(own, tokenizer, MAX_LENGTH) for n, own in splits.items()}
             found["evaluate"] = evaluations(models["lora"], tokens, args.rounds)
             print(json.dumps(found["evaluate"]))
     out = args.out or OUT.parent / f"predict-{device.type}.json"

@@ -135,7 +135,7 @@ def trainer(
         args=arguments,
         train_dataset=Pool([own for (_, split), own in text.tokens.items() if split == "train"]),
         eval_dataset=Pool([own for (_, split), own in text.tokens.items() if split == "validation"]),
-        processing_class=model.source.tokenizer,
+        processing_class=model.tokenizer,
         callbacks=[_Counted(taking)],
     )
     made.remove_callback(PrinterCallback)
@@ -143,7 +143,7 @@ def trainer(
 
 
 class Pool(Dataset):  # type: ignore[type-arg]
-    """The rows of several tasks as one, as lists, the way a tokenised data set gives them."""
+    """The rows of several tasks as one, as lists, the way a tokenized data set gives them."""
 
     def __init__(self, tokens: Sequence[Tokens]) -> None:
         self._places = [(own, i) for own in tokens for i in range(len(own))]

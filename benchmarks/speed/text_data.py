@@ -10,7 +10,7 @@ import weft
 from weft.data.splits.split import Split
 from weft.data.splits.subset import rows_of, share_of
 from weft.data.splits.task_rows import rows_of_task
-from weft.data.tokens.tokens import Tokens, tokenise
+from weft.data.tokens.tokens import Tokens, tokenize
 from weft.encoder.load import load_tokenizer
 
 GLUE = ["cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte"]
@@ -24,7 +24,7 @@ class Text(NamedTuple):
         source: where they are from, in words.
         tasks: the tasks.
         splits: the rows of each task's splits, as `weft.train` takes them.
-        tokens: the same, tokenised.
+        tokens: the same, tokenized.
     """
 
     source: str
@@ -43,7 +43,7 @@ class Text(NamedTuple):
 
 
 def load_text(encoder: str, root: str | None, rows: int, judged: int) -> Text:
-    """Read and tokenise.
+    """Read and tokenize.
 
     Args:
         encoder: whose tokenizer is used.
@@ -65,5 +65,5 @@ def load_text(encoder: str, root: str | None, rows: int, judged: int) -> Text:
             splits[name, split] = rows_of(own, range(0, len(own), max(1, len(own) // judged))[:judged])
     tokenizer = load_tokenizer(encoder)
     assert tokenizer is not None, "a random architecture has no tokenizer"
-    tokens = {key: tokenise(own, tokenizer, MAX_LENGTH) for key, own in splits.items()}
+    tokens = {key: tokenize(own, tokenizer, MAX_LENGTH) for key, own in splits.items()}
     return Text(source, tasks, splits, tokens)

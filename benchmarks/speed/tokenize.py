@@ -1,8 +1,8 @@
-"""Tokenising whole suites into the cache, beside the plain tokenizer call, in one run.
+"""Tokenizing whole suites into the cache, beside the plain tokenizer call, in one run.
 
     python -m benchmarks.speed.tokenize --root DATA [--suites glue superglue squad …] [--max-length 128]
 
-Every file of the suites is read and tokenised into an empty cache, then once more from it. The peer is a loop
+Every file of the suites is read and tokenized into an empty cache, then once more from it. The peer is a loop
 of `tokenizer(texts, truncation=…)` over the same rows of plain texts (no windows, no characters), with the
 ids made one array a split. Prints seconds, the cores in use (CPU time / wall time)
 and the ratio to the peer.
@@ -22,8 +22,8 @@ import numpy as np
 
 from weft.data.splits.split import Split, load_split
 from weft.data.tokens.encode import CHUNK
-from weft.data.tokens.progress import tokenising
-from weft.data.tokens.tokens import tokenise
+from weft.data.tokens.progress import tokenizing
+from weft.data.tokens.tokens import tokenize
 from weft.encoder.load import load_tokenizer
 from weft.suites import load_suite
 from weft.tasks.kinds import KINDS
@@ -51,9 +51,9 @@ def main() -> None:
     print(f"{sum(map(len, splits.values())):,} examples of {len(splits)} splits")
 
     def all_of(chosen: dict[tuple[str, str], Split], cache: str) -> None:
-        with tokenising(True) as told:
+        with tokenizing(True) as told:
             for key, split in chosen.items():
-                tokenise(split, tokenizer, args.max_length, cache, told.of(key, split))
+                tokenize(split, tokenizer, args.max_length, cache, told.of(key, split))
 
     plain = {k: s for k, s in splits.items() if KINDS[s.task.kind].windows is None and not s.marks}
     with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as other:

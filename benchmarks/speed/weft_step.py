@@ -22,7 +22,7 @@ from weft.training.engines import build_engine, choose_engine
 from weft.training.engines.engine import Move
 from weft.training.optim.owners import OwnerOptimizers
 from weft.training.step.gradients import StepGradients
-from weft.training.step.microbatches import Part, Parts, Prepared
+from weft.training.step.microbatches import MicroBatch, MicroBatches, PreparedStep
 from weft.utils.processes import Processes
 
 VOCABULARY = 20_000
@@ -52,13 +52,13 @@ def weft_step(
     tasks, weight = task.numpy(), example_weights(task).numpy()
     names = [one.name for one in model.tasks]
     processes = Processes()
-    parts = Parts(model, training, [], np.arange(len(names)), processes)
+    parts = MicroBatches(model, training, [], np.arange(len(names)), processes)
     gradients = StepGradients(model, parts, names)
     optimizers = OwnerOptimizers(model, lr=training.lr or 0.0, weight_decay=training.weight_decay)
     name, _ = choose_engine(model, training, processes)
     engine = build_engine(name, gradients, optimizers, None)
     one = Step(0, tasks, np.arange(rows), weight, rows)
-    prepared = engine.prepare(Prepared(one, [Part(tasks, weight, batch)]))
+    prepared = engine.prepare(PreparedStep(one, [MicroBatch(tasks, weight, batch)]))
     move = Move(1.0, None, sorted(set(tasks.tolist())), [], None)
     return lambda: engine.step(prepared, move), (model, engine, *optimizers.optimizers.values())
 

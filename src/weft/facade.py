@@ -13,13 +13,15 @@ from weft.core.route import task_owner
 from weft.encoder.weave import unweave
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from weft.inference.captures import Captures
     from weft.inference.precision import Precision
     from weft.model.accounting.ledger import Ledger
     from weft.model.model import Model
 
 
-class ModelUses:
+class ModelFacade:
     """The uses of a `Model`, which is what inherits this; each is told in full where it is carried out."""
 
     @property
@@ -32,6 +34,11 @@ class ModelUses:
         """The one encoder of all tasks; under `separate` each task's, in their order."""
         held: Any = self._model.encoder
         return list(held.values()) if self._model.method.separate else [held]
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of the encoder."""
+        return self._model.encoder_source.tokenizer
 
     @property
     def captures(self) -> Captures:
@@ -111,7 +118,7 @@ class ModelUses:
         if model.method.separate:
             own: nn.Module = model.encoder[task_owner(task)]  # type: ignore[index]
             return unweave(copy.deepcopy(own)).requires_grad_(False).eval()
-        return merge(model.encoder, model.pairs, index)
+        return merge(model.encoder, model.placements, index)
 
     def compact(self) -> Model:
         """The same model without its shut components; see `weft.model.transforms.compact`."""

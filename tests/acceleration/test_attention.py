@@ -75,14 +75,14 @@ def test_what_is_attended_to_is_what_the_encoder_says(family, method, monkeypatc
     monkeypatch.setattr(by_length, "fits", lambda *given: True)
     monkeypatch.setattr(by_length, "attend", plain)
     monkeypatch.setattr(by_length, "attend_whole", of_whole)
-    garment = dressed(model)
+    patch = dressed(model)
     torch.testing.assert_close(loss_of(model), expected, rtol=1e-4, atol=1e-5)
     taken = family in ("bert", "roberta", "electra") and "dropout" not in method
     assert not taken or len(whole) == 2  # one a block
     assert "dropout" not in method or not whole  # an adapter is on top of what is one
-    for _, together in garment._together:
+    for _, together in patch._together:
         assert together.latest is None
-    garment.remove()
+    patch.undo()
     assert not any(TOGETHER in module.__dict__ for module in model.modules())
 
 
@@ -116,19 +116,19 @@ def test_compiled_blocks_attend_as_eager_ones(method, monkeypatch):
             module.p = 0.2
     for head in model.heads.values():
         head.dropout = 0.0
-    garments = [FusedDropout(model, blocks_of(model.encoder)), dressed(model)]
+    patches = [FusedDropout(model, blocks_of(model.encoder)), dressed(model)]
     torch.manual_seed(3)
     expected = loss_of(model)
     expected.backward()
     grads = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad(set_to_none=True)
     compiled = Compiled(model)
-    for garment in garments:
-        garment.on()
+    for patch in patches:
+        patch.apply()
     torch.manual_seed(3)
     found = loss_of(model)
     found.backward()
-    compiled.remove()
+    compiled.undo()
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     for name, p in model.named_parameters():
         if name in grads:

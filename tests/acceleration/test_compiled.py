@@ -96,8 +96,8 @@ def test_threads_take_turns_under_the_compiler():
         compiled, tables = Compiled(model, fused=False), BiasTables(model)
         assert model.takes_turns
         found = by_threads(model, inputs)
-        tables.remove()
-        compiled.remove()
+        tables.undo()
+        compiled.undo()
         assert not model.takes_turns
         again = by_threads(model, inputs)
     for number, hidden in [*found, *again]:

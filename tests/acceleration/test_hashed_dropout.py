@@ -134,7 +134,7 @@ def test_blocks_draw_by_seed_and_rest_when_they_do_not_train(family):
     assert not torch.equal(loss_of(model, 2), first)
     assert not torch.equal(first, resting)
     assert not any("key" in module.__dict__ for module in fused._modules)  # nothing is left of a pass
-    fused.remove()
+    fused.undo()
     assert fused not in model.preparing
     assert torch.equal(loss_of(model, 0), plain)
 
@@ -166,7 +166,7 @@ def test_compiled_it_draws_the_same():
     assert fused._modules
     assert fused._heads
     assert fused._adapters
-    with compiled.suspended():
+    with compiled.uncompiled():
         expected = loss_of(model, 3)
         expected.backward()
         assert not torch.equal(loss_of(model, 4), expected)
@@ -174,7 +174,7 @@ def test_compiled_it_draws_the_same():
     model.zero_grad(set_to_none=True)
     found = loss_of(model, 3)
     found.backward()
-    compiled.remove()
+    compiled.undo()
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     for name, p in model.named_parameters():
         if name in grads:
@@ -190,6 +190,6 @@ def test_heads_draw_by_seed_and_lose_their_keys_with_the_garment():
     fused = FusedDropout(model, [])
     assert torch.equal(loss_of(model, 1), loss_of(model, 1))
     assert not torch.equal(loss_of(model, 1), loss_of(model, 2))
-    fused.remove()
+    fused.undo()
     assert not any(KEYS in head.__dict__ for head in model.heads.values())
     assert torch.equal(loss_of(model, 1), plain)

@@ -72,8 +72,8 @@ def test_joined_maps_and_looked_up_biases_give_the_same(family, method):
     agree(found(model), expected)
     fused = FusedMaps(model.encoder, but=joined.modules)
     agree(found(model), expected)
-    for garment in (fused, tables, joined):
-        garment.remove()
+    for patch in (fused, tables, joined):
+        patch.undo()
     again = found(model)
     assert torch.equal(again[0], expected[0])
     assert all(torch.equal(again[2][n], g) for n, g in expected[2].items())
@@ -147,10 +147,10 @@ def test_gelu_and_attention_are_exchanged_and_put_back(family):
     model = no_dropout(scramble(build(family, "lora")))
     expected = found(model)
     before = {name: dict(module.__dict__) for name, module in model.encoder.named_modules()}
-    garments = [CheapGelu(model.encoder), AttentionByLength(model.encoder)]
+    patches = [CheapGelu(model.encoder), AttentionByLength(model.encoder)]
     agree(found(model), expected)
-    for garment in garments:
-        garment.remove()
+    for patch in patches:
+        patch.undo()
     assert torch.equal(found(model)[0], expected[0])
     after = {name: dict(module.__dict__) for name, module in model.encoder.named_modules()}
     assert all(set(after[name]) == set(own) for name, own in before.items())
@@ -164,7 +164,7 @@ def test_long_and_short_rows_have_the_same_attention():
             expected = model(**batch).hidden
             by_length = AttentionByLength(model.encoder)
             torch.testing.assert_close(model(**batch).hidden, expected, rtol=1e-4, atol=1e-5)
-        by_length.remove()
+        by_length.undo()
 
 
 def test_a_model_runs_under_one_engine_at_a_time():
@@ -173,11 +173,11 @@ def test_a_model_runs_under_one_engine_at_a_time():
     for another in (Compiled, lambda own: CapturedModel(own, "bf16")):
         with pytest.raises(WeftError, match="another engine"):
             another(model)
-    compiled.remove()
+    compiled.undo()
     assert model.training
     assert all(p.dtype == torch.float32 for p in model.parameters())
     assert any(p.requires_grad for p in model.parameters())
-    Compiled(model).remove()
+    Compiled(model).undo()
 
 
 @pytest.mark.parametrize("method", ["bitfit", "morris", "lora"])
@@ -202,8 +202,8 @@ def test_numbers_of_rows_and_lengths_are_left_open(method, monkeypatch):
     known = run(8, 8)  # as many rows as tokens, by chance
     shapes = ((9, 10), (10, 9), (11, 12), (12, 14), (7, 16))
     assert [run(rows, length) for rows, length in shapes] == [known] * 5
-    tables.remove()
-    compiled.remove()
+    tables.undo()
+    compiled.undo()
     torch._dynamo.reset()
 
 
@@ -213,7 +213,7 @@ def test_a_dressed_model_is_copied_merged_and_checkpointed():
     AttentionByLength(model.encoder)
     found(model)
     copied = copy.deepcopy(model)
-    assert all(adapter.rows is None for _, adapter in copied.pairs if hasattr(adapter, "rows"))
+    assert all(adapter.rows is None for _, adapter in copied.placements if hasattr(adapter, "rows"))
     assert model.merge("a").config._attn_implementation == "sdpa"
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import weft
 from tests.support.tiny import CONFIGS, tiny
-from weft.acceleration.bf16_norms import RoundedNorms
-from weft.acceleration.bf16_weights import FrozenMaps
+from weft.acceleration.bf16_norms import Bf16Norms
+from weft.acceleration.bf16_weights import Bf16Weights
 from weft.acceleration.fused_qkv import FusedMaps
 from weft.acceleration.packed import fields_of, pack, views
-from weft.acceleration.patch import Dress
+from weft.acceleration.patch import PatchStack
 from weft.errors import WeftError
 from weft.inference.captured import CapturedModel
 
@@ -48,12 +48,12 @@ def test_maps_of_one_input_are_one_product(method, family):
         found.sum().backward()
         grads = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
         model.zero_grad()
-        fused.remove()
+        fused.undo()
         logits(model(**batch)).sum().backward()
         for name, parameter in model.named_parameters():
             if parameter.grad is not None:
                 torch.testing.assert_close(grads[name], parameter.grad, rtol=1e-4, atol=1e-5)
-    fused.remove()
+    fused.undo()
     assert torch.equal(logits(model(**batch)), expected)
     assert all(torch.equal(v, saved[k]) for k, v in model.state_dict().items())
 
@@ -65,18 +65,18 @@ def test_frozen_maps_in_bf16_give_what_autocast_gives(family):
     whole = {k: v.clone() for k, v in model.state_dict().items()}
     with torch.autocast("cpu", torch.bfloat16):
         expected = logits(model(**batch))
-        frozen = FrozenMaps(model)
+        frozen = Bf16Weights(model)
         assert len(frozen) > 0
         assert torch.equal(logits(model(**batch)), expected)
-    with Dress([frozen]).off():
+    with PatchStack([frozen]).suspended():
         assert all(torch.equal(v, whole[k]) for k, v in model.state_dict().items())
-    frozen.remove()
+    frozen.undo()
     assert all(p.dtype == torch.float32 for p in model.parameters())
 
 
 def test_nothing_that_trains_is_rounded():
     model = weft.Model(tiny("bert"), TASKS, "full")
-    assert len(FrozenMaps(model)) <= 2  # the pooler, where no head reads it
+    assert len(Bf16Weights(model)) <= 2  # the pooler, where no head reads it
     assert all(p.dtype == torch.float32 for p in model.parameters() if p.requires_grad)
 
 
@@ -86,17 +86,17 @@ def test_norms_are_rounded_in_post_norm_encoders_and_given_back():
     before = logits(model(**batch))
     with torch.autocast("cpu", torch.bfloat16):
         wide = model(**batch)
-        norms = RoundedNorms(model)
+        norms = Bf16Norms(model)
         narrow = model(**batch)
     assert wide.hidden.dtype == torch.float32
     assert narrow.hidden.dtype == torch.bfloat16
     torch.testing.assert_close(narrow.hidden.float(), wide.hidden, rtol=0.05, atol=0.05)
-    norms.remove()
+    norms.undo()
     assert torch.equal(logits(model(**batch)), before)
     pre_norm = weft.Model(tiny("modernbert"), TASKS, "bitfit").eval()
     with torch.autocast("cpu", torch.bfloat16):
         expected = pre_norm(**batch).hidden
-        RoundedNorms(pre_norm)
+        Bf16Norms(pre_norm)
         assert torch.equal(pre_norm(**batch).hidden, expected)
 
 

@@ -8,8 +8,8 @@ import torch
 from tests.acceleration.test_patch import inputs_of
 from tests.support.tiny import TASKS, build, labels, no_dropout, scramble
 from weft.acceleration import attention as by_length
-from weft.acceleration.compiled import garments_of
-from weft.acceleration.patch import Dress
+from weft.acceleration.compiled import patches_of
+from weft.acceleration.patch import PatchStack
 from weft.kernels import joined as kernels_joined
 from weft.methods import METHODS
 
@@ -51,16 +51,16 @@ def test_a_dressed_model_computes_the_same(family, method):
     before = forwards(model)
     with torch.no_grad():
         expected = loss_of(model.eval())
-    dress = Dress(list(garments_of(model, fused=True, gpu=True)))
+    patch_stack = PatchStack(list(patches_of(model, fused=True, gpu=True)))
     with torch.no_grad():
         torch.testing.assert_close(loss_of(model), expected, **CLOSE)
-    dress.remove()
+    patch_stack.undo()
     assert forwards(model) == before
     with torch.no_grad():
         assert torch.equal(loss_of(model), expected)
 
     plain, grads = gradients(no_dropout(model).train())
-    dress = Dress(list(garments_of(model, fused=True, gpu=True)))
+    patch_stack = PatchStack(list(patches_of(model, fused=True, gpu=True)))
     loss, found = gradients(model)
     torch.testing.assert_close(loss, plain, **CLOSE)
     assert found.keys() == grads.keys()
@@ -72,7 +72,7 @@ def test_a_dressed_model_computes_the_same(family, method):
 def test_adapters_around_a_dropout_get_gradients_while_it_drops(method):
     model = scramble(build("bert", method)).train()
     _, grads = gradients(model)
-    Dress(list(garments_of(model, fused=True, gpu=True)))
+    PatchStack(list(patches_of(model, fused=True, gpu=True)))
     _, found = gradients(model)
     moved = {name for name, grad in grads.items() if grad.any()}
     assert moved

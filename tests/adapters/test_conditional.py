@@ -108,7 +108,7 @@ def test_golden_conditional_norm():
     norm.load_state_dict({k: tensors[f"param.{k}"] for k in ("weight", "bias")})
     term = ConditionalNorm(site("norm_1"), Given(z), Film(D, D, ONE, 0, "x"))
     fill(term, tensors, names)
-    term.meet(norm)
+    term.bind_norm(norm)
     assert list(dict(term.named_parameters())) == ["film.generate.weight", "film.generate.bias"]
     hat = F.layer_norm(x, (D,), eps=1e-12)
     torch.testing.assert_close(norm(x) + term(hat, ROUTE), tensors["out"], **NEAR)
@@ -200,7 +200,7 @@ def test_the_printed_layer_norm():
     z, x = torch.randn(5, D), torch.randn(5, 7, D)
     norm = scrambled(nn.LayerNorm(D))
     term = scrambled(ConditionalNorm(site("norm_2"), Given(z), Film(D, D, ONE, 0, "x"), "paper"))
-    term.meet(norm)
+    term.bind_norm(norm)
     own = OwnConditionalNorm(D, Given(z), term.film, ONE, norm.eps, "paper")
     with torch.no_grad():
         own.get_parameter("weight")[0], own.get_parameter("bias")[0] = norm.weight, norm.bias
@@ -217,7 +217,7 @@ def test_a_norm_without_bias():
     norm = nn.LayerNorm(D, bias=False)
     for form in ("code", "paper"):
         term = scrambled(ConditionalNorm(site("norm_2"), Given(z), Film(D, D, ONE, 0, "x"), form))
-        term.meet(norm)
+        term.bind_norm(norm)
         gamma, beta = (v[:, None] for v in term.film.scale_and_shift(z, ROUTE))
         expected = x * (gamma + beta) if form == "code" else x * gamma + beta
         torch.testing.assert_close(term(x, ROUTE), expected, **NEAR)

@@ -63,15 +63,15 @@ def test_slices_and_outputs(numbers):
         out = base + adapter(x, route) + bias(x, route)
         torch.testing.assert_close(out, numbers["out"][task], atol=1e-12, rtol=1e-10)
     for task in range(3):
-        found, _ = adapter.merged(task)
+        found, _ = adapter.weight_delta(task)
         torch.testing.assert_close(found, numbers["Q"][:, task], atol=1e-12, rtol=1e-10)
-        up, down = adapter.factors(task)
+        up, down = adapter.low_rank_delta(task)
         torch.testing.assert_close(up @ down, numbers["Q"][:, task], atol=1e-12, rtol=1e-10)
 
 
 def test_a_wider_bias(numbers):
     bias = low_rank_bias(numbers, "D_ff", "E_ff")
-    found = torch.stack([bias.merged(task)[1] for task in range(3)], dim=1)
+    found = torch.stack([bias.weight_delta(task)[1] for task in range(3)], dim=1)
     torch.testing.assert_close(found, numbers["bias_delta_ff"], atol=1e-12, rtol=1e-10)
 
 
@@ -80,9 +80,9 @@ def test_masked_slices(numbers):
     adapter = cp(numbers, gated=True)
     for task in range(3):
         torch.testing.assert_close(
-            adapter.merged(task)[0], numbers["Q_masked"][:, task], atol=1e-12, rtol=1e-10
+            adapter.weight_delta(task)[0], numbers["Q_masked"][:, task], atol=1e-12, rtol=1e-10
         )
-        up, down = adapter.factors(task)
+        up, down = adapter.low_rank_delta(task)
         assert up.shape[1] == down.shape[0] == int((numbers["z"] > 0).sum())
         torch.testing.assert_close(up @ down, numbers["Q_masked"][:, task], atol=1e-12, rtol=1e-10)
     x = numbers["X"].expand(3, -1, -1)
@@ -104,14 +104,16 @@ def test_tucker_with_a_diagonal_core_is_cp(numbers):
         for j in range(rank):
             adapter.G[0, j, j, j] = 1.0
     for task in range(3):
-        torch.testing.assert_close(adapter.merged(task)[0], numbers["Q"][:, task], atol=1e-12, rtol=1e-10)
+        torch.testing.assert_close(
+            adapter.weight_delta(task)[0], numbers["Q"][:, task], atol=1e-12, rtol=1e-10
+        )
 
 
 def test_masked_biases(numbers):
     bias = low_rank_bias(numbers, gated=True)
     for task in range(3):
         expected = numbers["D"] @ (numbers["E"][:, task] * numbers["zb"])
-        torch.testing.assert_close(bias.merged(task)[1], expected, atol=1e-12, rtol=1e-10)
+        torch.testing.assert_close(bias.weight_delta(task)[1], expected, atol=1e-12, rtol=1e-10)
         term = bias(numbers["X"][None], Route(torch.tensor([task])))
         torch.testing.assert_close(term[0, 0], expected, atol=1e-12, rtol=1e-10)
 
@@ -122,7 +124,7 @@ def test_lora_bitfit_mtl_is_morris_where_b_and_e_are_one(family):
     settings = {"rank": 5, "biases": "all"}
     morris = scramble(build(family, {"use": "morris", **settings}))
     shared = scramble(build(family, {"use": "lora_bitfit_mtl", **settings}))
-    pairs = zip(morris.pairs, shared.pairs, strict=True)
+    pairs = zip(morris.placements, shared.placements, strict=True)
     with torch.no_grad():
         for (site, tensor), (place, one) in pairs:
             assert site == place

@@ -148,7 +148,7 @@ def test_a_tied_projection_is_one_in_every_layer():
 
     for share, distinct in (("layers", 1), ("both", 1), ("tasks", 2), ("none", 2)):
         model = weft.Model(tiny("bert"), TASKS, {"use": "pals", "d_s": 6, "share": share})
-        pairs = [adapter.function.project for _, adapter in model.pairs]
+        pairs = [adapter.function.project for _, adapter in model.placements]
         assert len({id(pair) for pair in pairs}) == distinct
         slots = 1 if share in ("tasks", "both") else len(TASKS)
         assert all(pair.down.weight.size(0) == slots for pair in pairs)

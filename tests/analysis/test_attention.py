@@ -96,15 +96,15 @@ def test_the_task_decides(model):
         assert (p - q).abs().max() > 0.01
 
 
-def tokenised(model, task, texts):
+def tokenized(model, task, texts):
     rows = [dict(zip(task.texts, texts, strict=True))]
     split = load_split(weft.Task("x", task.kind, task.labels, texts=task.texts, files={"test": rows}), "test")
-    return in_memory(split, model.source.tokenizer, model.max_length)
+    return in_memory(split, model.tokenizer, model.max_length)
 
 
 def test_it_is_the_attention_of_a_mixed_padded_batch(model):
     texts = [("a cat",), (TEXT, "the dog"), (TEXT,)]
-    rows = [tokenised(model, task, own) for task, own in zip(TASKS, texts, strict=True)]
+    rows = [tokenized(model, task, own) for task, own in zip(TASKS, texts, strict=True)]
     inputs = collate([(own, 0) for own in rows], model.pad_id)
     output = model.eval().run(**inputs, task=torch.tensor([0, 1, 2]), attention=True)
     for row, task in enumerate(TASKS):

@@ -16,7 +16,7 @@ from weft.analysis.covariance_of_model import model_covariances, pooled_rows
 from weft.analysis.plots.covariance import write_picture
 from weft.data.batching.collate import collate
 from weft.data.splits.split import load_split
-from weft.data.tokens.tokens import tokenise
+from weft.data.tokens.tokens import tokenize
 from weft.errors import WeftError
 
 WIDTH = 6
@@ -177,7 +177,7 @@ def encoder(tmp_path_factory):
 
 def data_of(model):
     splits = {task.name: load_split(task, "validation") for task in TASKS}
-    return {name: tokenise(s, model.source.tokenizer, 24) for name, s in splits.items()}
+    return {name: tokenize(s, model.tokenizer, 24) for name, s in splits.items()}
 
 
 @pytest.mark.usefixtures("token_cache")
@@ -212,7 +212,7 @@ def test_the_task_takes_part_where_it_changes_what_enters_the_first_block(encode
 
     def found(method):
         model = scramble(weft.Model(encoder, same, method, max_length=24))
-        tokens = {name: tokenise(s, model.source.tokenizer, 24) for name, s in data.items()}
+        tokens = {name: tokenize(s, model.tokenizer, 24) for name, s in data.items()}
         return model_covariances(model, tokens).matrix
 
     plain_one, own_norms = found("lora"), found("task_norm")

@@ -68,7 +68,7 @@ def cosines_of(adapter):
 @torch.no_grad()
 def updates_of(adapter):
     """The updates themselves, [T, …] in numpy."""
-    both = [adapter.merged(task) for task in range(len(NAMES))]
+    both = [adapter.weight_delta(task) for task in range(len(NAMES))]
     return np.stack([next(u for u in pair if u is not None).flatten().numpy() for pair in both])
 
 

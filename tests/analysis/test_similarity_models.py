@@ -51,7 +51,7 @@ def test_models_against_their_merged_encoders(method, family):
                 delta = (now.double() - then.double()).chunk(parts)[index]
                 deltas.append(delta.flatten().detach().numpy())
             assert_same(one.of(part), by_numpy(np.stack(deltas)), atol=1e-4)
-    assert seen == {site.key for site, _ in model.pairs}
+    assert seen == {site.key for site, _ in model.placements}
 
 
 def test_several_updates_of_one_weight_are_summed_with_their_cross_terms():
@@ -59,13 +59,13 @@ def test_several_updates_of_one_weight_are_summed_with_their_cross_terms():
     found = {one.site.key: one for one in similarity(model).sites}
     for key in ("0/query", "1/value"):
         sums = dict.fromkeys(PARTS, 0)
-        for site, adapter in model.pairs:
+        for site, adapter in model.placements:
             if site.key != key:
                 continue
             exact = copy.deepcopy(adapter).double()
             for index, part in enumerate(PARTS):
-                if exact.merged(0)[index] is not None:
-                    updates = [exact.merged(t)[index].detach().flatten().numpy() for t in range(4)]
+                if exact.weight_delta(0)[index] is not None:
+                    updates = [exact.weight_delta(t)[index].detach().flatten().numpy() for t in range(4)]
                     sums[part] = sums[part] + np.stack(updates)
         for part in PARTS:
             assert_same(found[key].of(part), by_numpy(sums[part]))
@@ -117,7 +117,7 @@ def test_which_methods_have_a_similarity(name):
     model = scramble(build("bert", name))
     if name in methods_with_similarity():
         assert "not compared" not in " ".join(similarity(model).notes)
-    elif any(adapter.merged(0) is not None for _, adapter in model.pairs):
+    elif any(adapter.weight_delta(0) is not None for _, adapter in model.placements):
         assert "not compared" in " ".join(similarity(model).notes)  # houlsby: of its adapters the norms alone
     else:
         with pytest.raises(WeftError) as wrong:

@@ -113,8 +113,10 @@ def test_ranks_and_scales_are_unified(use, make, tmp_path):
     assert (whole.method.rank, whole.method.alpha, whole.method.l0) == (6, None, None)
     assert whole.method.rank_pattern == {"0/value": 4, "1/query": 2, "1/value": 3}
     assert "dropout of the updates" in done.notes[0]
-    assert sum(isinstance(adapter, BiasAdapter) for _, adapter in whole.pairs) == (12 if "bit" in use else 0)
-    for _, adapter in whole.pairs:
+    assert sum(isinstance(adapter, BiasAdapter) for _, adapter in whole.placements) == (
+        12 if "bit" in use else 0
+    )
+    for _, adapter in whole.placements:
         if isinstance(adapter, LoraAdapter):
             assert adapter.get_parameter("A").any(dim=-1).all()  # what is new can be trained
     dead = [

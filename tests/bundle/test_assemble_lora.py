@@ -22,7 +22,9 @@ def test_lora_with_biases_and_without(make, tmp_path, turned):
     whole = assert_same(bundles, tmp_path / "out", close(1e-6))
     assert (whole.method.name, whole.method.biases, whole.method.rank) == ("lora_bitfit", "dense", 3)
     number = whole.task_id("a")
-    biases = [adapter.slot("v", number) for _, adapter in whole.pairs if isinstance(adapter, BiasAdapter)]
+    biases = [
+        adapter.slot("v", number) for _, adapter in whole.placements if isinstance(adapter, BiasAdapter)
+    ]
     assert len(biases) == 12
     assert not any(bias.any() for bias in biases)
     (note,) = done.notes
@@ -77,7 +79,7 @@ def test_what_is_not_finite_is_refused(make, encoder, tmp_path, capsys, place, t
 @torch.no_grad()
 def test_products_that_are_not_finite_are_refused(encoder, tmp_path):
     model = weft.Model(encoder, [B], LORA)
-    for _, adapter in model.pairs:
+    for _, adapter in model.placements:
         adapter.get_parameter("A").fill_(1e38)
         adapter.get_parameter("B").fill_(1e38)
     model.save(tmp_path / "two")

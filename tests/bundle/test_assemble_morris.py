@@ -52,8 +52,8 @@ def test_the_start_of_columns(make, tmp_path):
     bundles = [make("one", [A]), make("two", [B])]
     assemble_morris(bundles, tmp_path / "out", rank=7)
     whole = weft.load(tmp_path / "out")
-    fresh = weft.Model(whole.source.source, whole.tasks, whole.method, pool=whole.pool)
-    for (_, adapter), (_, start) in zip(whole.pairs, fresh.pairs, strict=True):
+    fresh = weft.Model(whole.encoder_source.source, whole.tasks, whole.method, pool=whole.pool)
+    for (_, adapter), (_, start) in zip(whole.placements, fresh.placements, strict=True):
         assert isinstance(adapter, CpAdapter)
         for name, size in (("A", math.sqrt(32 / 21)), ("C", math.sqrt(1 / 3))):
             columns = adapter.get_parameter(name)[0]
@@ -74,8 +74,8 @@ def test_too_little_rank_is_told_and_more_is_better(make, tmp_path):
     assert 1 > weights[0] > weights[1] > weights[2] > weights[3]
     assert 1 > biases[0] > biases[1] > biases[2] == biases[3]
     whole, first = weft.load(tmp_path / "out"), weft.load(bundles[0])
-    for (site, morris), (_, lora) in zip(whole.pairs[:4], first.pairs[:4], strict=True):
-        assert torch.allclose(morris.merged(0)[0], lora.merged(0)[0], atol=1e-5), site
+    for (site, morris), (_, lora) in zip(whole.placements[:4], first.placements[:4], strict=True):
+        assert torch.allclose(morris.weight_delta(0)[0], lora.weight_delta(0)[0], atol=1e-5), site
 
 
 def test_shared_updates_have_a_small_rank(make, tmp_path):
@@ -106,7 +106,7 @@ def test_methods_may_differ_and_only_what_is_updated_is_there(make, tmp_path):
     ]
     assemble_morris(uneven, tmp_path / "uneven")
     whole = assert_same(uneven, tmp_path / "uneven", close(1e-5))
-    assert [site.key for site, _ in whole.pairs] == ["0/query", "1/norm_2"]
+    assert [site.key for site, _ in whole.placements] == ["0/query", "1/norm_2"]
 
 
 def test_modernbert_s_fused_maps(tmp_path):

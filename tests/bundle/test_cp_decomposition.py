@@ -130,7 +130,7 @@ def test_product_norm():
 def test_adapters_are_what_tensorly_makes_of_their_factors(core):
     model = scramble(build("bert", {"use": "morris", "rank": 5, "task_rank": 3, "core": core}))
     kind = CpAdapter if core == "cp" else TuckerAdapter
-    adapters = [adapter for _, adapter in model.pairs if isinstance(adapter, kind)]
+    adapters = [adapter for _, adapter in model.placements if isinstance(adapter, kind)]
     assert len(adapters) == 4
     for adapter in adapters:
         a, c = (adapter.get_parameter(name)[0].detach().numpy() for name in "AC")
@@ -141,7 +141,7 @@ def test_adapters_are_what_tensorly_makes_of_their_factors(core):
             inner = adapter.get_parameter("G")[0].detach().permute(1, 0, 2).numpy()  # [r, k, r]
             whole = tensorly.tucker_to_tensor((inner, [a, b, c]))
         for task in range(4):
-            merged = adapter.merged(task)[0].detach()
+            merged = adapter.weight_delta(task)[0].detach()
             assert torch.allclose(merged, torch.from_numpy(whole[:, task]), atol=1e-6)
-            up, down = adapter.factors(task)
+            up, down = adapter.low_rank_delta(task)
             assert torch.allclose(up @ down, merged, atol=1e-6)

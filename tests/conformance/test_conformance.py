@@ -340,7 +340,7 @@ def _same_state(found, expected):
 def test_merged_equals_unmerged(method, family):
     model = shared(method, family)
     inputs = batch(model)
-    if any(adapter.merged(0) is None for _, adapter in model.pairs):
+    if any(adapter.weight_delta(0) is None for _, adapter in model.placements):
         with pytest.raises(WeftError, match="cannot be merged"):
             model.merge("a")
         return

@@ -106,7 +106,7 @@ def test_a_narrow_task_stays_narrow(encoder, tmp_path):
     with torch.no_grad():
         for gate in gates_of(model):
             gate.alpha.copy_(torch.tensor([[1, 1, 1, 1], [1, 0, 0, 0], [1, 1, 0, 0]]) * 5.0)
-        for _, adapter in model.pairs:
+        for _, adapter in model.placements:
             adapter.B.normal_()
     decide(gates_of(model))
     bundle = model.compact().save(tmp_path / "bundle")

@@ -10,7 +10,7 @@ import torch
 import weft
 from tests.support.new_task import CAT, FAST, add
 from weft.bundle.load import load_changed
-from weft.data import tokenise
+from weft.data import tokenize
 from weft.evaluation.evaluate import evaluate
 from weft.growing.heads import head_of, mapped_head, random_head, set_head
 from weft.growing.rows import task_rows
@@ -27,7 +27,7 @@ CA_MTL = {"use": "ca_mtl", "length": 24, "blocks": 3}
 def scored(model, **settings):
     grow = GrowSettings(**settings)
     rows = task_rows(CAT, grow, 1)
-    tokens = tokenise(rows.validation, model.source.tokenizer, 16)
+    tokens = tokenize(rows.validation, model.tokenizer, 16)
     return zero_shot(Beginnings(model, "cat"), grow, rows.train, rows.validation, tokens, 1), tokens
 
 

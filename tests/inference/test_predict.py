@@ -48,7 +48,7 @@ def test_the_model_is_left_in_eval_mode(model):
 
 
 def test_answers_are_those_of_a_plain_forward_pass(model):
-    tokens = model.source.tokenizer("It rains.", "It is wet.", return_tensors="pt")
+    tokens = model.tokenizer("It rains.", "It is wet.", return_tensors="pt")
     with torch.no_grad():
         logits = model.eval().run(**tokens, task=torch.tensor([4])).logits[0]
     found = model.predict([("pair", ("It rains.", "It is wet."))])[0]

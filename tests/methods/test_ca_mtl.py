@@ -120,7 +120,7 @@ def test_zero_init_reaches_every_scale_and_shift(variant, size):
 def test_a_matrix_that_is_not_zero_changes_the_output(family):
     model = build(family, {"use": "ca_mtl", **WITHOUT, "attention": "block", "length": 24, "blocks": 3})
     inputs = batch(model)
-    adapters = [a for s, a in model.pairs if s.kind == "scores"]
+    adapters = [a for s, a in model.placements if s.kind == "scores"]
     assert len(adapters) == model.num_layers
     with torch.no_grad():
         for adapter in adapters:
@@ -140,7 +140,7 @@ def test_in_a_local_layer_of_modernbert_the_matrix_acts_inside_the_window():
     assert model.encoder.config.layer_types[1] == "sliding_attention"
     ids = batch(model)["input_ids"][:1]
     with torch.no_grad():
-        for _, adapter in model.pairs:
+        for _, adapter in model.placements:
             for parameter in adapter.film.parameters():
                 parameter.zero_()
         local = model.adapters["1/scores"][0].get_parameter("a")

@@ -20,7 +20,7 @@ def peft_twin(model: weft.Model, family: str, targets: list[str]):
     twin = get_peft_model(tiny(family), config, adapter_name=TASKS[0].name)
     for task in TASKS[1:]:
         twin.add_adapter(task.name, config)
-    for site, adapter in model.pairs:
+    for site, adapter in model.placements:
         if family == "modernbert":
             continue
         layer = twin.base_model.model.get_submodule(site.path)
@@ -35,7 +35,7 @@ def peft_twin(model: weft.Model, family: str, targets: list[str]):
 def _fuse(model, twin):
     """Query and value of a fused map: one block of twice the rank, B with the key's third left zero."""
     by_layer: dict = {}
-    for site, adapter in model.pairs:
+    for site, adapter in model.placements:
         by_layer.setdefault((site.layer, site.path), {})[site.kind] = adapter
     for (_, path), adapters in by_layer.items():
         layer = twin.base_model.model.get_submodule(path)
@@ -78,7 +78,7 @@ def test_gradients_equal_pefts():
         twin.set_adapter(one.name)
         rows = task == t
         twin(**{k: v[rows] for k, v in inputs.items()}).pooler_output.square().sum().backward()
-        for site, adapter in model.pairs:
+        for site, adapter in model.placements:
             layer = twin.base_model.model.get_submodule(site.path)
             torch.testing.assert_close(
                 adapter.A.grad[t], layer.lora_A[one.name].weight.grad, rtol=1e-4, atol=1e-4

@@ -107,7 +107,7 @@ def test_bitfit_trains_as_the_biases_themselves_would():
     model = build("bert", {"use": "bitfit", "share": "all", "train_encoder": "biases"}, TASKS[:1])
     inputs = batch(model)
     model.run(**inputs).pooled.square().sum().backward()
-    for site, adapter in model.pairs:
+    for site, adapter in model.placements:
         own = model.encoder.get_submodule(site.path).bias.grad
         torch.testing.assert_close(adapter.v.grad[0], own)
 
@@ -116,7 +116,7 @@ def test_methods_compose_as_the_sum_of_their_terms():
     inputs = batch(build("bert", "frozen"))
     with torch.no_grad():
         both = build("bert", ["lora", "bitfit"])
-        for _, adapter in both.pairs:
+        for _, adapter in both.placements:
             for parameter in adapter.parameters():
                 parameter.normal_(generator=torch.Generator().manual_seed(parameter.numel()))
         merged = both.merge("b")
@@ -149,7 +149,7 @@ def test_merged_biases_survive_saving(tmp_path):
 
     for biases in ("all", "dense"):
         model = build("modernbert", {"use": "bitfit", "biases": biases})
-        for _, adapter in model.pairs:
+        for _, adapter in model.placements:
             torch.nn.init.normal_(adapter.v)
         inputs = batch(model)
         plain = model.merge("a")
@@ -196,7 +196,7 @@ def test_a_method_of_ones_own():
 
 def test_lora_dropout_acts_in_training_alone():
     model = build("bert", {"use": "lora", "dropout": 0.5})
-    for _, adapter in model.pairs:
+    for _, adapter in model.placements:
         torch.nn.init.normal_(adapter.B)
     inputs = batch(model)
     assert torch.equal(model.run(**inputs).hidden, model.run(**inputs).hidden)

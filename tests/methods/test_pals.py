@@ -44,7 +44,7 @@ def woven(family, method, **settings):
 
 
 def adapter_at(model, kind):
-    (found,) = [a for site, a in model.pairs if site.kind == kind]
+    (found,) = [a for site, a in model.placements if site.kind == kind]
     return found
 
 
@@ -182,7 +182,7 @@ def test_a_zero_start_learns_from_the_first_step():
         model = build("bert", {"use": method, "zero_init": True, **size})
         inputs = batch(model)
         model.run(**inputs).hidden.square().sum().backward()
-        ups = [a.function.project.up for _, a in model.pairs if hasattr(a, "function")]
+        ups = [a.function.project.up for _, a in model.placements if hasattr(a, "function")]
         assert ups
         for up in ups:
             assert up.weight.count_nonzero() == 0
@@ -237,8 +237,8 @@ def test_a_copy_that_two_parts_ask_for_is_there_once():
         {"use": "low_rank", "d_s": 5, "layers": 0, "pooler": "task"},
     ]
     model = build("bert", both)
-    assert [site.kind for site, _ in model.pairs] == ["ffn_delta", "pooler", "ffn_delta"]
-    norms = [site.key for site, a in build("bert", [{"use": "houlsby", "size": 4}, "task_norm"]).pairs]
+    assert [site.kind for site, _ in model.placements] == ["ffn_delta", "pooler", "ffn_delta"]
+    norms = [site.key for site, a in build("bert", [{"use": "houlsby", "size": 4}, "task_norm"]).placements]
     assert len(norms) == len(set(norms))
 
 
@@ -253,7 +253,7 @@ def test_parts_of_a_composition_start_apart():
 
 def test_only_the_norms_of_the_chosen_layers_are_a_tasks_own():
     model = build("bert", {"use": "houlsby", "size": 4, "layers": "top half"})
-    assert {site.key for site, _ in model.pairs} == {
+    assert {site.key for site, _ in model.placements} == {
         "1/attention_delta",
         "1/ffn_delta",
         "1/norm_1",
@@ -281,19 +281,19 @@ def test_dropout_is_where_the_authors_have_it():
     ):
         model = scramble(build("bert", spec)).train()
         route = Route(torch.tensor([0, 1, 2]), attention_input=x, ffn_input=x)
-        adapter = model.pairs[0][1]
+        adapter = model.placements[0][1]
         with torch.no_grad():
             assert torch.equal(adapter(x, route), adapter(x, route)) is not drops, spec
 
 
 def test_any_set_of_layers_and_methods_by_layer():
     model = weft.Model("random:bert-base", TASKS, {"use": "pals", "layers": "top half"}, device="meta")
-    assert [s.layer for s, _ in model.pairs] == [6, 7, 8, 9, 10, 11]
+    assert [s.layer for s, _ in model.placements] == [6, 7, 8, 9, 10, 11]
     model = weft.Model("random:bert-base", TASKS, {"use": "pals", "layers": "bottom half"}, device="meta")
-    assert [s.layer for s, _ in model.pairs] == [0, 1, 2, 3, 4, 5]
+    assert [s.layer for s, _ in model.placements] == [0, 1, 2, 3, 4, 5]
     both = [{"use": "pals", "layers": "9-11"}, {"use": "low_rank", "layers": "0,2"}]
     model = weft.Model("random:bert-base", TASKS, both, device="meta")
-    assert [(s.layer, type(a.function.inside).__name__) for s, a in model.pairs] == [
+    assert [(s.layer, type(a.function.inside).__name__) for s, a in model.placements] == [
         (9, "StackedAttention"),
         (10, "StackedAttention"),
         (11, "StackedAttention"),

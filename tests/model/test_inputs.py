@@ -22,7 +22,7 @@ def test_one_slot_for_all_rows_gives_the_same_as_gathering():
     for t in range(len(model.tasks)):
         gathered = Route(torch.full((5,), t))
         alone = Route(gathered.task, single=t)
-        for _, adapter in model.pairs:
+        for _, adapter in model.placements:
             for name in adapter.stacks:
                 one, each = adapter.take(name, alone), adapter.take(name, gathered)
                 assert one.size(0) == 1
@@ -38,7 +38,7 @@ def test_gradients_of_a_single_task_batch_reach_its_slot_alone():
     inputs["task"] = torch.full_like(inputs["task"], 2)
     output = model.run(**inputs)
     (output.hidden.square().sum() + output.pooled.sum()).backward()
-    for _, adapter in model.pairs:
+    for _, adapter in model.placements:
         gradient = adapter.v.grad
         assert gradient[[0, 1, 3]].abs().max() == 0
         assert gradient[2].abs().max() > 0

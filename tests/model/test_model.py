@@ -10,9 +10,7 @@ from weft.errors import WeftError
 
 def test_the_surface_of_the_design():
     model = weft.Model("minilm", TASKS, method=weft.methods.Lora(rank=4)).eval()
-    ids = model.source.tokenizer(["It rains.", "Cats sleeps."], return_tensors="pt", padding=True)[
-        "input_ids"
-    ]
+    ids = model.tokenizer(["It rains.", "Cats sleeps."], return_tensors="pt", padding=True)["input_ids"]
     output = model.run(ids, task=torch.tensor([2, 1]), layers=True)
     assert output.hidden.shape == (2, ids.size(1), 384)
     assert output.pooled.shape == (2, 384)

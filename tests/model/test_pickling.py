@@ -16,7 +16,7 @@ from tests.support.every_kind import NAMES, task_of_kind
 from tests.support.tiny import FAMILIES, batch, build, labels, no_dropout, scramble
 from tests.support.tiny_run import save_encoder
 from weft.acceleration.joined_maps import JoinedMaps
-from weft.model.transforms.quantize import quantise
+from weft.model.transforms.quantize import quantize
 
 METHODS = ["lora", ["ca_mtl", "bitfit"], ["pals", "lhuc"], "houlsby", "top_layer", "separate"]
 # every family with some method, and every method with some family
@@ -108,7 +108,7 @@ def test_a_model_that_an_engine_runs(copied):
 
 
 def test_a_model_in_int8():
-    model = quantise(scramble(build("bert", "lora")))
+    model = quantize(scramble(build("bert", "lora")))
     inputs = batch(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's, of its own format

@@ -18,7 +18,7 @@ from tests.support.tiny import CONFIGS, tiny
 from weft import cli
 from weft.training.run.loop import Loop
 from weft.training.run.progress import Progress
-from weft.training.step.microbatches import Prepared
+from weft.training.step.microbatches import PreparedStep
 
 WORDS = (
     *("the", "a", "cat", "dog", "bird", "sees", "likes", "fears", "red", "blue"),
@@ -124,7 +124,7 @@ def breaking_off(step: int) -> Iterator[None]:
     """Inside, a run is interrupted as it begins step `step`."""
     original = Loop._step
 
-    def failing(self: Loop, prepared: Prepared, progress: Progress) -> None:
+    def failing(self: Loop, prepared: PreparedStep, progress: Progress) -> None:
         if prepared.step.number == step:
             raise KeyboardInterrupt
         original(self, prepared, progress)

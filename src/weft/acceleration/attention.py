@@ -13,7 +13,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import bidirectional_mask_function, sdpa_mask
 from transformers.models.bert.modeling_bert import BertSelfAttention
 
-from weft.acceleration.fused_qkv import MAPS, InThree
+from weft.acceleration.fused_qkv import MAPS, FusedQkv
 from weft.acceleration.hashed_dropout import key_of
 from weft.encoder.weave import BY_LENGTH, IN_TILES, TOGETHER
 from weft.kernels.attention import LONGEST, attend, attend_whole, fits, runs_on
@@ -97,16 +97,16 @@ class AttentionByLength:
         self._configs = [c for c in found.values() if getattr(c, "_attn_implementation", None) == "sdpa"]
         self._together = [(m, one) for m in encoder.modules() if (one := _together(m)) is not None]
         self._name = IN_TILES if runs_on(next(encoder.parameters()).device) else BY_LENGTH
-        self.on()
+        self.apply()
 
-    def on(self) -> None:
+    def apply(self) -> None:
         """By length."""
         for config in self._configs:
             config._attn_implementation = self._name
         for module, together in self._together:
             module.__dict__[TOGETHER] = together
 
-    def remove(self) -> None:
+    def undo(self) -> None:
         """As torch chooses."""
         for config in self._configs:
             config._attn_implementation = "sdpa"
@@ -115,7 +115,7 @@ class AttentionByLength:
             together.latest = None  # of a pass that did not end
 
 
-def _together(module: nn.Module) -> InThree | None:
+def _together(module: nn.Module) -> FusedQkv | None:
     """What computes a self-attention's queries, keys and values, where they go to `attention` as they are.
 
     That is known where its forward is BERT's, operation by operation: others turn or scale them.
@@ -123,7 +123,7 @@ def _together(module: nn.Module) -> InThree | None:
     maps = [getattr(module, name, None) for name in MAPS]
     forwards = [getattr(one, "__dict__", {}).get("forward") for one in maps]
     found, *others = (getattr(forward, "__self__", None) for forward in forwards)
-    if not isinstance(found, InThree) or any(other is not found for other in others):
+    if not isinstance(found, FusedQkv) or any(other is not found for other in others):
         return None
     codes: list[Any] = [one.forward.__code__ for one in (type(module), BertSelfAttention)]
     own, known = ((code.co_code, code.co_names, code.co_consts) for code in codes)

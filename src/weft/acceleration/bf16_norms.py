@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 
-class RoundedNorms(Forwards):
+class Bf16Norms(Forwards):
     """The encoder's layer norms, their results rounded to bf16.
 
     Autocast computes a norm in float32 and leaves its result so, and the stream that the next residual adds

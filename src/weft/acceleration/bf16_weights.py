@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 
-class FrozenMaps:
+class Bf16Weights:
     """The encoder's linear maps that do not train, rounded to bf16 once instead of in every step.
 
     Autocast rounds a map's weight and bias to bf16 wherever it is used, so that the results are the same to
@@ -33,17 +33,17 @@ class FrozenMaps:
                 if id(parameter) not in seen and parameter.dtype == torch.float32:
                     seen.add(id(parameter))
                     self._maps.append((parameter, parameter.data, parameter.data.to(torch.bfloat16)))
-        self.on()
+        self.apply()
 
     def __len__(self) -> int:
         return len(self._maps)
 
-    def on(self) -> None:
+    def apply(self) -> None:
         """Train with the rounded weights."""
         for parameter, _, rounded in self._maps:
             parameter.data = rounded
 
-    def remove(self) -> None:
+    def undo(self) -> None:
         """Put the float32 weights back for good."""
         for parameter, whole, _ in self._maps:
             parameter.data = whole

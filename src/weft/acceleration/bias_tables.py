@@ -35,7 +35,7 @@ class BiasTables:
         self._prepared = model.preparing
         self._groups: dict[tuple[type, Slots, torch.Size], list[Shift]] = {}
         others = {id(adapter) for adapter in but}
-        for _, adapter in model.pairs:
+        for _, adapter in model.placements:
             if not isinstance(adapter, BiasAdapter | LowRankBiasAdapter) or id(adapter) in others:
                 continue
             # only blocks are compiled; gates are drawn at their site
@@ -44,7 +44,7 @@ class BiasTables:
                 own, shape = _own(adapter)
                 key = (type(adapter), adapter.stacks[own].slots, shape)
                 self._groups.setdefault(key, []).append(adapter)
-        self.on()
+        self.apply()
 
     def prepare(self, route: Route) -> None:
         """Make and look them up for a pass."""
@@ -58,12 +58,12 @@ class BiasTables:
                 if isinstance(adapter, LowRankBiasAdapter):
                     adapter.table = table
 
-    def on(self) -> None:
+    def apply(self) -> None:
         """Make them before every pass."""
         if self._groups and self not in self._prepared:
             self._prepared.append(self)
 
-    def remove(self) -> None:
+    def undo(self) -> None:
         """Leave it to each site."""
         if self in self._prepared:
             self._prepared.remove(self)

@@ -16,7 +16,7 @@ from torch import nn
 
 from weft.acceleration.compiler_options import compiler_options, inductor_options
 from weft.acceleration.fused_qkv import FusedMaps, groups_of
-from weft.acceleration.patch import Dress, Garment
+from weft.acceleration.patch import Patch, PatchStack
 from weft.encoder.anatomy import anatomy_of
 from weft.errors import WeftError
 
@@ -60,7 +60,7 @@ class Compiled:
         options = inductor_options()
         self._model = model
         self._blocks = [block for encoder in model.encoders for block in blocks_of(encoder)]
-        self._under = Dress(list(garments_of(model, fused, device.type == "cuda")))
+        self._under = PatchStack(list(patches_of(model, fused, device.type == "cuda")))
         for block in self._blocks:
             block.compile(dynamic=True, options=options)
         calls: list[Any] = [block._compiled_call_impl for block in self._blocks]
@@ -70,24 +70,24 @@ class Compiled:
             name: _Piece(torch.compile(piece, dynamic=True, options=options), fused)
             for name, piece in written.items()
         }
-        self.on()
+        self.apply()
 
-    def on(self) -> None:
+    def apply(self) -> None:
         """Run compiled, one pass at a time: what is under the blocks keeps tensors of a pass on modules."""
         with self._model.lock:
             self._model.takes_turns = True
-            self._under.on()
+            self._under.apply()
             self._put_calls()
 
-    def remove(self) -> None:
+    def undo(self) -> None:
         """Run as it was written."""
         with self._model.lock:
-            self._under.remove()
+            self._under.undo()
             self._drop_calls()
             self._model.takes_turns = False
 
     @contextmanager
-    def suspended(self) -> Iterator[None]:
+    def uncompiled(self) -> Iterator[None]:
         """Inside, nothing is compiled; all else that the model wears stays on."""
         self._drop_calls()
         try:
@@ -124,7 +124,7 @@ class _Piece:
             return self._call(*args, **kwargs)
 
 
-def garments_of(model: Model, fused: bool, gpu: bool) -> Iterator[Garment]:
+def patches_of(model: Model, fused: bool, gpu: bool) -> Iterator[Patch]:
     """What a model wears under its compiled pieces, each on already.
 
     Args:

@@ -19,7 +19,7 @@ from weft.encoder.woven import WovenLinear
 MAPS = ("query", "key", "value")
 
 
-class InThree(ABC):
+class FusedQkv(ABC):
     """Three maps of one input, computed when the first is asked for.
 
     The others are asked for with the very same x, as in self-attention; with another each is `alone`.
@@ -67,7 +67,7 @@ class InThree(ABC):
         return self._held[1][number]
 
 
-class _Together(InThree):
+class _Together(FusedQkv):
     """[q; k; v] = [W_q; W_k; W_v]·x + [b_q; b_k; b_v]; weights that do not train are put together once.
 
     Args:
@@ -87,12 +87,12 @@ class _Together(InThree):
         return torch.cat(weights), torch.cat(biases) if biases else None
 
     def whole(self, x: Tensor) -> Tensor:
-        """See `InThree`."""
+        """See `FusedQkv`."""
         weight, bias = self._weights() if self._frozen is None else self._frozen
         return F.linear(x, weight, bias)
 
     def alone(self, number: int, x: Tensor) -> Tensor:
-        """See `InThree`."""
+        """See `FusedQkv`."""
         return F.linear(x, self.maps[number].weight, self.maps[number].bias)
 
 

@@ -70,22 +70,22 @@ class FusedDropout(OwnForwards):
         self._heads: dict[Any, int] = {head: head.layers for head in heads if head.reads != "cosine"}
         self._adapters: list[Any] = [
             adapter
-            for site, adapter in model.pairs
+            for site, adapter in model.placements
             if site.layer is not None and isinstance(adapter, LoraAdapter) and adapter.dropout > 0
         ]
         self._prepared = model.preparing
         self._model = model
         super().__init__((module, HashedDropout(module).forward) for module in self._modules)
 
-    def on(self) -> None:
+    def apply(self) -> None:
         """Draw by a hash."""
-        super().on()
+        super().apply()
         if self not in self._prepared:
             self._prepared.append(self)
 
-    def remove(self) -> None:
+    def undo(self) -> None:
         """Draw as torch does."""
-        super().remove()
+        super().undo()
         if self in self._prepared:
             self._prepared.remove(self)
         self.forget()

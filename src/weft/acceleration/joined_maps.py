@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.acceleration.fused_qkv import InThree
+from weft.acceleration.fused_qkv import FusedQkv
 from weft.acceleration.patch import Forwards
 from weft.core.route import RouteHolder
 from weft.encoder.weave import woven_of
@@ -59,7 +59,7 @@ def _can_join(maps: Sequence[nn.Linear], wovens: Sequence[Any], adapters: Sequen
         # a map that another has taken the place of, as one in int8, is its own
         if woven is not None and getattr(getattr(woven, "inner", None), "__self__", None) is not one:
             return False
-    if not adapters or not all(adapter.joins() for adapter in adapters):
+    if not adapters or not all(adapter.can_join() for adapter in adapters):
         return False
     if any(p.requires_grad for one in maps for p in one.parameters()):
         return False
@@ -67,7 +67,7 @@ def _can_join(maps: Sequence[nn.Linear], wovens: Sequence[Any], adapters: Sequen
     return several or any(adapter.reads_input for adapter in adapters)
 
 
-class _Joined(InThree):
+class _Joined(FusedQkv):
     """One map, or query, key and value: y = W·x + b + U·z(x).
 
     Of three maps the weights are copied, as they are now.

@@ -11,23 +11,23 @@ from torch import nn
 from weft.encoder.weave import woven_of
 
 
-class Garment(Protocol):
+class Patch(Protocol):
     """A change to how a model runs that leaves its weights and files alone."""
 
-    def on(self) -> None:
+    def apply(self) -> None:
         """Run so."""
         ...
 
-    def remove(self) -> None:
+    def undo(self) -> None:
         """Run as before."""
         ...
 
 
 @runtime_checkable
-class Suspends(Protocol):
+class CanSuspendCompilation(Protocol):
     """A change that compiles, and can be made to run as it was written for a while."""
 
-    def suspended(self) -> AbstractContextManager[None]:
+    def uncompiled(self) -> AbstractContextManager[None]:
         """Inside, nothing is compiled."""
         ...
 
@@ -42,14 +42,14 @@ class Forwards:
     def __init__(self, places: Iterable[tuple[nn.Module, Callable[..., Any]]]) -> None:
         found = [(module, self._under(module), forward) for module, forward in places]
         self._places = [(module, woven, _now(module, woven), forward) for module, woven, forward in found]
-        self.on()
+        self.apply()
 
-    def on(self) -> None:
+    def apply(self) -> None:
         """Run so."""
         for module, woven, _, forward in self._places:
             _put(module, woven, forward)
 
-    def remove(self) -> None:
+    def undo(self) -> None:
         """Run as before."""
         for module, woven, before, _ in self._places:
             _put(module, woven, before)
@@ -82,40 +82,40 @@ def _put(module: nn.Module, woven: Any, forward: Any) -> None:
         module.__dict__["forward"] = forward
 
 
-class Dress:
+class PatchStack:
     """Several changes, put on one after the other and taken off in the opposite order.
 
     Args:
-        garments: each on already, in their order.
+        patches: each on already, in their order.
     """
 
-    def __init__(self, garments: Sequence[Garment] = ()) -> None:
-        self.garments = list(garments)
+    def __init__(self, patches: Sequence[Patch] = ()) -> None:
+        self.patches = list(patches)
 
-    def on(self) -> None:
+    def apply(self) -> None:
         """Put all on."""
-        for garment in self.garments:
-            garment.on()
+        for patch in self.patches:
+            patch.apply()
 
-    def remove(self) -> None:
+    def undo(self) -> None:
         """Take all off."""
-        for garment in reversed(self.garments):
-            garment.remove()
+        for patch in reversed(self.patches):
+            patch.undo()
 
     @contextmanager
     def uncompiled(self) -> Iterator[None]:
         """Inside, nothing is compiled; every other change stays on."""
         with ExitStack() as stack:
-            for garment in self.garments:
-                if isinstance(garment, Suspends):
-                    stack.enter_context(garment.suspended())
+            for patch in self.patches:
+                if isinstance(patch, CanSuspendCompilation):
+                    stack.enter_context(patch.uncompiled())
             yield
 
     @contextmanager
-    def off(self) -> Iterator[None]:
+    def suspended(self) -> Iterator[None]:
         """Inside, the model is as it is outside training."""
-        self.remove()
+        self.undo()
         try:
             yield
         finally:
-            self.on()
+            self.apply()

@@ -51,7 +51,7 @@ class Adapter(StackedModule):
         """The term or the new value; see the class."""
         raise WeftError(f"{type(self).__name__} does not say what it does: it has no forward")
 
-    def added(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
+    def add_to(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
         """At a linear map or a norm: y and the term; y, [R, L, o], may be overwritten.
 
         One that adds by a product of its own says so here: the sum is then no pass of its own.
@@ -59,7 +59,7 @@ class Adapter(StackedModule):
         term = self(x, route)
         return y if term is None else add(y, term)
 
-    def joins(self) -> bool:
+    def can_join(self) -> bool:
         """At a linear map: whether its term is one of few components, which `components` gives."""
         return False
 
@@ -67,13 +67,13 @@ class Adapter(StackedModule):
         """Its term by components, for the rows of a batch; see `weft.kernels.joined`."""
         raise WeftError(f"{type(self).__name__} does not say its components")
 
-    def meet(self, module: nn.Module) -> None:
+    def bind_norm(self, module: nn.Module) -> None:
         """At a norm: called once, when it is woven in, with the norm, whose weights it may read.
 
         It must not keep it as a submodule: what is the encoder's is not the adapter's.
         """
 
-    def merged(self, task: int) -> tuple[Tensor | None, Tensor | None] | None:
+    def weight_delta(self, task: int) -> tuple[Tensor | None, Tensor | None] | None:
         """What it adds, for one task, to the site's own weight and bias: (ΔW, Δb), each or None.
 
         Returns:
@@ -81,7 +81,7 @@ class Adapter(StackedModule):
         """
         return None
 
-    def factors(self, task: int) -> tuple[Tensor, Tensor] | None:
+    def low_rank_delta(self, task: int) -> tuple[Tensor, Tensor] | None:
         """ΔW of one task as a product up·down, [o, k] and [k, i]; None where it is none of low rank."""
         return None
 
@@ -94,7 +94,7 @@ class Adapter(StackedModule):
             None where the adapter is not an addition to weight and bias.
         """
         tasks = len(next(iter(self.stacks.values())).slots.of_task)
-        updates = [self.merged(task) for task in range(tasks)]
+        updates = [self.weight_delta(task) for task in range(tasks)]
         weights = [u[0].flatten() for u in updates if u is not None and u[0] is not None]
         biases = [u[1].flatten() for u in updates if u is not None and u[1] is not None]
         if not weights and not biases:

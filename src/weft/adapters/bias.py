@@ -38,12 +38,12 @@ class BiasAdapter(Adapter):
         """The term [R, 1, o]; x is not read."""
         return self.take("v", route)[:, None]
 
-    def added(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
+    def add_to(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
         """y and the term, [R, L, o]."""
         stacked, mix = self.mixed(self.get_parameter("v"), "v", route)
         return add_rows(y, stacked, mix, self.rows)
 
-    def joins(self) -> bool:
+    def can_join(self) -> bool:
         """See `Adapter`: a component for each slot."""
         v = self.get_parameter("v")
         return joins(v.size(0), 1, self.site.in_width, v.device)
@@ -54,6 +54,6 @@ class BiasAdapter(Adapter):
         keep = stacked.new_ones(1, 1) if mix is None else own_slot(mix.slot, len(stacked), stacked.dtype)
         return Components(keep, stacked.T)
 
-    def merged(self, task: int) -> tuple[None, Tensor]:
+    def weight_delta(self, task: int) -> tuple[None, Tensor]:
         """Δb = v, [o]."""
         return None, self.slot("v", task)

@@ -42,7 +42,7 @@ class ConditionalNorm(Adapter):
         self.form = form
         self._norm: tuple[nn.LayerNorm, ...] = ()
 
-    def meet(self, module: nn.Module) -> None:
+    def bind_norm(self, module: nn.Module) -> None:
         """Take w and b from the norm there; in a tuple, for they are the encoder's and not this module's."""
         assert isinstance(module, nn.LayerNorm)
         self._norm = (module,)

@@ -52,7 +52,7 @@ class CpAdapter(RankedAdapter):
         """x [R, L, i] → the term [R, L, o]."""
         return self._update(x, route, None)
 
-    def added(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
+    def add_to(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
         """y and the term, [R, L, o]."""
         return self._update(x, route, y)
 
@@ -65,7 +65,7 @@ class CpAdapter(RankedAdapter):
         coefficients, z = self.get_parameter("B"), self.gate_values()
         return coefficients if z is None else coefficients * z
 
-    def joins(self) -> bool:
+    def can_join(self) -> bool:
         """See `Adapter`: all rows have the same components."""
         a = self.get_parameter("A")
         return joins(1, self.rank, self.site.in_width, a.device)
@@ -75,13 +75,13 @@ class CpAdapter(RankedAdapter):
         keep = self.of_rows(self._coefficients(), "B", route)
         return Components(keep, self.get_parameter("A")[0], self.get_parameter("C")[0].T)
 
-    def factors(self, task: int) -> tuple[Tensor, Tensor]:
+    def low_rank_delta(self, task: int) -> tuple[Tensor, Tensor]:
         """A·diag(B_t ∘ z) and Cᵀ, [o, k] and [k, i], shut components left out."""
         kept = self.live_for(task)
         up = (self.slot("A", task) * self.absorbed("B", task)).index_select(1, kept)
         return up, self.slot("C", task).index_select(1, kept).T
 
-    def merged(self, task: int) -> tuple[Tensor, None]:
+    def weight_delta(self, task: int) -> tuple[Tensor, None]:
         """ΔW = A·diag(B_t ∘ z)·Cᵀ, [o, i]."""
         return self.slot("A", task) * self.absorbed("B", task) @ self.slot("C", task).T, None
 

@@ -59,7 +59,7 @@ class LoraAdapter(RankedAdapter):
         """x [R, L, i] → the term [R, L, o]."""
         return self._update(x, route, None)
 
-    def added(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
+    def add_to(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
         """y and the term, [R, L, o]."""
         return self._update(x, route, y)
 
@@ -68,7 +68,7 @@ class LoraAdapter(RankedAdapter):
         down, up = self.get_parameter("A"), self.get_parameter("B")
         return self.pair(x, route, down, up, "A", self.gate_values(), self.scale, onto)
 
-    def joins(self) -> bool:
+    def can_join(self) -> bool:
         """See `Adapter`: not if each map reads x under a dropout of its own."""
         a = self.get_parameter("A")
         return self.dropout == 0 and joins(a.size(0), self.rank, self.site.in_width, a.device)
@@ -87,13 +87,13 @@ class LoraAdapter(RankedAdapter):
             keep = keep * self.mixed(z, "A", route)[0].reshape(1, slots * rank)
         return Components(keep, up.transpose(0, 1).flatten(1), down.flatten(0, 1))
 
-    def factors(self, task: int) -> tuple[Tensor, Tensor]:
+    def low_rank_delta(self, task: int) -> tuple[Tensor, Tensor]:
         """s·B and A, [o, k] and [k, i], shut components left out."""
         kept = self.live_for(task)
         up, down = self.absorbed("B", task) * self.scale, self.slot("A", task)
         return up.index_select(1, kept), down.index_select(0, kept)
 
-    def merged(self, task: int) -> tuple[Tensor, None]:
+    def weight_delta(self, task: int) -> tuple[Tensor, None]:
         """ΔW = s·B·A, [o, i]."""
         return self.absorbed("B", task) @ self.slot("A", task) * self.scale, None
 

@@ -59,14 +59,14 @@ class LowRankBiasAdapter(RankedAdapter):
         coefficients = self.gated(self.take("E", route), route)  # [R, r] or [1, r]
         return (coefficients @ self.take("D", route)[0].T)[:, None]
 
-    def added(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
+    def add_to(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
         """y and the term, [R, L, o]."""
         if self.table is None:
-            return super().added(y, x, route)
+            return super().add_to(y, x, route)
         stacked, mix = self.mixed(self.table, "E", route)
         return add_rows(y, stacked, mix, self.rows)
 
-    def joins(self) -> bool:
+    def can_join(self) -> bool:
         """See `Adapter`: all rows have the same few components."""
         d = self.get_parameter("D")
         return joins(1, self.rank, self.site.in_width, d.device)
@@ -75,7 +75,7 @@ class LowRankBiasAdapter(RankedAdapter):
         """See `Adapter`: a row keeps its task's coefficients of each."""
         return Components(self.gated(self.take("E", route), route), self.take("D", route)[0])
 
-    def merged(self, task: int) -> tuple[None, Tensor]:
+    def weight_delta(self, task: int) -> tuple[None, Tensor]:
         """Δb = D·(E_t ∘ z), [o]."""
         return None, self.slot("D", task) @ self.absorbed("E", task)
 

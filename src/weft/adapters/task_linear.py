@@ -34,6 +34,6 @@ class TaskLinearAdapter(Adapter):
         """x [R, L, i] → the term [R, L, o]."""
         return self.mapped(x, "weight", route, "bias")
 
-    def merged(self, task: int) -> tuple[Tensor, Tensor]:
+    def weight_delta(self, task: int) -> tuple[Tensor, Tensor]:
         """ΔW [o, i] and Δb [o]."""
         return self.slot("weight", task), self.slot("bias", task)

@@ -34,6 +34,6 @@ class TaskNormAdapter(Adapter):
         """x̂ [R, L, d] → the term x̂·Δw + Δb, [R, L, d]."""
         return x * self.take("weight", route)[:, None] + self.take("bias", route)[:, None]
 
-    def merged(self, task: int) -> tuple[Tensor, Tensor]:
+    def weight_delta(self, task: int) -> tuple[Tensor, Tensor]:
         """Δw and Δb, [d] each."""
         return self.slot("weight", task), self.slot("bias", task)

@@ -74,13 +74,13 @@ class TuckerAdapter(RankedAdapter):
         """G_t, [r, r]."""
         return torch.einsum("k,kpq->pq", self.slot("B", task), self.slot("G", task))
 
-    def factors(self, task: int) -> tuple[Tensor, Tensor]:
+    def low_rank_delta(self, task: int) -> tuple[Tensor, Tensor]:
         """A·G_t and Cᵀ, [o, k] and [k, i], gates multiplied in and shut directions left out."""
         kept = self.live_for(task)
         up = self.absorbed("A", task) @ self.core(task)
         return up.index_select(1, kept), self.absorbed("C", task).index_select(1, kept).T
 
-    def merged(self, task: int) -> tuple[Tensor, None]:
+    def weight_delta(self, task: int) -> tuple[Tensor, None]:
         """ΔW = A·G_t·Cᵀ, [o, i], gates multiplied in."""
         return self.absorbed("A", task) @ self.core(task) @ self.absorbed("C", task).T, None
 

@@ -68,7 +68,7 @@ def attention_of(model: Model, task: str, texts: str | Sequence[str]) -> Attenti
     if len(given) != wanted or any(wrong_text(text) for text in given):
         kind = "one text" if wanted == 1 else "a pair of texts"
         raise WeftError(f"task {task!r} takes {kind}, and no text may be empty; found {texts!r}")
-    tokenizer = model.source.tokenizer
+    tokenizer = model.tokenizer
     # cut as `predict` cuts, so that the map is that of its answer
     backends = backends_of(tokenizer)
     cut = Cut(model.max_length, "longest_first", tokenizer.truncation_side)

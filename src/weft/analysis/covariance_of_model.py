@@ -48,7 +48,7 @@ def covariances_of(
 
     Args:
         model: any method; where each task has its own encoder, its first block is that one's.
-        data: the tokenised split of each task.
+        data: the tokenized split of each task.
         rows: how many rows of each task, always the same ones, spread over the split; None: all.
         pool: one of `POOLS`.
     """

@@ -161,9 +161,9 @@ def similarity(model: Model) -> Similarity:
     _check(model)
     by_site: dict[Site, list[Adapter]] = {}
     others: dict[str, None] = {}
-    for site, adapter in model.pairs:
+    for site, adapter in model.placements:
         # one task tells for all; the factors of an update of low rank are there without building it
-        if adapter.factors(0) is None and adapter.merged(0) is None:
+        if adapter.low_rank_delta(0) is None and adapter.weight_delta(0) is None:
             others[site.kind] = None
         else:
             by_site.setdefault(site, []).append(adapter)
@@ -221,12 +221,12 @@ def _of_sums(adapters: Sequence[Adapter], index: int, tasks: int) -> Tensor:
 
     Args:
         adapters: those that update the weight, or the bias.
-        index: 0 for the weight, 1 for the bias, as in `Adapter.merged`.
+        index: 0 for the weight, 1 for the bias, as in `Adapter.weight_delta`.
         tasks: T.
     """
     sums = []
     for task in range(tasks):
-        updates = [both[index] for a in adapters if (both := a.merged(task)) is not None]
+        updates = [both[index] for a in adapters if (both := a.weight_delta(task)) is not None]
         sums.append(torch.stack([u for u in updates if u is not None]).sum(0).flatten())
     stacked = torch.stack(sums)  # [T, o·i] or [T, o]
     return stacked @ stacked.T
@@ -267,7 +267,7 @@ def _check(model: Model) -> None:
 
 
 def _nothing(model: Model) -> str:
-    if not model.pairs and any(part.adds for part in model.method.parts):
+    if not model.placements and any(part.adds for part in model.method.parts):
         return "no task has changed anything here: every site was left out, and no similarity is defined"
     names = " + ".join(part.name for part in model.method.parts)
     return (

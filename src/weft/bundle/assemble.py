@@ -161,7 +161,7 @@ def _unify(
     method = _unified(sources, updates, sites_of(bare.model))
     model = model_of(bare, updates, method, together, sources[0].said["seed"])
     with torch.no_grad():
-        for site, adapter in model.pairs:
+        for site, adapter in model.placements:
             for number, mine in enumerate(updates):
                 if isinstance(adapter, LoraAdapter):
                     up, down = mine.factors(site)

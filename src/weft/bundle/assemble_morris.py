@@ -112,7 +112,7 @@ def assemble_morris(
     method = _method(sources, updates, bare, rank, bias_rank)
     model = model_of(bare, updates, method, together, sources[0].said["seed"])
     errors = []
-    for site, adapter in model.pairs:
+    for site, adapter in model.placements:
         progress(site.key)
         if isinstance(adapter, CpAdapter):
             errors.append(_fill_tensor(adapter, updates, model.seed))
@@ -192,7 +192,7 @@ def _fill_tensor(adapter: CpAdapter, updates: Sequence[TaskUpdates], seed: int) 
         adapter.slot("B", number)[:count] = b[number]
     norms, errors = [], []
     for number, (up, down) in enumerate(zip(ups, downs, strict=True)):
-        new_up, new_down = adapter.factors(number)
+        new_up, new_down = adapter.low_rank_delta(number)
         norms.append(product_norm(up, down))
         errors.append(product_norm(torch.cat([up, -new_up], 1), torch.cat([down, new_down])))
     components = sum(up.size(1) for up in ups)
@@ -210,7 +210,7 @@ def _fill_matrix(adapter: LowRankBiasAdapter, updates: Sequence[TaskUpdates]) ->
     adapter.slot("D", 0)[:, :count] = left * size
     for number in range(len(updates)):
         adapter.slot("E", number)[:count] = right[:, number] / size
-    written: list[Tensor] = [adapter.merged(number)[1] for number in range(len(updates))]
+    written: list[Tensor] = [adapter.weight_delta(number)[1] for number in range(len(updates))]
     error = (matrix.double() - torch.stack(written, 1)).norm()
     return SiteError(
         site.key, "bias", len(updates), adapter.rank, float(matrix.double().norm()), float(error)

@@ -41,12 +41,12 @@ def files_of(model: Model, bundle: Path) -> list[StoredFile]:
     included = _weights(bundle / "encoder")
     if included:
         return files + [_file("encoder", path, True) for path in included]
-    source = Path(model.source.source) if model.source.source is not None else None
+    source = Path(model.encoder_source.source) if model.encoder_source.source is not None else None
     outside = _weights(source) if source is not None else []
     if outside:
         return files + [_file("encoder", path, False) for path in outside]
     # drawn anew from its seed, or in the hub's cache
-    return [*files, StoredFile(what="encoder", path=model.source.name, bytes=None, in_bundle=False)]
+    return [*files, StoredFile(what="encoder", path=model.encoder_source.name, bytes=None, in_bundle=False)]
 
 
 def _weights(folder: Path) -> list[Path]:

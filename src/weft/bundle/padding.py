@@ -23,7 +23,7 @@ def ranked_parameters(model: Model) -> Ranked:
     """The parameters along which components run."""
     return {
         id(adapter.get_parameter(name)): (adapter, name)
-        for _, adapter in model.pairs
+        for _, adapter in model.placements
         if isinstance(adapter, RankedAdapter)
         for name in adapter.along
     }

@@ -54,7 +54,7 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
         ranked = ranked_parameters(model)
         _write(work / SHARED_FILE, shared, {}, ranked)
         stands_on = {
-            "encoder": model.source.sha256,
+            "encoder": model.encoder_source.sha256,
             "shared": file_sha256(work / SHARED_FILE),
             "method": method_sha256(model.method.settings()),
         }
@@ -62,7 +62,7 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
             facts = {"task": task.settings(), "stands_on": stands_on}
             _write(task_file(work, task.name), by_owner.get(task_owner(task.name), []), facts, ranked)
         said = manifest(model)
-        if with_encoder or model.source.travels or not _can_be_found(model):
+        if with_encoder or model.encoder_source.travels or not _can_be_found(model):
             _write_encoder(model, work / "encoder")
             said["encoder"]["included"] = file_sha256(work / "encoder" / "model.safetensors")
         write_json(work / MANIFEST, said)
@@ -74,7 +74,11 @@ def manifest(model: Model) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "weft": __version__,
-        "encoder": {"name": model.source.name, "sha256": model.source.sha256, "included": None},
+        "encoder": {
+            "name": model.encoder_source.name,
+            "sha256": model.encoder_source.sha256,
+            "included": None,
+        },
         "method": model.method.settings(),
         "tasks": [task.name for task in model.tasks],
         "heads": {"pool": model.pool, "dropout": model.head_dropout},
@@ -124,7 +128,7 @@ def _write(path: Path, items: list[Owned], facts: dict[str, Any], ranked: Ranked
 
 def _can_be_found(model: Model) -> bool:
     """Whether the encoder's weights are somewhere else, or can be drawn again."""
-    return model.source.source is not None or model.source.name.startswith(RANDOM)
+    return model.encoder_source.source is not None or model.encoder_source.name.startswith(RANDOM)
 
 
 def _write_encoder(model: Model, folder: Path) -> None:
@@ -136,13 +140,13 @@ def _write_encoder(model: Model, folder: Path) -> None:
     from weft.encoder.load import lacks_tokenizer, load_encoder, quiet
 
     if _can_be_found(model):
-        base = load_encoder(model.source.source or model.source.name, seed=model.seed)
+        base = load_encoder(model.encoder_source.source or model.encoder_source.name, seed=model.seed)
         plain: Any = base.model
         told = base.source is not None and not lacks_tokenizer(base.source)
         tokenizer = base.tokenizer if told else None
     else:
         plain = unweave(copy.deepcopy(model.encoders[0]))
-        tokenizer = model.source.__dict__.get("tokenizer")
+        tokenizer = model.encoder_source.__dict__.get("tokenizer")
     with quiet():
         plain.save_pretrained(folder)
     if tokenizer is not None:

@@ -40,17 +40,17 @@ def start_from(model: Model, folder: str | Path) -> list[str]:
     """
     folder = find_bundle(folder)
     said = read_manifest(folder)
-    if said["encoder"]["sha256"] != model.source.sha256:
+    if said["encoder"]["sha256"] != model.encoder_source.sha256:
         raise WeftError(
             f"start: {folder} stands on another encoder, {said['encoder']['name']!r}; "
-            f"expected the weights of {model.source.name!r}"
+            f"expected the weights of {model.encoder_source.name!r}"
         )
     if said["heads"]["pool"] != model.pool:
         raise WeftError(
             f"start: the heads of {folder} read {said['heads']['pool']!r}; here they read {model.pool!r}: "
             f"set heads.pool={said['heads']['pool']}"
         )
-    tasks = read_tasks(folder, said, model.source.sha256)
+    tasks = read_tasks(folder, said, model.encoder_source.sha256)
     _check_tasks(model, tasks, folder)
     notes = [f"{folder} has no task {t.name!r}: it starts anew" for t in model.tasks if t.name not in tasks]
     try:
@@ -108,8 +108,8 @@ def _other_method(model: Model, folder: Path, said: Mapping[str, Any], tasks: Ma
             if not in_files(item):
                 raise WeftError(
                     f"start: the run of {folder} trained the encoder, and method {mine.name!r} keeps it as "
-                    f"{model.source.name!r} has it ({item.name}, for one), so that a bundle could not hold "
-                    f"it.\n{methods}\n  write it as an encoder of its own, in Python: "
+                    f"{model.encoder_source.name!r} has it ({item.name}, for one), so that a bundle could "
+                    f"not hold it.\n{methods}\n  write it as an encoder of its own, in Python: "
                     f"weft.load({str(folder)!r}).merge({next(iter(tasks))!r}).save_pretrained('trained'), "
                     "and begin with encoder: trained"
                 )

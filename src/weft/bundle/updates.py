@@ -66,7 +66,7 @@ def updates_of_all(sources: Sequence[Source], encoder: Any = None) -> tuple[list
         model = load(source.folder, encoder=encoder)
         updates += _updates(model, source.folder)
         bare: Any = unweave(model.encoder)
-        encoder = replace(model.source, model=bare, name=sources[0].said["encoder"]["name"])
+        encoder = replace(model.encoder_source, model=bare, name=sources[0].said["encoder"]["name"])
     return updates, encoder
 
 
@@ -80,9 +80,9 @@ def _updates(model: Model, folder: Path) -> list[TaskUpdates]:
     for number, task in enumerate(model.tasks):
         mine = TaskUpdates(task, head=heads.get(task_owner(task.name), {}))
         check_finite(f"{folder}: task {task.name!r}: its head", *mine.head.values())
-        for site, adapter in model.pairs:
+        for site, adapter in model.placements:
             with torch.no_grad():
-                factors, merged = adapter.factors(number), adapter.merged(number)
+                factors, merged = adapter.low_rank_delta(number), adapter.weight_delta(number)
             check_finite(
                 f"{folder}: task {task.name!r}: its update of {site.key!r}", *(factors or merged or ())
             )

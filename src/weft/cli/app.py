@@ -143,8 +143,8 @@ def evaluate(
     from weft.bundle.load import load
     from weft.cli.tables import print_scores
     from weft.data.splits.subset import rows_of
-    from weft.data.tokens.progress import tokenising
-    from weft.data.tokens.tokens import tokenise
+    from weft.data.tokens.progress import tokenizing
+    from weft.data.tokens.tokens import tokenize
     from weft.evaluation import baselines as peers
     from weft.evaluation.evaluate import evaluate as run_evaluation
     from weft.evaluation.evaluate import fixed_examples
@@ -155,10 +155,10 @@ def evaluate(
     given = tasks_with_data(model, folder, known)
     splits = labelled_rows(given, split, folder)
     given = [one for one in given if one.name in splits]
-    tokenizer = model.source.tokenizer
-    with tokenising(True) as told:
+    tokenizer = model.tokenizer
+    with tokenizing(True) as told:
         data = {
-            name: tokenise(own, tokenizer, model.max_length, progress=told.of((name, split), own))
+            name: tokenize(own, tokenizer, model.max_length, progress=told.of((name, split), own))
             for name, own in splits.items()
         }
     watched = {name: fixed_examples(own, rows, seed, name) for name, own in data.items()}

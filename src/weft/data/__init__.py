@@ -11,7 +11,7 @@ from weft.data.readers.read import read_rows
 from weft.data.readers.source import Source
 from weft.data.readers.table import Table
 from weft.data.splits.split import Split, collect_split, load_split
-from weft.data.tokens.tokens import Tokens, tokenise
+from weft.data.tokens.tokens import Tokens, tokenize
 
 __all__ = [
     "DataError",
@@ -28,5 +28,5 @@ __all__ = [
     "collect_split",
     "load_split",
     "read_rows",
-    "tokenise",
+    "tokenize",
 ]

@@ -80,7 +80,7 @@ def weave(
             if adapters:
                 norm = encoder.get_submodule(site.path)
                 for adapter in adapters:
-                    adapter.meet(norm)
+                    adapter.bind_norm(norm)
                 _around(encoder, site.path, WovenNorm, holder, adapters, norm)
             entering, leaving = (
                 [name for name in names if (site.layer, name) in wanted]

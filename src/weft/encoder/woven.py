@@ -248,7 +248,7 @@ def sum_terms(x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor | 
 def add_terms(y: Tensor, x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor:
     """y + Σ adapter(x), in the dtype of y; y is overwritten where no gradient is wanted."""
     for adapter in adapters:
-        y = adapter.added(y, x, route)
+        y = adapter.add_to(y, x, route)
     return y
 
 

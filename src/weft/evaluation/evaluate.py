@@ -50,7 +50,7 @@ def evaluate(
 
     Args:
         model: the model.
-        data: the tokenised split of each task, with labels; of a further set under `TASK:SET`, after it.
+        data: the tokenized split of each task, with labels; of a further set under `TASK:SET`, after it.
         rows: which examples of each; by default all.
         processes: those that share the work; each gets the scores.
         precision: what each pass runs inside; by default nothing, so float32, or what `Model.capture` asked

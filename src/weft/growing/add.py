@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bundle.load import find_bundle, load_changed, read_manifest, read_tasks
 from weft.bundle.one_task import check_out
-from weft.data.tokens.tokens import tokenise
+from weft.data.tokens.tokens import tokenize
 from weft.evaluation.baselines import majority
 from weft.growing.check import mistakes
 from weft.growing.grown import Grown
@@ -115,7 +115,7 @@ def _begin(
     beginnings.check(start, bool(grow.label_map) if start == "auto" else start in grow.label_map)
     found = None
     if start == "auto":
-        tokens = tokenise(rows.validation, model.source.tokenizer, training.max_length)
+        tokens = tokenize(rows.validation, model.tokenizer, training.max_length)
         found = zero_shot(beginnings, grow, rows.train, rows.validation, tokens, training.seed)
         start = found.best
     beginnings.take(start)

@@ -111,7 +111,7 @@ def _places(model: Model, new: int) -> Iterator[Place]:
             yield Place(name, tuple(parameters[name].data for parameters in of_task), False)
     embedding = {
         id(module)
-        for _, adapter in model.pairs
+        for _, adapter in model.placements
         if model.method.parts[adapter.part].embeds
         for module in adapter.modules()
     }

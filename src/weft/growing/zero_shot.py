@@ -80,7 +80,7 @@ def zero_shot(
         grow: its label maps, and how many rows.
         train: its training rows, for the majority guess.
         validation: its validation rows.
-        tokens: the same, tokenised.
+        tokens: the same, tokenized.
         seed: of the choice of rows.
     """
     model, name = beginnings.model, beginnings.name

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from weft.acceleration.bf16_norms import RoundedNorms
-from weft.acceleration.bf16_weights import FrozenMaps
+from weft.acceleration.bf16_norms import Bf16Norms
+from weft.acceleration.bf16_weights import Bf16Weights
 from weft.acceleration.compiled import Compiled, check_free
 from weft.acceleration.cuda_graph import Capturer
 from weft.acceleration.difference import difference
 from weft.acceleration.packed import Field, fields_of, pack, views
-from weft.acceleration.patch import Dress, Garment
+from weft.acceleration.patch import Patch, PatchStack
 from weft.errors import WeftError
 from weft.inference.attention import without_cudnn
 from weft.inference.logits import HostLogits
@@ -102,7 +102,7 @@ class CapturedModel:
         self._frozen = [p for p in model.parameters() if p.requires_grad] if compiled else []
         for parameter in self._frozen:  # compiled pieces put frozen maps together
             parameter.requires_grad_(False)
-        self._dress = Dress(self._garments())
+        self._patch_stack = PatchStack(self._garments())
         self._capture = Capturer(self.device, warm_ups=2, mode="thread_local")
         self._passes: dict[Form, _Pass] = {}
         self._uses: Counter[Form] = Counter()
@@ -111,12 +111,12 @@ class CapturedModel:
         self._closed = False
         self.works = True
 
-    def _garments(self) -> list[Garment]:
+    def _garments(self) -> list[Patch]:
         if not self.compiled:
             return []
-        rounded: list[Garment] = []
+        rounded: list[Patch] = []
         if self.precision == "bf16":
-            rounded = [FrozenMaps(self.model), RoundedNorms(self.model)]
+            rounded = [Bf16Weights(self.model), Bf16Norms(self.model)]
         return [*rounded, Compiled(self.model, fused=False)]
 
     @property
@@ -196,7 +196,7 @@ class CapturedModel:
         if self._closed:
             return
         self._passes, self._closed, self.works = {}, True, False
-        self._dress.remove()
+        self._patch_stack.undo()
         for parameter in self._frozen:
             parameter.requires_grad_(True)
 
@@ -271,7 +271,7 @@ class CapturedModel:
 
     def _expected(self, run: Callable[..., None], kept: dict[str, Any]) -> tuple[Tensor, list[float]]:
         """The logits of an eager pass of the unpatched model, and how far those of each shape may be off."""
-        with self._dress.off():
+        with self._patch_stack.suspended():
             run()
             plain = kept["logits"].clone()
             if not (self.compiled and self.precision == "bf16"):

@@ -136,7 +136,7 @@ def tokenized(model: Model, requests: Sequence[Request], which: range) -> _Slab:
     tokens = {}
     for index, own in texts.items():
         split = _split(model.tasks[index], own, marks.get(index))
-        tokens[index] = in_memory(split, model.source.tokenizer, model.max_length)
+        tokens[index] = in_memory(split, model.tokenizer, model.max_length)
     return _Slab(tokens, Examples.by_task(tokens, task, place))
 
 

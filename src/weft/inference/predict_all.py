@@ -129,7 +129,7 @@ def inputs_of(model: Model, where: str, text: Any, named: Sequence[int] | None) 
 
 
 def _asked(model: Model, inputs: Sequence[dict[int, Inputs]]) -> list[_Asked]:
-    """Every question, tokenised; tasks that make the same rows of the same texts do so once."""
+    """Every question, tokenized; tasks that make the same rows of the same texts do so once."""
     places: dict[int, list[int]] = {}  # of each task, the texts
     for number, own in enumerate(inputs):
         for index in own:
@@ -142,7 +142,7 @@ def _asked(model: Model, inputs: Sequence[dict[int, Inputs]]) -> list[_Asked]:
         kind = (task.kind, task.apart, task.choices, task.texts, task.stride)
         key = (kind, tuple(own))
         if key not in known:
-            known[key] = in_memory(as_split(task, own), model.source.tokenizer, model.max_length)
+            known[key] = in_memory(as_split(task, own), model.tokenizer, model.max_length)
         asked += [_Asked(number, index, known[key], place) for place, number in enumerate(numbers)]
     return asked
 

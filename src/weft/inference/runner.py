@@ -65,7 +65,7 @@ def outputs(
 
     Args:
         model: put into eval mode, and left there; see `weft.model.threads.in_eval`.
-        examples: (task id, its tokenised examples, which of them).
+        examples: (task id, its tokenized examples, which of them).
         batch_size: rows a batch, unless one example has more; by default 64 on a CPU, on a GPU as many as
             have 16,384 token places.
         layers: whether to collect `Output.layers`.

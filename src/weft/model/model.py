@@ -22,7 +22,7 @@ from weft.encoder.restart import restart_block
 from weft.encoder.trainable import set_trained
 from weft.encoder.weavable import weavable
 from weft.errors import WeftError, did_you_mean
-from weft.facade import ModelUses
+from weft.facade import ModelFacade
 from weft.kernels.dispatch import checked_setting
 from weft.kernels.setting import Setting
 from weft.methods import build_method
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from weft.model.trunk import Trunk
 
 
-class Model(ModelUses, ModelThreads, nn.Module):
+class Model(ModelFacade, ModelThreads, nn.Module):
     """One encoder, many tasks, one forward pass.
 
     Several threads may use one model at once: each pass has a route of its own. Inference (`predict`,
@@ -103,7 +103,7 @@ class Model(ModelUses, ModelThreads, nn.Module):
         self.kernels = checked_setting(kernels)
         self.head_dropout = settings.dropout
         encoder = weavable(encoder, seed=seed, device=device)
-        self.source = encoder
+        self.encoder_source = encoder
         base = encoder.model
         sites = sites_of(base)
         if encoder.sha256 is None and base.device.type != "meta":
@@ -120,10 +120,10 @@ class Model(ModelUses, ModelThreads, nn.Module):
         self.pad_id: int = base.config.pad_token_id or 0
         names = [task.name for task in self.tasks]
         with torch.device(device or base.device):
-            self.pairs: list[tuple[Site, Adapter]] = list(self.method.weave(sites, names, seed))
+            self.placements: list[tuple[Site, Adapter]] = list(self.method.weave(sites, names, seed))
             pooler = getattr(base, "pooler", None)
             self.heads = build_heads(self.tasks, sites.width, head_dropout, seed, self.pool, pooler)
-        self.adapters = by_site(self.pairs)
+        self.adapters = by_site(self.placements)
         name_attentions(self.adapters)
         restarted = sorted({n for part in self.method.parts for n in part.restarted(sites.num_layers)})
         set_trained(base, [part.train_encoder for part in self.method.parts], restarted)
@@ -131,7 +131,7 @@ class Model(ModelUses, ModelThreads, nn.Module):
             restart_block(base, layer, seed)
         if "pooler" not in read and getattr(base, "pooler", None) is not None:
             base.pooler.requires_grad_(False)  # a parameter that no loss reaches breaks data parallelism
-        for site, adapter in self.pairs:
+        for site, adapter in self.placements:
             if adapter.replaces:
                 base.get_submodule(site.path).requires_grad_(False)  # each task has its own
         self.body: Body
@@ -143,7 +143,7 @@ class Model(ModelUses, ModelThreads, nn.Module):
             self.body = SeparateBodies(copies)
         else:
             self.encoder = base
-            self.body = WovenBody(base, self.pairs)
+            self.body = WovenBody(base, self.placements)
         self._ordered = OrderedBody(self.body, self.adapters, len(names))
         self.num_layers = sites.num_layers
         self._heads = tuple(task.head for task in self.tasks)

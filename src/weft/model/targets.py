@@ -66,7 +66,7 @@ class Targets:
         return found
 
     def gather(self, chosen: Picked, rows: Gathered, task: Ints) -> dict[str, Tensor]:
-        """From tokenised splits, whose targets are found once and then only gathered.
+        """From tokenized splits, whose targets are found once and then only gathered.
 
         Args:
             chosen: the batch's examples, by split and task.

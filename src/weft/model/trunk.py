@@ -70,7 +70,7 @@ def trunk_depth(model: Model, tasks: Sequence[int] | None = None) -> int:
     if model.method.separate:
         return 0
     ids = range(len(model.tasks)) if tasks is None else tasks
-    places = [_place(model, site) for site, adapter in model.pairs if _differs(adapter, ids)]
+    places = [_place(model, site) for site, adapter in model.placements if _differs(adapter, ids)]
     return min(places, default=model.num_layers)
 
 
@@ -80,7 +80,7 @@ def frozen_depth(model: Model) -> int:
         return 0
     places = [
         _place(model, site)
-        for site, adapter in model.pairs
+        for site, adapter in model.placements
         if any(parameter.requires_grad for parameter in adapter.parameters())
     ]
     places += [
@@ -125,7 +125,7 @@ def has_dropout(model: Model, depth: int) -> bool:
     lowest: list[nn.Module] = [
         module for name, module in model.encoder.named_modules() if _place_of_name(model, name) < depth
     ]
-    for site, adapter in model.pairs:
+    for site, adapter in model.placements:
         if _place(model, site) < depth:
             lowest += adapter.modules()
     return any(rate > 0 for module in lowest for rate in _rates(module))

@@ -17,7 +17,7 @@ from weft.analysis.difficulty import difficulty
 from weft.cli import run
 from weft.config import load_tasks
 from weft.data.splits.split import load_split
-from weft.data.tokens.tokens import tokenise
+from weft.data.tokens.tokens import tokenize
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_covariance(home, capsys, pool):
     assert found["tasks"] == ["cat", "same", "count"]
     model = weft.load(home / "many")
     splits = [load_split(task, "validation") for task in load_tasks(home / "many" / "run.yaml")]
-    data = {s.task.name: tokenise(s, model.source.tokenizer, 24) for s in splits}
+    data = {s.task.name: tokenize(s, model.tokenizer, 24) for s in splits}
     expected = model_covariances(model, data, 8, pool)
     assert found["covsim"] == [[pytest.approx(x, abs=1e-6) for x in row] for row in expected.matrix.tolist()]
     assert found["average"] == [pytest.approx(x, abs=1e-6) for x in expected.averages.tolist()]

@@ -49,7 +49,7 @@ def bundles(tmp_path_factory):
     weft.Model(encoder, THREE, MORRIS, max_length=24).save(folder / "fresh" / "bundle")
     model = scramble(weft.Model(encoder, THREE, MORRIS, max_length=24))
     with torch.no_grad():
-        for site, adapter in model.pairs:
+        for site, adapter in model.placements:
             name = "B" if "B" in adapter.stacks else "E"
             adapter.get_parameter(name)[1] = 0
             if site.key == "0/query":

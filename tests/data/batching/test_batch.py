@@ -218,7 +218,7 @@ def loop_of(encoder, folder, weighted):
         for name in ("classify", "marked", "regress")
     ]
     model = no_dropout(scramble(weft.Model(encoder, tasks, "full", head_dropout=0.0, max_length=24)))
-    train = [tokens_of(task, model.source.tokenizer) for task in tasks]
+    train = [tokens_of(task, model.tokenizer) for task in tasks]
     training = weft.Training(
         steps=3, batch_size=24, mixed=True, group_by_length=False, max_length=24, lr=0.01
     )
@@ -263,7 +263,7 @@ def test_a_weight_of_two_is_the_example_twice(tmp_path):
     for files, weights in ((rows, (1, 2)), (twice, ())):
         task = weft.Task("a", labels=("no", "yes"), class_weights=weights, files={"train": files})
         model = no_dropout(weft.Model(encoder, [task], "full", head_dropout=0.0, max_length=24))
-        tokens = tokens_of(task, model.source.tokenizer)
+        tokens = tokens_of(task, model.tokenizer)
         training = weft.Training(steps=1, batch_size=len(files), loss="sum", max_length=24, lr=0.1)
         loop = Loop(model, training, [tokens], {"a": tokens}, tmp_path)
         step = loop.plan.step(0)

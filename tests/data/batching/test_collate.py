@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.data.tokens.test_tokens import PAIRS, SINGLE, split_of
 from tests.support.every_kind import task_of_kind, tokens_of
 from tests.support.tiny_tokenizers import tiny_tokenizer
-from weft.data import collate, tokenise
+from weft.data import collate, tokenize
 from weft.errors import WeftError
 
 MIX = ("classify", "marked", "span", "choose")
@@ -15,7 +15,7 @@ MIX = ("classify", "marked", "span", "choose")
 @pytest.fixture(scope="module")
 def splits(tokenizer, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")
-    return {texts[0]: tokenise(split_of(texts), tokenizer, 24, folder) for texts in (SINGLE, PAIRS)}
+    return {texts[0]: tokenize(split_of(texts), tokenizer, 24, folder) for texts in (SINGLE, PAIRS)}
 
 
 def expected(tokenizer, texts, **padding):

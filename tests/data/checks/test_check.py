@@ -194,7 +194,7 @@ def test_real_stsb_shares_rows_between_splits(shared):
 def test_checking_needs_no_torch():
     script = """
 import sys
-from weft.data import check, collate, load_split, tokenise
+from weft.data import check, collate, load_split, tokenize
 from weft.tasks import Task
 rows = [{'text': 'a', 'label': 0}, {'text': 'b', 'label': 1}]
 check([Task('x', size=2, files={'train': rows, 'validation': rows})])

@@ -14,16 +14,16 @@ from tests.data.tokens.test_tokens import (
     entries,
     split_of,
 )
-from weft.data import tokenise
+from weft.data import tokenize
 from weft.data.tokens import cache as caching
 from weft.data.tokens import encode as encoding
 
 
 def test_where_the_cache_is(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "variable"))
-    tokenise(split_of(SINGLE), tokenizer, 16)
+    tokenize(split_of(SINGLE), tokenizer, 16)
     assert len(entries(tmp_path / "variable")) == 1
-    tokenise(split_of(SINGLE), tokenizer, 16, tmp_path / "argument")
+    tokenize(split_of(SINGLE), tokenizer, 16, tmp_path / "argument")
     assert len(entries(tmp_path / "argument")) == 1
     monkeypatch.delenv("WEFT_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -34,7 +34,7 @@ def test_where_the_cache_is(tokenizer, tmp_path, monkeypatch):
 def test_a_stop_while_tokenising_leaves_nothing(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "CHUNK", 2)
     with pytest.raises(KeyboardInterrupt):
-        tokenise(split_of(SINGLE), Counting(tokenizer, fail_at=3), 64, tmp_path)
+        tokenize(split_of(SINGLE), Counting(tokenizer, fail_at=3), 64, tmp_path)
     assert entries(tmp_path) == []
     assert tokenizer.backend_tokenizer.truncation is None
 
@@ -51,10 +51,10 @@ def test_a_stop_while_writing_leaves_nothing(tokenizer, tmp_path, monkeypatch, a
 
     monkeypatch.setattr(np, "save", stops)
     with pytest.raises(KeyboardInterrupt):
-        tokenise(split_of(SINGLE), tokenizer, 64, tmp_path)
+        tokenize(split_of(SINGLE), tokenizer, 64, tmp_path)
     monkeypatch.undo()
     assert entries(tmp_path) == []
-    assert_same_as_the_tokenizer(tokenise(split_of(SINGLE), tokenizer, 64, tmp_path), SINGLE, tokenizer, 64)
+    assert_same_as_the_tokenizer(tokenize(split_of(SINGLE), tokenizer, 64, tmp_path), SINGLE, tokenizer, 64)
 
 
 ENTRY = """
@@ -159,9 +159,9 @@ def empty_ids(folder):
 def test_a_damaged_entry_is_built_again(tokenizer, tmp_path, damage):
     counting = Counting(tokenizer)
     split = split_of(PAIRS)
-    tokenise(split, counting, 256, tmp_path)
+    tokenize(split, counting, 256, tmp_path)
     damage(entries(tmp_path)[0])
-    found = tokenise(split, counting, 256, tmp_path)
+    found = tokenize(split, counting, 256, tmp_path)
     assert counting.rows == 2 * len(PAIRS)
     assert_same_as_the_tokenizer(found, PAIRS, tokenizer, 256)
     assert len(entries(tmp_path)) == 1

@@ -6,14 +6,14 @@ import numpy as np
 
 from tests.data.tokens.test_windows import WORDS, span_rows, span_task, tag_task
 from tests.support.tiny_tokenizers import tiny_tokenizer
-from weft.data import load_split, tokenise
+from weft.data import load_split, tokenize
 from weft.data.tokens.encode import stride_of
 from weft.data.tokens.tokens import in_memory
 from weft.tasks import Task
 
 
 def entry_of(task, tmp_path, max_length=16, name="wordpiece"):
-    return tokenise(load_split(task, "train"), tiny_tokenizer(name), max_length, tmp_path)
+    return tokenize(load_split(task, "train"), tiny_tokenizer(name), max_length, tmp_path)
 
 
 SENTENCES = [list(WORDS) * 3, ["x"], list(WORDS)]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.data import load_split, tokenise
+from weft.data import load_split, tokenize
 from weft.data.tokens import encode as encoding
 from weft.errors import WeftError
 from weft.tasks import Task
@@ -77,7 +77,7 @@ def assert_same_as_the_tokenizer(found, texts, tokenizer, max_length):
 @pytest.mark.parametrize("chunk", [2, 4096])
 def test_the_tokenizer_itself_says_the_same(tokenizer, tmp_path, monkeypatch, texts, max_length, chunk):
     monkeypatch.setattr(encoding, "CHUNK", chunk)
-    found = tokenise(split_of(texts), tokenizer, max_length, tmp_path)
+    found = tokenize(split_of(texts), tokenizer, max_length, tmp_path)
     assert_same_as_the_tokenizer(found, texts, tokenizer, max_length)
     assert found.has_types == (texts is PAIRS)
 
@@ -90,12 +90,12 @@ printable = st.text(st.characters(exclude_categories=("Cs",)), min_size=1).filte
 def test_any_text(tokenizer, tmp_path_factory, pairs, max_length):
     folder = tmp_path_factory.mktemp("cache")
     assert_same_as_the_tokenizer(
-        tokenise(split_of(pairs), tokenizer, max_length, folder), pairs, tokenizer, max_length
+        tokenize(split_of(pairs), tokenizer, max_length, folder), pairs, tokenizer, max_length
     )
 
 
 def test_it_is_mapped_and_cannot_be_written(tokenizer, tmp_path):
-    found = tokenise(split_of(PAIRS), tokenizer, 32, tmp_path)
+    found = tokenize(split_of(PAIRS), tokenizer, 32, tmp_path)
     base = found.ids(0)
     while isinstance(base, np.ndarray):
         base = base.base
@@ -107,11 +107,11 @@ def test_it_is_mapped_and_cannot_be_written(tokenizer, tmp_path):
 
 
 @pytest.mark.usefixtures("counted_copies")
-def test_it_is_tokenised_once(tokenizer, tmp_path):
+def test_it_is_tokenized_once(tokenizer, tmp_path):
     counting = Counting(tokenizer)
-    first = tokenise(split_of(SINGLE), counting, 128, tmp_path)
+    first = tokenize(split_of(SINGLE), counting, 128, tmp_path)
     assert counting.rows == len(SINGLE)
-    again = tokenise(split_of(SINGLE), counting, 128, tmp_path)
+    again = tokenize(split_of(SINGLE), counting, 128, tmp_path)
     assert counting.rows == len(SINGLE)
     assert again.key == first.key
     assert all((again.ids(i) == first.ids(i)).all() for i in range(len(first)))
@@ -119,9 +119,9 @@ def test_it_is_tokenised_once(tokenizer, tmp_path):
 
 
 @pytest.mark.usefixtures("counted_copies")
-def test_only_long_rows_are_tokenised_again(tokenizer, tmp_path):
+def test_only_long_rows_are_tokenized_again(tokenizer, tmp_path):
     counting = Counting(tokenizer)
-    tokenise(split_of(SINGLE), counting, 32, tmp_path)
+    tokenize(split_of(SINGLE), counting, 32, tmp_path)
     assert counting.rows == len(SINGLE) + 2
 
 
@@ -135,7 +135,7 @@ def test_whatever_matters_makes_another_entry(tokenizer, tmp_path):
         return changed
 
     keys = [
-        tokenise(split, tok, max_length, tmp_path).key
+        tokenize(split, tok, max_length, tmp_path).key
         for split, tok, max_length in [
             (split_of(SINGLE), tokenizer, 16),
             (split_of(SINGLE), tokenizer, 17),
@@ -153,12 +153,12 @@ def test_whatever_matters_makes_another_entry(tokenizer, tmp_path):
 def test_what_the_tokenizer_was_last_used_for_does_not_matter(tokenizer, tmp_path):
     backend = tokenizer.backend_tokenizer
     split = split_of(PAIRS)
-    first = tokenise(split, tokenizer, 16, tmp_path)
+    first = tokenize(split, tokenizer, 16, tmp_path)
     backend.enable_truncation(7, strategy="only_first")
     backend.enable_padding(length=20)
     before = (backend.truncation, backend.padding)
     try:
-        again = tokenise(split, tokenizer, 16, tmp_path / "other")
+        again = tokenize(split, tokenizer, 16, tmp_path / "other")
         assert (backend.truncation, backend.padding) == before
     finally:
         backend.no_truncation()
@@ -171,7 +171,7 @@ def test_progress(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "CHUNK", 2)
     calls = []
     for _ in range(2):
-        tokenise(split_of(SINGLE), tokenizer, 16, tmp_path, progress=lambda *call: calls.append(call))
+        tokenize(split_of(SINGLE), tokenizer, 16, tmp_path, progress=lambda *call: calls.append(call))
     assert calls == [(2, 5), (4, 5), (5, 5)]
 
 
@@ -179,19 +179,19 @@ def test_progress(tokenizer, tmp_path, monkeypatch):
 def test_a_tokenizer_whose_model_wants_no_types(tokenizer, tmp_path):
     plain = Counting(tokenizer)
     plain.model_input_names = ["input_ids", "attention_mask"]
-    found = tokenise(split_of(PAIRS), plain, 16, tmp_path)
+    found = tokenize(split_of(PAIRS), plain, 16, tmp_path)
     assert not found.has_types
     assert found.types(0) is None
-    assert found.key != tokenise(split_of(PAIRS), tokenizer, 16, tmp_path).key
+    assert found.key != tokenize(split_of(PAIRS), tokenizer, 16, tmp_path).key
 
 
 def test_what_cannot_be(tokenizer, tmp_path):
     with pytest.raises(WeftError, match="max_length 2 leaves no room for text beside 2 special tokens"):
-        tokenise(split_of(SINGLE), tokenizer, 2, tmp_path)
+        tokenize(split_of(SINGLE), tokenizer, 2, tmp_path)
     with pytest.raises(WeftError, match="max_length 3 leaves no room for text beside 3 special tokens"):
-        tokenise(split_of(PAIRS), tokenizer, 3, tmp_path)
+        tokenize(split_of(PAIRS), tokenizer, 3, tmp_path)
     with pytest.raises(WeftError, match="object is no fast tokenizer"):
-        tokenise(split_of(SINGLE), object(), 16, tmp_path)
+        tokenize(split_of(SINGLE), object(), 16, tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(WeftError, match=r"the token cache .* cannot be written: .*; give another folder"):
-        tokenise(split_of(SINGLE), tokenizer, 16, tmp_path / "file")
+        tokenize(split_of(SINGLE), tokenizer, 16, tmp_path / "file")

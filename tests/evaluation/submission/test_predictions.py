@@ -35,7 +35,7 @@ def stand_in(monkeypatch):
         size = next(task.size for task in model.tasks if task.name == name)
         return [int(texts[0].split()[-1]) % size for texts in given.texts]
 
-    monkeypatch.setattr(tokens, "tokenise", lambda split, tokenizer, length: split)
+    monkeypatch.setattr(tokens, "tokenize", lambda split, tokenizer, length: split)
     monkeypatch.setattr(evaluate, "decoded", decoded, raising=False)
 
     def build(*tasks):

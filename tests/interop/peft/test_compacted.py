@@ -65,7 +65,7 @@ def test_minilm_compacted_in_peft(tmp_path):
     model = shut(scramble(weft.Model("minilm", tasks, {"use": "morris", "rank": 12, "l0": True}).eval()), 0.8)
     small = model.compact()
     texts = ["Cats sleep all day.", "It rains; the road to the village is wet.", "Why not?"]
-    inputs = dict(model.source.tokenizer(texts, padding=True, return_tensors="pt"))
+    inputs = dict(model.tokenizer(texts, padding=True, return_tensors="pt"))
     real = inputs["attention_mask"].bool()
     plain = load_encoder("minilm").model
     with torch.no_grad():

@@ -37,7 +37,7 @@ OWN_HEAD = ("bert", "roberta", "xlm-roberta", "camembert", "mpnet")
 def made(family: str, method: object, **settings: object) -> weft.Model:
     """A model far from its start; where it has gates, some are shut, in layer 0 all of the query's."""
     model = scramble(build(family, method, SEVERAL, **settings))
-    for site, adapter in model.pairs:
+    for site, adapter in model.placements:
         if isinstance(adapter, RankedAdapter) and adapter.gate is not None:
             adapter.gate.alpha.fill_(10.0)
             adapter.gate.alpha[:, 1] = -10.0
@@ -98,7 +98,7 @@ def test_norms_go_along_whole(tmp_path, name):
     model = made("bert", NORMS[name])
     folder = export_peft(model, "a", tmp_path / "x", head="file")
     saved = config_of(folder)["modules_to_save"]
-    norms = {site.path for site, _ in model.pairs if "norm" in site.kind}
+    norms = {site.path for site, _ in model.placements if "norm" in site.kind}
     assert set(saved) == norms != set()
     inputs, mask, ours = rows(model, "a")
     with torch.no_grad():
@@ -162,8 +162,8 @@ def test_the_factors_are_the_tensors_own(tmp_path):
         tensors = load_file(
             export_peft(model, "b", tmp_path / core, head="file") / "adapter_model.safetensors"
         )
-        assert len(tensors) == 2 * len(model.pairs)
-        for site, adapter in model.pairs:
+        assert len(tensors) == 2 * len(model.placements)
+        for site, adapter in model.placements:
             up = adapter.A[0] * adapter.B[1] if core == "cp" else adapter.A[0] @ adapter.core(1)
             assert torch.equal(tensors[f"base_model.model.{site.path}.lora_A.weight"], adapter.C[0].T)
             assert torch.equal(tensors[f"base_model.model.{site.path}.lora_B.weight"], up)
@@ -172,7 +172,7 @@ def test_the_factors_are_the_tensors_own(tmp_path):
 def test_shut_components_and_dead_sites_are_left_out(tmp_path):
     model = made("bert", METHODS["morris gates"] | {"biases": "none"})
     config = config_of(export_peft(model, "a", tmp_path / "x", head="file"))
-    paths = {site.key: site.path for site, _ in model.pairs}
+    paths = {site.key: site.path for site, _ in model.placements}
     assert paths["0/query"] not in config["target_modules"]
     assert set(config["target_modules"]) == set(paths.values()) - {paths["0/query"]}
     assert config["r"] == config["lora_alpha"] == 3
@@ -182,7 +182,7 @@ def test_shut_components_and_dead_sites_are_left_out(tmp_path):
 def test_ranks_and_alphas_go_together(tmp_path):
     model = made("bert", METHODS["lora ranks"])
     config = config_of(export_peft(model, "a", tmp_path / "x", head="file"))
-    path = next(site.path for site, _ in model.pairs if site.key == "0/query")
+    path = next(site.path for site, _ in model.placements if site.key == "0/query")
     assert config["rank_pattern"] == config["alpha_pattern"] == {path: 1}
     assert config["r"] == config["lora_alpha"] == 4
 
@@ -207,7 +207,7 @@ def test_equal_maps_down_are_there_once(tmp_path):
     """A LoRA of a fused map, as PEFT trains it, has one A for query, key and value."""
     model = made("modernbert", {"use": "lora", "rank": 3, "sites": "query, key, value"})
     with torch.no_grad():
-        for site, adapter in model.pairs:
+        for site, adapter in model.placements:
             adapter.A.copy_(model.adapters[f"{site.layer}/query"][0].A)
     folder = export_peft(model, "a", tmp_path / "x")
     assert config_of(folder)["r"] == 3
@@ -251,7 +251,7 @@ def test_a_map_of_the_tasks_own_is_refused(tmp_path):
     model = made(
         "bert", {"use": "low_rank", "d_s": 4, "pooler": "task", "layers": 0, "train_encoder": "none"}
     )
-    model.pairs = [(site, one) for site, one in model.pairs if site.kind == "pooler"]
+    model.placements = [(site, one) for site, one in model.placements if site.kind == "pooler"]
     with pytest.raises(weft.WeftError, match=r"TaskLinearAdapter at 'pooler'.*no low rank"):
         export_peft(model, "a", tmp_path / "x")
 

@@ -92,7 +92,7 @@ def test_places_without_a_lora_have_rank_0(tmp_path):
     paths = [f"encoder.layer.{place}" for place in ("0.attention.self.query", "1.output.dense")]
     saved(tmp_path / "x", tiny("bert"), target_modules=paths, r=2, rank_pattern={"query": 3})
     model = loaded(tmp_path / "x", "bert", notes=1)
-    assert {site.key: adapter.rank for site, adapter in model.pairs} == {"0/query": 3, "1/ffn_out": 2}
+    assert {site.key: adapter.rank for site, adapter in model.placements} == {"0/query": 3, "1/ffn_out": 2}
     assert model.method.rank_pattern == {"1/query": 0, "0/ffn_out": 0, "1/ffn_out": 2}
 
 
@@ -113,8 +113,8 @@ def test_an_untrained_lora_keeps_its_rank(tmp_path):
         tmp_path / "x"
     )
     model = loaded(tmp_path / "x", "modernbert", notes=1)
-    assert {adapter.rank for _, adapter in model.pairs} == {3}
-    assert len(model.pairs) == 9
+    assert {adapter.rank for _, adapter in model.placements} == {3}
+    assert len(model.placements) == 9
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
@@ -151,7 +151,7 @@ def test_an_encoder_that_is_drawn_is_drawn_again(tmp_path):
 def test_only_the_sites_and_ranks_that_were_there(tmp_path):
     model = scramble(build("modernbert", METHODS["lora ranks"], SEVERAL))
     back = loaded(export_peft(model, "a", tmp_path / "x"), "modernbert", task=None)
-    assert {s.key: a.rank for s, a in back.pairs} == {s.key: a.rank for s, a in model.pairs}
+    assert {s.key: a.rank for s, a in back.placements} == {s.key: a.rank for s, a in model.placements}
 
 
 @pytest.mark.parametrize("task_type", ["SEQ_CLS", None])
@@ -179,7 +179,7 @@ def test_a_pooler_that_nothing_reads_is_left_out_and_said(tmp_path):
     saved(tmp_path / "x", tiny("bert"), target_modules=["query", "pooler.dense"])
     with pytest.warns(UserWarning, match="update of the pooler is left out: the head reads 'mean'"):
         model = load_peft(tmp_path / "x", encoder, TASK)
-    assert {site.kind for site, _ in model.pairs} == {"query"}
+    assert {site.kind for site, _ in model.placements} == {"query"}
 
 
 def test_an_older_file_of_weights_is_read(plain):

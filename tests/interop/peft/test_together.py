@@ -58,14 +58,14 @@ def test_what_has_no_update_can_join(bundle, encoder, tmp_path):
     empty = export_peft(weft.Model(encoder, tasks, "frozen"), "b", tmp_path / "x")
     none = load_peft(empty, encoder)
     assert (none.method.name, none.method.rank) == ("lora", 1)
-    assert [site.key for site, _ in none.pairs] == ["0/query"]
-    assert not any(adapter.get_parameter("B").any() for _, adapter in none.pairs)
-    assert all(adapter.get_parameter("A").any() for _, adapter in none.pairs)  # it can be trained
+    assert [site.key for site, _ in none.placements] == ["0/query"]
+    assert not any(adapter.get_parameter("B").any() for _, adapter in none.placements)
+    assert all(adapter.get_parameter("A").any() for _, adapter in none.placements)  # it can be trained
     bitfit = scramble(weft.Model(encoder, SEVERAL[2:], {"use": "bitfit", "biases": "dense"}))
     alone = load_peft(export_peft(bitfit, "c", tmp_path / "y"), encoder)
     assert alone.method.name == "lora_bitfit"
-    assert {site.kind for site, _ in alone.pairs} >= {"query", "ffn_out"}
-    assert len(alone.pairs) == 12  # no LoRA
+    assert {site.kind for site, _ in alone.placements} >= {"query", "ffn_out"}
+    assert len(alone.placements) == 12  # no LoRA
     saved(tmp_path / "z", tiny("bert"), target_modules=["key"], r=2)
     tensors = load_file(tmp_path / "z" / WEIGHTS)
     save_file({key: torch.zeros_like(value) for key, value in tensors.items()}, tmp_path / "z" / WEIGHTS)

@@ -9,10 +9,11 @@ import pytest
 import weft
 from tests.support.tiny import TASKS, scramble, tiny
 from tests.support.tiny_run import save_encoder
+from weft.bundle.files import files_of
 from weft.cli import run
 from weft.core.basis import basis_for, parse_basis
 from weft.errors import WeftError
-from weft.model.accounting.storage import files_of, storage
+from weft.model.accounting.storage import storage
 
 BERT = 109_482_240
 SET = 1_105_920

@@ -90,13 +90,13 @@ def test_gates_in_between_are_multiplied_in():
 def test_dead_sites_are_gone_and_ranks_are_in_the_method():
     model = gated("morris")
     small = model.compact()
-    dead = [site.key for site, adapter in model.pairs if not len(adapter.live()[0])]
+    dead = [site.key for site, adapter in model.placements if not len(adapter.live()[0])]
     assert "0/query" in dead
-    assert not any(s.key == "0/query" and hasattr(a, "C") for s, a in small.pairs)
+    assert not any(s.key == "0/query" and hasattr(a, "C") for s, a in small.placements)
     assert small.method.rank_pattern["0/query"] == 0
     assert small.method.rank == 6
     assert small.method.l0 is None
-    for site, adapter in small.pairs:
+    for site, adapter in small.placements:
         pattern = getattr(small.method, adapter.setting)
         full = small.method.rank if adapter.setting == "rank_pattern" else small.method.bias_rank
         assert adapter.rank == pattern.get(site.key, full)

@@ -6,7 +6,7 @@ import torch
 from tests.conformance.table import METHODS
 from tests.support.tiny import FAMILIES, batch, build, scramble
 from weft.errors import WeftError
-from weft.model.transforms.quantize import Int8Map, _sums_in_32_bits, quantise
+from weft.model.transforms.quantize import Int8Map, _sums_in_32_bits, quantize
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -15,7 +15,7 @@ def test_it_is_near_the_model_and_leaves_it_alone(family):
     inputs = batch(model)
     with torch.no_grad():
         plain = model.run(**inputs).hidden
-        smaller = quantise(model)
+        smaller = quantize(model)
         found = smaller.run(**inputs).hidden
         assert torch.equal(model.run(**inputs).hidden, plain)
     off = ((found - plain).norm() / plain.norm()).item()
@@ -26,7 +26,7 @@ def test_it_is_near_the_model_and_leaves_it_alone(family):
 
 
 def test_adapters_still_act():
-    model = quantise(scramble(build("bert", METHODS["lora-everywhere"])))
+    model = quantize(scramble(build("bert", METHODS["lora-everywhere"])))
     inputs = batch(model)
     with torch.no_grad():
         plain = model.run(**inputs).hidden
@@ -40,7 +40,7 @@ def test_adapters_still_act():
 def test_bodies_of_their_own_are_all_taken():
     model = scramble(build("bert", "separate"))
     inputs = batch(model)
-    smaller = quantise(model)
+    smaller = quantize(model)
     with torch.no_grad():
         apart = (smaller.run(**inputs).hidden - model.run(**inputs).hidden).abs().amax((1, 2))
     assert (apart > 0).all()
@@ -48,7 +48,7 @@ def test_bodies_of_their_own_are_all_taken():
 
 def test_a_model_elsewhere_is_refused():
     with pytest.raises(WeftError, match="the model is on meta; expected the CPU"):
-        quantise(build("bert", "frozen").to("meta"))
+        quantize(build("bert", "frozen").to("meta"))
 
 
 def test_a_row_that_is_not_finite_spoils_no_other():
@@ -74,6 +74,6 @@ def test_halves_are_taken_and_given_back():
     found = mapped(x)
     assert found.dtype == torch.bfloat16
     assert torch.equal(found, mapped(x.float()).bfloat16())
-    model = quantise(scramble(build("bert", METHODS["lora"])))
+    model = quantize(scramble(build("bert", METHODS["lora"])))
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         assert model.run(**batch(model)).hidden.isfinite().all()

@@ -27,7 +27,7 @@ from weft.training.engines.engine import Move
 from weft.training.engines.verifier import Verifier
 from weft.training.optim.owners import OwnerOptimizers
 from weft.training.step.gradients import StepGradients
-from weft.training.step.microbatches import Part, Parts, Prepared
+from weft.training.step.microbatches import MicroBatch, MicroBatches, PreparedStep
 from weft.utils.processes import Processes
 
 pytestmark = [pytest.mark.usefixtures("token_cache"), pytest.mark.gpu]
@@ -112,7 +112,7 @@ def test_every_family_draws_alike_at_every_length(family, precision, monkeypatch
     tasks = [weft.Task("a", size=2), weft.Task("b", size=3), weft.Task("c", "regress")]
     model = weft.Model(encoder, tasks, "lora", seed=1).to("cuda")
     training = weft.Training(lr=1e-3, mixed=True, engine="graph", precision=precision)
-    parts = Parts(model, training, [], np.arange(3), Processes())
+    parts = MicroBatches(model, training, [], np.arange(3), Processes())
     optimizers = OwnerOptimizers(model, lr=1e-3)
     verifier = Verifier(precision == "bf16", 4)
     names = [task.name for task in tasks]
@@ -122,9 +122,11 @@ def test_every_family_draws_alike_at_every_length(family, precision, monkeypatch
             made = {name: x.cpu() for name, x in some_batch(length, number).items()}
             made["task"] = torch.arange(8) % 3
             labels = model.collate_labels([1, 2, 0.5, 0, 1, 0.1, 1, 2], made["task"])
-            part = Part(made["task"].numpy(), np.full(8, 0.125, np.float32), TrainingBatch(made, labels, 8))
+            part = MicroBatch(
+                made["task"].numpy(), np.full(8, 0.125, np.float32), TrainingBatch(made, labels, 8)
+            )
             step = Step(number, part.tasks, np.arange(8), part.weight, 8)
-            engine.step(engine.prepare(Prepared(step, [part])), Move(1.0, None, [0, 1, 2], [], None))
+            engine.step(engine.prepare(PreparedStep(step, [part])), Move(1.0, None, [0, 1, 2], [], None))
         assert np.isfinite(engine.losses().loss).all()
     finally:
         engine.close()

@@ -26,16 +26,16 @@ class Wrong(Uncompiled):
 
     def __init__(self, model):
         self.model = model
-        self.on()
+        self.apply()
 
-    def on(self):
+    def apply(self):
         own = getattr(type(self.model), self.piece).__get__(self.model)
         self.model.__dict__[self.piece] = lambda *args: self.changed(own(*args), *args)
 
-    def remove(self):
+    def undo(self):
         self.model.__dict__.pop(self.piece, None)
 
-    def suspended(self):
+    def uncompiled(self):
         return _Off(self)
 
     def changed(self, found, *args):
@@ -43,16 +43,16 @@ class Wrong(Uncompiled):
 
 
 class _Off:
-    """What `with compiled.suspended()` enters."""
+    """What `with compiled.uncompiled()` enters."""
 
-    def __init__(self, garment):
-        self.garment = garment
+    def __init__(self, patch):
+        self.patch = patch
 
     def __enter__(self):
-        self.garment.remove()
+        self.patch.undo()
 
     def __exit__(self, *error):
-        self.garment.on()
+        self.patch.apply()
 
 
 class Scaled(Wrong):
@@ -163,11 +163,11 @@ class NoAdapters(Uncompiled):
         maps = [block.attention.self.query for one in model.encoders for block in blocks_of(one)]
         self._forwards = Forwards((one, nn.Linear.forward.__get__(one)) for one in maps)
 
-    def on(self):
-        self._forwards.on()
+    def apply(self):
+        self._forwards.apply()
 
-    def remove(self):
-        self._forwards.remove()
+    def undo(self):
+        self._forwards.undo()
 
 
 @pytest.mark.parametrize("engine", ["graph", "compiled"])

@@ -41,10 +41,10 @@ class Uncompiled:
     def __init__(self, model):
         pass
 
-    def on(self):
+    def apply(self):
         pass
 
-    remove = on
+    undo = apply
 
 
 def warmed_up(self, function):
@@ -193,7 +193,7 @@ def test_a_capture_leaves_no_trace(tmp_path):
     run = load_run(write_run(tmp_path, steps=4))
     model = weft.Model(run.encoder, run.tasks, run.method, seed=1)
     splits = {(t.name, s): load_split(t, s) for t in run.tasks for s in ("train", "validation")}
-    tokens = {k: in_memory(v, model.source.tokenizer, 24) for k, v in splits.items()}
+    tokens = {k: in_memory(v, model.tokenizer, 24) for k, v in splits.items()}
     train = [tokens[t.name, "train"] for t in run.tasks]
     validation = {t.name: tokens[t.name, "validation"] for t in run.tasks}
     with pytest.MonkeyPatch.context() as patch:

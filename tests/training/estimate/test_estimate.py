@@ -19,7 +19,7 @@ from tests.training.engines.test_graph import as_graph
 from weft.acceleration.compiled import check_free
 from weft.acceleration.cuda_graph import Capturer
 from weft.data.splits.splits import prepare
-from weft.data.tokens.tokens import tokenise
+from weft.data.tokens.tokens import tokenize
 from weft.training.engines.eager import EagerEngine
 from weft.training.engines.graph import GraphEngine
 from weft.training.estimate.estimate import _evaluated, _fitting, duration, estimate, size
@@ -48,7 +48,7 @@ def setting(encoder, method="lora", **train):
     model = weft.Model(encoder, tasks, method)
     training = Training(**{"steps": 12, "batch_size": 8, "max_length": 24, "lr": 1e-3} | train)
     tokens = {
-        (task.name, name): tokenise(split, model.source.tokenizer, 24)
+        (task.name, name): tokenize(split, model.tokenizer, 24)
         for task in tasks
         for name, split in prepare(task).splits.items()
     }

@@ -55,14 +55,14 @@ def test_every_kind_is_trained_and_judged(straight, folder):
     assert losses == set(NAMES)
     # a bundle that finds the run's numbers again
     from weft.data.splits.task_rows import rows_of_task
-    from weft.data.tokens.tokens import tokenise
+    from weft.data.tokens.tokens import tokenize
     from weft.evaluation.evaluate import evaluate
 
     loaded = weft.load(run.folder)
     splits = {}
     for task in load_run(folder / "run.yaml").tasks:
         splits |= rows_of_task(task, ["validation"]).splits
-    data = {name: tokenise(rows, loaded.source.tokenizer, 24) for (name, _), rows in splits.items()}
+    data = {name: tokenize(rows, loaded.tokenizer, 24) for (name, _), rows in splits.items()}
     assert evaluate(loaded, data) == run.metrics
 
 

@@ -62,11 +62,11 @@ def test_a_run_leaves_its_folder(folder, tmp_path):
 
 
 def evaluate(model, folder):
-    from weft.data import load_split, tokenise
+    from weft.data import load_split, tokenize
     from weft.evaluation.evaluate import evaluate as run_evaluation
 
     tasks = load_run(folder / "run.yaml").tasks
-    data = {t.name: tokenise(load_split(t, "validation"), model.source.tokenizer, 24) for t in tasks}
+    data = {t.name: tokenize(load_split(t, "validation"), model.tokenizer, 24) for t in tasks}
     return run_evaluation(model, data)
 
 
@@ -175,7 +175,7 @@ def test_resume_is_refused_where_it_would_not_be_the_same_run(folder, tmp_path):
     kept = state.read_bytes()
     try:
         state.write_bytes(kept.replace(b'"tokens": ', b'"tokens": 9'))
-        with pytest.raises(WeftError, match="was made by an earlier weft, which tokenised texts otherwise"):
+        with pytest.raises(WeftError, match="was made by an earlier weft, which tokenized texts otherwise"):
             go(folder, out, resume=True)
     finally:
         state.write_bytes(kept)

@@ -37,7 +37,7 @@ def folder(request, tmp_path_factory):
 def made(folder, method):
     tasks = [task_of_kind(name) for name in TASKS]
     model = scramble(weft.Model(folder, tasks, method, max_length=24, head_dropout=0.0))
-    return model, [tokens_of(task, model.source.tokenizer) for task in tasks]
+    return model, [tokens_of(task, model.tokenizer) for task in tasks]
 
 
 def gradients(model, batch, trunk=None):

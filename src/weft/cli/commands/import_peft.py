@@ -43,7 +43,9 @@ def import_peft(
         print(json.dumps({"bundle": str(out), "task": one.settings(), "method": methods, "notes": notes}))
         return
     print(f"bundle: {out}")
-    print(f"task {one.name}: {one.head}, method {' with '.join(methods)}, encoder {model.source.name}")
+    print(
+        f"task {one.name}: {one.head}, method {' with '.join(methods)}, encoder {model.encoder_source.name}"
+    )
 
 
 def _names(option: str, given: str | None) -> list[str] | None:

@@ -65,9 +65,9 @@ def predict(
 
     model = load(bundle, encoder=encoder, device=device_of(device))
     if precision == "int8":
-        from weft.model.transforms.quantize import quantise
+        from weft.model.transforms.quantize import quantize
 
-        model = quantise(model)
+        model = quantize(model)
     passes: Precision = "bf16" if precision == "bf16" else "float32"
     if mixed:
         answers: list[Any] = model.predict(as_requests(lines, model.tasks, file), precision=passes)

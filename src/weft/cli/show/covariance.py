@@ -59,13 +59,13 @@ def covariance(
     from weft.analysis.covariance_of_model import covariances_of
     from weft.bundle.load import load
     from weft.data.splits.splits import load_rows
-    from weft.data.tokens.tokens import tokenise
+    from weft.data.tokens.tokens import tokenize
 
     by_folder: list[dict[str, Covariance]] = []
     for folder, there in zip(folders, known, strict=True):
         model = load(folder, encoder=encoder, device=device_of(device))
         splits = {task.name: load_rows(task, split) for task in tasks_with_data(model, folder, there)}
-        data = {name: tokenise(s, model.source.tokenizer, model.max_length) for name, s in splits.items()}
+        data = {name: tokenize(s, model.tokenizer, model.max_length) for name, s in splits.items()}
         by_folder.append(covariances_of(model, data, rows, pool))
     together = _together(folders, by_folder)
     found = covariance_similarity(list(together), list(together.values()), share)

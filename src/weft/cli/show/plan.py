@@ -40,13 +40,13 @@ def plan(
     run = load_run(source, overrides or [])
     training = run.training
     splits = [load_rows(task, "train") for task in run.tasks]
-    from weft.data.tokens.tokens import tokenise
+    from weft.data.tokens.tokens import tokenize
     from weft.training.run.plan import plan_of
 
     tokenizer = load_tokenizer(run.encoder)
     lengths = None
     if tokenizer is not None:
-        lengths = [tokenise(split, tokenizer, training.max_length).lengths for split in splits]
+        lengths = [tokenize(split, tokenizer, training.max_length).lengths for split in splits]
     gates = l0_of(run.method)
     before = 0 if gates is None else gates.steps
     sizes = [len(split) for split in splits]

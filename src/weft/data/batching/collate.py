@@ -161,7 +161,7 @@ def gather(
         length = longest
     elif longest > length:
         raise WeftError(
-            f"row {int(lengths.argmax())} of the batch has {longest} tokens and length is {length}; tokenise "
+            f"row {int(lengths.argmax())} of the batch has {longest} tokens and length is {length}; tokenize "
             f"with max_length {length}, or raise length"
         )
     columns = np.arange(length)

@@ -14,8 +14,8 @@ from weft.data.splits.duplicates import duplicates
 from weft.data.splits.split import SHOWN, Split, collect_split
 from weft.data.splits.splits import arrange
 from weft.data.splits.task_rows import further_sets
-from weft.data.tokens.progress import Tokenising, tokenising
-from weft.data.tokens.tokens import Tokens, tokenise
+from weft.data.tokens.progress import Tokenizing, tokenizing
+from weft.data.tokens.tokens import Tokens, tokenize
 from weft.errors import WeftError
 from weft.tasks.kinds import KINDS
 from weft.tasks.set_names import ALSO
@@ -41,18 +41,18 @@ def check(
     """Report everything that is wrong or odd with the data of the tasks.
 
     A problem of the data never raises: it becomes a finding, and the next split is looked at. Sound splits
-    are tokenised into the cache, where training finds them.
+    are tokenized into the cache, where training finds them.
 
     Args:
         tasks: the tasks.
         tokenizer: the encoder's; without it nothing is said about lengths.
         max_length: where rows are cut, in tokens.
-        cache: the cache's folder (see `tokenise`).
+        cache: the cache's folder (see `tokenize`).
         most: how many problems of a split are listed one by one; the others are counted.
-        progress: show the tokenising.
+        progress: show the tokenizing.
     """
     report = Report()
-    with tokenising(progress) as told:
+    with tokenizing(progress) as told:
         for task in tasks:
             for one in (task, *further_sets(task)):
                 _check_task(report, one, tokenizer, max_length, cache, most, told)
@@ -66,7 +66,7 @@ def _check_task(
     max_length: int,
     cache: str | Path | None,
     most: int,
-    told: Tokenising,
+    told: Tokenizing,
 ) -> None:
     """Add what is found of one task."""
     raw: dict[str, Split] = {}
@@ -95,7 +95,7 @@ def _check_task(
             tokens = None
             if tokenizer is not None:
                 shown = told.of((task.name, name), split)
-                tokens = tokenise(split, tokenizer, max_length, folder, shown)
+                tokens = tokenize(split, tokenizer, max_length, folder, shown)
             facts = _facts(split, tokens, max_length)
             report.facts.append(facts)
             report.findings.extend(_oddities(split, facts, max_length))

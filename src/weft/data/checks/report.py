@@ -102,7 +102,7 @@ class Report:
     Attributes:
         findings: what is worth knowing.
         facts: what each split holds.
-        tokens: the splits that are sound enough to be tokenised, by (task, split).
+        tokens: the splits that are sound enough to be tokenized, by (task, split).
     """
 
     findings: list[Finding] = field(default_factory=list)

@@ -31,7 +31,7 @@ class ExampleRows:
 
     @classmethod
     def of_texts(cls, texts: tuple[str, ...]) -> ExampleRows:
-        """An example that is not tokenised: its texts alone."""
+        """An example that is not tokenized: its texts alone."""
         return cls(texts, range(0), np.zeros(1, np.int64), {})
 
     def channel(self, name: str) -> list[NDArray[Any]]:

@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 Marks = tuple[tuple[int, int, int], ...]
 
 CHUNK = 2048
-"""Examples that are tokenised at once: enough for all threads, few enough to hold as Python lists."""
+"""Examples that are tokenized at once: enough for all threads, few enough to hold as Python lists."""
 CHANNELS = {"marks": np.int8, "starts": np.int32, "ends": np.int32, "words": np.int32}
 
 

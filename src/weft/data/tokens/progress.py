@@ -1,4 +1,4 @@
-"""What a person sees while texts are tokenised: a bar on a terminal, plain lines elsewhere."""
+"""What a person sees while texts are tokenized: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SECONDS = 5.0
 """Between two plain lines."""
 
 
-class Tokenising:
-    """Told of every chunk that is tokenised; what is in the cache already is not mentioned."""
+class Tokenizing:
+    """Told of every chunk that is tokenized; what is in the cache already is not mentioned."""
 
     def __init__(self, show: bool) -> None:
         self._show = show
@@ -25,7 +25,7 @@ class Tokenising:
         self._last = time.monotonic()
 
     def of(self, key: tuple[str, str], rows: Split) -> Callable[[int, int], None] | None:
-        """What `tokenise` is to call for this split."""
+        """What `tokenize` is to call for this split."""
         if not self._show:
             return None
         name = "/".join(key)
@@ -37,7 +37,7 @@ class Tokenising:
         elif time.monotonic() - self._last >= SECONDS:
             # what is quickly done needs no line
             self._last = time.monotonic()
-            print(f"tokenising {name}: {done} of {total}", file=sys.stderr, flush=True)
+            print(f"tokenizing {name}: {done} of {total}", file=sys.stderr, flush=True)
 
     def _move(self, name: str, done: int, total: int) -> None:
         if self._bar is None:
@@ -47,7 +47,7 @@ class Tokenising:
             self._bar = Progress(console=Console(stderr=True), transient=True)
             self._bar.start()
         if name not in self._tasks:
-            self._tasks[name] = self._bar.add_task(f"tokenising {name}", total=total)
+            self._tasks[name] = self._bar.add_task(f"tokenizing {name}", total=total)
         self._bar.update(self._tasks[name], completed=done)
         if done == total:
             self._bar.remove_task(self._tasks.pop(name))
@@ -59,9 +59,9 @@ class Tokenising:
 
 
 @contextmanager
-def tokenising(show: bool) -> Iterator[Tokenising]:
-    """Show the tokenising that happens inside."""
-    shown = Tokenising(show)
+def tokenizing(show: bool) -> Iterator[Tokenizing]:
+    """Show the tokenizing that happens inside."""
+    shown = Tokenizing(show)
     try:
         yield shown
     finally:

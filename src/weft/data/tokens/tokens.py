@@ -1,4 +1,4 @@
-"""Tokenising a split once, into arrays that every later run maps into memory."""
+"""Tokenizing a split once, into arrays that every later run maps into memory."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class _Examples(Sequence[ExampleRows]):
         return self._tokens.example(self._which[place])
 
 
-def tokenise(
+def tokenize(
     split: Split,
     tokenizer: PreTrainedTokenizerBase,
     max_length: int,
@@ -149,7 +149,7 @@ def tokenise(
         max_length: longer rows are cut, of a pair the longer text first; contexts and sentences of words
             become several rows.
         cache: its folder; else $WEFT_CACHE, else ~/.cache/weft.
-        progress: called with (examples done, n) while it tokenises.
+        progress: called with (examples done, n) while it tokenizes.
     """
     folder = cache_folder(cache)
     check_room(split, tokenizer, max_length)

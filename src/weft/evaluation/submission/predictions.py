@@ -92,7 +92,7 @@ def _test_alone(task: Task, name: str | None) -> Task | None:
 
 
 def _answers(model: Model, form: Form, split: Split) -> Predicted:
-    from weft.data.tokens.tokens import tokenise
+    from weft.data.tokens.tokens import tokenize
     from weft.evaluation.evaluate import decoded
 
     task = model.tasks[model.task_id(form.task)]
@@ -103,7 +103,7 @@ def _answers(model: Model, form: Form, split: Split) -> Predicted:
             f"model has {task.head} {list(task.labels)}"
         )
     order = label_order(form, task)
-    found = decoded(model, form.task, tokenise(split, model.source.tokenizer, model.max_length))
+    found = decoded(model, form.task, tokenize(split, model.tokenizer, model.max_length))
     if order is not None:
         found = [order[int(answer)] for answer in found]
     return Predicted(found, split.ids)

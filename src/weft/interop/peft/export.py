@@ -158,7 +158,7 @@ def _adapter(
 def base_name(model: Model) -> str:
     """Where PEFT finds the encoder: its folder or hub id, else the name that weft knows it by."""
     encoder: Any = model.encoder
-    return model.source.source or encoder.config.name_or_path or model.source.name
+    return model.encoder_source.source or encoder.config.name_or_path or model.encoder_source.name
 
 
 def _head(model: Model, task: Task) -> dict[str, Tensor]:
@@ -172,7 +172,7 @@ def _settings(model: Model, task: Task, head: str) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "weft": __version__,
-        "encoder": {"name": model.source.name, "weights_sha256": weights_sha256(model.encoder)},
+        "encoder": {"name": model.encoder_source.name, "weights_sha256": weights_sha256(model.encoder)},
         "seed": model.seed,  # of an encoder that is drawn (random:ARCHITECTURE)
         "method": model.method.settings(),
         "task": task.settings(),

@@ -197,7 +197,7 @@ def _grid(sites: Iterable[Site]) -> tuple[tuple[str, ...], list[int]]:
 @torch.no_grad()
 def _fill(model: Model, updates: SiteUpdates) -> None:
     """Copy every value to its adapter; adapters that the folder has nothing for stay at zero."""
-    for site, adapter in model.pairs:
+    for site, adapter in model.placements:
         if isinstance(adapter, LoraAdapter):
             if site in updates.factors:
                 up, down = updates.factors[site]

@@ -88,8 +88,8 @@ def updates_of(model: Model, task: str) -> Updates:
     _check_encoder(model, task)
     encoder: Any = model.encoder
     found = Updates()
-    for site, adapter in model.pairs:
-        change = adapter.merged(index) if site.kind in (*LINEAR, *NORM) else None
+    for site, adapter in model.placements:
+        change = adapter.weight_delta(index) if site.kind in (*LINEAR, *NORM) else None
         if change is None:
             raise _refusal(model, task, site, adapter, "it is no addition to a weight or a bias")
         check_finite(f"task {task!r} cannot be exported to PEFT: its update of {site.key!r}", *change)
@@ -104,7 +104,7 @@ def updates_of(model: Model, task: str) -> Updates:
             continue
         block = found.blocks.setdefault(site.path, _empty_block(module))
         if weight is not None:
-            factors = adapter.factors(index)
+            factors = adapter.low_rank_delta(index)
             if factors is None:
                 raise _refusal(model, task, site, adapter, "its update of the weight has no low rank")
             block.add(site, *factors)
@@ -170,10 +170,10 @@ def _refusal(model: Model, task: str, site: Site, adapter: Adapter, reason: str)
 
 def _instead(model: Model, task: str) -> str:
     """What a user can do without PEFT."""
-    if _can_merge(model.pairs, model.task_id(task)):
+    if _can_merge(model.placements, model.task_id(task)):
         return f"for a plain Hugging Face encoder of this task, in Python: weft.load(BUNDLE).merge({task!r})"
     return "use the bundle itself: weft predict BUNDLE FILE.jsonl, or weft.load(BUNDLE) in Python"
 
 
 def _can_merge(pairs: Sequence[tuple[Site, Adapter]], task: int) -> bool:
-    return all(site.kind in (*LINEAR, *NORM) and one.merged(task) is not None for site, one in pairs)
+    return all(site.kind in (*LINEAR, *NORM) and one.weight_delta(task) is not None for site, one in pairs)

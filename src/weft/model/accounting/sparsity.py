@@ -45,7 +45,7 @@ def kept_components(model: Model) -> list[Kept]:
     found: list[Kept] = []
     parts = model.method.parts
     names = [task.name for task in model.tasks]
-    for site, adapter in model.pairs:
+    for site, adapter in model.placements:
         if isinstance(adapter, RankedAdapter):
             full: int = getattr(parts[adapter.part], adapter.setting.removesuffix("_pattern"))
             live = adapter.live()

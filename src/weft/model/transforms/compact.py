@@ -28,7 +28,9 @@ def compact(model: Model) -> Model:
     """
     from weft.model.model import Model
 
-    ranked = [(site, a) for site, a in model.pairs if isinstance(a, RankedAdapter) and a.gate is not None]
+    ranked = [
+        (site, a) for site, a in model.placements if isinstance(a, RankedAdapter) and a.gate is not None
+    ]
     if not ranked:
         raise WeftError(
             f"method {model.method.name!r} has no gates here, and nothing to compact; "
@@ -39,8 +41,8 @@ def compact(model: Model) -> Model:
         rank = max(len(numbers) for numbers in adapter.live())
         patterns[adapter.part].setdefault(adapter.setting, {})[site.key] = rank
     method = model.method.with_ranks(patterns)
-    source = replace(model.source, model=unweave(copy.deepcopy(model.encoder)))
-    if (tokenizer := model.source.__dict__.get("tokenizer")) is not None:
+    source = replace(model.encoder_source, model=unweave(copy.deepcopy(model.encoder)))
+    if (tokenizer := model.encoder_source.__dict__.get("tokenizer")) is not None:
         source.__dict__["tokenizer"] = tokenizer
     small = Model(
         source,
@@ -54,11 +56,11 @@ def compact(model: Model) -> Model:
     )
     kept = [
         adapter
-        for site, adapter in model.pairs
+        for site, adapter in model.placements
         if not isinstance(adapter, RankedAdapter)
         or patterns[adapter.part].get(adapter.setting, {}).get(site.key, 1)
     ]
-    for (_, new), old in zip(small.pairs, kept, strict=True):
+    for (_, new), old in zip(small.placements, kept, strict=True):
         if isinstance(new, RankedAdapter) and isinstance(old, RankedAdapter):
             new.fill_from(old)
         else:

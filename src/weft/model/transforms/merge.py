@@ -31,7 +31,7 @@ def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) 
     """
     updates = []
     for site, adapter in pairs:
-        update = adapter.merged(task) if site.kind in (*LINEAR, *NORM) else None
+        update = adapter.weight_delta(task) if site.kind in (*LINEAR, *NORM) else None
         if update is None:
             raise WeftError(
                 f"{type(adapter).__name__} at {site.key!r} cannot be merged: "

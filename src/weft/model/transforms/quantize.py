@@ -56,11 +56,11 @@ class Int8Map:
 
 
 @torch.no_grad()
-def quantise(model: Model) -> Model:
+def quantize(model: Model) -> Model:
     """A copy of a model on the CPU that answers with the maps of its blocks in int8; it stays as it is."""
     device = next(model.parameters()).device
     if device.type != "cpu":
-        raise WeftError(f"quantise: the model is on {device}; expected the CPU: call model.cpu() first")
+        raise WeftError(f"quantize: the model is on {device}; expected the CPU: call model.cpu() first")
     smaller = copy.deepcopy(model).requires_grad_(False).eval()
     for encoder in smaller.encoders:
         for module in encoder.get_submodule(anatomy_of(encoder).blocks).modules():

@@ -78,26 +78,28 @@ def build_engine(
         verifier: what compares an engine that compiles with plain code; None: nothing does.
         plain: whether the model runs as it is at rest: nothing is rounded ahead or put together.
     """
-    from weft.acceleration.bf16_norms import RoundedNorms
-    from weft.acceleration.bf16_weights import FrozenMaps
+    from weft.acceleration.bf16_norms import Bf16Norms
+    from weft.acceleration.bf16_weights import Bf16Weights
     from weft.acceleration.compiled import Compiled, check_free
-    from weft.acceleration.patch import Dress
+    from weft.acceleration.patch import PatchStack
     from weft.training.engines.eager import EagerEngine
     from weft.training.engines.graph import GraphEngine
     from weft.training.optim.precision import is_bf16
 
     model, training = gradients.model, gradients.training
     check_free(model)
-    dress = Dress()
+    patch_stack = PatchStack()
     try:
         if gradients.processes.world == 1 and not plain and is_bf16(training, gradients.device):
-            dress.garments += [FrozenMaps(model), RoundedNorms(model)]
+            patch_stack.patches += [Bf16Weights(model), Bf16Norms(model)]
         gradients.parts.keep_trunk()  # as it runs in training, and before it would be compiled for this alone
         if name != "eager":
-            dress.garments.append(Compiled(model))
+            patch_stack.patches.append(Compiled(model))
     except BaseException:
-        dress.remove()
+        patch_stack.undo()
         raise
     if name == "graph":
-        return GraphEngine(gradients, optimizers, penalty, dress, verifier)
-    return EagerEngine(gradients, optimizers, penalty, dress, name, None if name == "eager" else verifier)
+        return GraphEngine(gradients, optimizers, penalty, patch_stack, verifier)
+    return EagerEngine(
+        gradients, optimizers, penalty, patch_stack, name, None if name == "eager" else verifier
+    )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.training.optim.owners import OwnerOptimizers
 
 
-class MaskedOptimizers:
+class CapturableOptimizers:
     """The optimisers of a run, made ready to be captured.
 
     Args:

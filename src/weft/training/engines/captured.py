@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from weft.data.batching.batch import TrainingBatch
-from weft.training.step.microbatches import Part
+from weft.training.step.microbatches import MicroBatch
 
 INPUT, LABEL, ONLY = "input ", "label ", "only "
 """What the names of inputs and labels begin with; `only ` is followed by the one task of a batch."""
@@ -38,7 +38,7 @@ class Captured:
     written: Pass
 
 
-def tensors_of(part: Part) -> dict[str, Tensor]:
+def tensors_of(part: MicroBatch) -> dict[str, Tensor]:
     """All tensors of a part by name."""
     own = {"tasks": torch.from_numpy(part.tasks), "weight": torch.from_numpy(part.weight)}
     return {**tensors_of_batch(part.batch), **own}

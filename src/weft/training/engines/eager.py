@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import torch
 import torch._dynamo.exc
 
-from weft.acceleration.patch import Dress
+from weft.acceleration.patch import PatchStack
 from weft.training.engines.engine import EngineFailed, Measures, Move
 from weft.training.engines.probe import Probe
 from weft.training.engines.verifier import Verifier
 from weft.training.optim.clip import clip_by
 from weft.training.step.gradients import Penalty, StepGradients
-from weft.training.step.microbatches import Prepared
+from weft.training.step.microbatches import PreparedStep
 from weft.training.step.task_losses import Floats, TaskLosses
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ class EagerEngine:
         gradients: what computes the gradients of a step.
         optimizers: each owner's optimiser.
         penalty: what is added to every step's loss; None: nothing.
-        dress: what the model wears while it trains.
-        name: `eager`, or `compiled` where compiled pieces are part of the dress.
+        patch_stack: what the model wears while it trains.
+        name: `eager`, or `compiled` where compiled pieces are part of the patch_stack.
         verifier: what compares compiled shapes with uncompiled ones; None: nothing does.
     """
 
@@ -40,20 +40,20 @@ class EagerEngine:
         gradients: StepGradients,
         optimizers: OwnerOptimizers,
         penalty: Penalty | None = None,
-        dress: Dress | None = None,
+        patch_stack: PatchStack | None = None,
         name: str = "eager",
         verifier: Verifier | None = None,
     ) -> None:
-        self.name, self.dress = name, dress or Dress()
+        self.name, self.patch_stack = name, patch_stack or PatchStack()
         self.gradients, self.optimizers, self.penalty = gradients, optimizers, penalty
-        self.probe: Probe | None = None if verifier is None else Probe(verifier, gradients, self.dress)
+        self.probe: Probe | None = None if verifier is None else Probe(verifier, gradients, self.patch_stack)
         self._losses = TaskLosses.zero(len(gradients.names))
 
-    def prepare(self, prepared: Prepared) -> Prepared:
+    def prepare(self, prepared: PreparedStep) -> PreparedStep:
         """See `Engine`."""
         return prepared
 
-    def step(self, prepared: Prepared, move: Move) -> None:
+    def step(self, prepared: PreparedStep, move: Move) -> None:
         """See `Engine`."""
         given = self.gradients.training
         with _compiler_errors():
@@ -82,11 +82,11 @@ class EagerEngine:
 
     def at_rest(self) -> AbstractContextManager[object]:
         """See `Engine`."""
-        return self.dress.off()
+        return self.patch_stack.suspended()
 
     def close(self) -> None:
         """See `Engine`."""
-        self.dress.remove()
+        self.patch_stack.undo()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.training.step.gradients import Measures, Penalty
-from weft.training.step.microbatches import Prepared
+from weft.training.step.microbatches import PreparedStep
 from weft.training.step.task_losses import Floats, TaskLosses
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ class Engine(Protocol):
     name: str
     probe: Probe | None
 
-    def prepare(self, prepared: Prepared) -> Prepared:
+    def prepare(self, prepared: PreparedStep) -> PreparedStep:
         """The same step, further prepared: this runs ahead of the step, in another thread."""
         ...
 
-    def step(self, prepared: Prepared, move: Move) -> None:
+    def step(self, prepared: PreparedStep, move: Move) -> None:
         """One step: the gradients of all its parts, then every present owner moves."""
         ...
 

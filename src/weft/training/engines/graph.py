@@ -18,8 +18,8 @@ from torch import Tensor
 
 from weft.acceleration.cuda_graph import Capturer
 from weft.acceleration.packed import fields_of, pack, views
-from weft.acceleration.patch import Dress
-from weft.training.engines.capturable_optimizers import MaskedOptimizers
+from weft.acceleration.patch import PatchStack
+from weft.training.engines.capturable_optimizers import CapturableOptimizers
 from weft.training.engines.captured import INPUT, LABEL, ONLY, Captured, Pass, tensors_of, tensors_of_batch
 from weft.training.engines.engine import EngineFailed, Measures, Move
 from weft.training.engines.graph_check import check_capture, check_measure
@@ -28,7 +28,7 @@ from weft.training.engines.verifier import Verifier
 from weft.training.optim.clip import clip_by
 from weft.training.optim.precision import precision
 from weft.training.step.gradients import Penalty, StepGradients, diverged
-from weft.training.step.microbatches import Packed, Prepared
+from weft.training.step.microbatches import Packed, PreparedStep
 from weft.training.step.task_losses import Floats, TaskLosses
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class GraphEngine:
         gradients: what makes the batches of a run, each padded to one of a few shapes.
         optimizers: each owner's optimiser.
         penalty: what is added to every step's loss; None: nothing.
-        dress: what the model wears while it trains, compiled pieces among it.
+        patch_stack: what the model wears while it trains, compiled pieces among it.
         verifier: what compares captured shapes with uncompiled ones; None: nothing does.
 
     Attributes:
@@ -64,15 +64,15 @@ class GraphEngine:
         gradients: StepGradients,
         optimizers: OwnerOptimizers,
         penalty: Penalty | None = None,
-        dress: Dress | None = None,
+        patch_stack: PatchStack | None = None,
         verifier: Verifier | None = None,
     ) -> None:
         self.gradients, self.optimizers, self.penalty = gradients, optimizers, penalty
-        self.dress = dress or Dress()
+        self.patch_stack = patch_stack or PatchStack()
         self.model, self.training, self.device = gradients.model, gradients.training, gradients.device
         self._capture = Capturer(self.device)
         tasks = len(gradients.names)
-        self._masked = MaskedOptimizers(optimizers, more=2 + tasks)
+        self._masked = CapturableOptimizers(optimizers, more=2 + tasks)
         self._number, self._limit, self._factors = (
             self._masked.more[0],
             self._masked.more[1],
@@ -85,18 +85,18 @@ class GraphEngine:
         self._update: Callable[[], None] | None = None
         self._whole = self.training.accumulate == 1
         self._trained = [p for p in self.model.parameters() if p.grad is not None]
-        self.probe: Probe | None = None if verifier is None else Probe(verifier, gradients, self.dress)
+        self.probe: Probe | None = None if verifier is None else Probe(verifier, gradients, self.patch_stack)
 
     @property
     def shapes(self) -> int:
         """How many graphs of a pass there are."""
         return len(self._passes) + len(self._measures)
 
-    def prepare(self, prepared: Prepared) -> Prepared:
+    def prepare(self, prepared: PreparedStep) -> PreparedStep:
         """See `Engine`: each part becomes one piece of memory, for one copy to the device."""
         return replace(prepared, packed=[self._packed(tensors_of(part)) for part in prepared.parts])
 
-    def step(self, prepared: Prepared, move: Move) -> None:
+    def step(self, prepared: PreparedStep, move: Move) -> None:
         """See `Engine`."""
         number = prepared.step.number
         # all is captured before the step's numbers are set: nobody is present in a capture
@@ -151,7 +151,7 @@ class GraphEngine:
 
     def at_rest(self) -> AbstractContextManager[object]:
         """See `Engine`."""
-        return self.dress.off()
+        return self.patch_stack.suspended()
 
     def close(self) -> None:
         """See `Engine`."""
@@ -159,7 +159,7 @@ class GraphEngine:
         self._masked.release()
         for parameter in self._trained:  # theirs is memory of a graph's
             parameter.grad = torch.zeros_like(parameter)
-        self.dress.remove()
+        self.patch_stack.undo()
 
     def _packed(self, tensors: dict[str, Tensor]) -> Packed:
         if self.model.method.separate:

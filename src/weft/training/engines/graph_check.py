@@ -10,7 +10,7 @@ from weft.acceleration.packed import views
 from weft.training.engines.captured import INPUT, Captured
 from weft.training.engines.probe import Probe, shape_of
 from weft.training.engines.verify import Reading
-from weft.training.step.microbatches import Packed, Part
+from weft.training.step.microbatches import MicroBatch, Packed
 from weft.utils.counter_rng import Ints
 
 if TYPE_CHECKING:
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 def check_capture(
-    engine: GraphEngine, probe: Probe, captured: Captured, packed: Packed, part: Part, step: int, count: int
+    engine: GraphEngine,
+    probe: Probe,
+    captured: Captured,
+    packed: Packed,
+    part: MicroBatch,
+    step: int,
+    count: int,
 ) -> None:
     """Verify the pass of a step, forward and backward; the gradients are those before clipping.
 
@@ -47,7 +53,7 @@ def check_capture(
                 engine.gradients.seed(step, purpose)
                 captured.run()
                 found = reading(captured.found[0])
-            with engine.trial(step), engine.dress.uncompiled():
+            with engine.trial(step), engine.patch_stack.uncompiled():
                 engine.gradients.seed(step, purpose)
                 expected = reading(_uncaptured(captured))
         probe.verifier.check(shape_of(part.batch), found, expected)
@@ -82,7 +88,7 @@ def check_measure(
             engine.gradients.seed(step, purpose)
             captured.run()
             found = captured.found[0].clone()
-            with engine.dress.uncompiled():
+            with engine.patch_stack.uncompiled():
                 engine.gradients.seed(step, purpose)
                 expected = _uncaptured(captured)
         rows, length = views(captured.memory, captured.form)[INPUT + "input_ids"].shape

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch._dynamo.exc
 
-from weft.acceleration.patch import Dress
+from weft.acceleration.patch import PatchStack
 from weft.data.batching.batch import TrainingBatch
 from weft.model.ownership import owned
 from weft.training.engines.engine import EngineFailed
@@ -19,7 +19,7 @@ from weft.training.engines.verifier import Verifier
 from weft.training.engines.verify import Reading, owner_norms
 from weft.training.optim.precision import precision
 from weft.training.step.gradients import StepGradients
-from weft.training.step.microbatches import TRUNK_ROWS, Part
+from weft.training.step.microbatches import TRUNK_ROWS, MicroBatch
 from weft.utils.counter_rng import Ints
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ class Probe:
     Args:
         verifier: of the run.
         gradients: what computes the gradients of a step.
-        dress: what the model wears under the engine.
+        patch_stack: what the model wears under the engine.
 
     Attributes:
         met: whether a new shape has come since this was last set to false.
     """
 
-    def __init__(self, verifier: Verifier, gradients: StepGradients, dress: Dress) -> None:
-        self.verifier, self.gradients, self.dress = verifier, gradients, dress
+    def __init__(self, verifier: Verifier, gradients: StepGradients, patch_stack: PatchStack) -> None:
+        self.verifier, self.gradients, self.patch_stack = verifier, gradients, patch_stack
         self.met = False
         self._model, self._device = gradients.model, gradients.device
         self._items = [item for item in owned(self._model) if item.trains]
@@ -78,7 +78,7 @@ class Probe:
             if self._device.type == "cuda":
                 torch.cuda.empty_cache()  # a graph's memory comes from another pool
 
-    def check_part(self, step: int, count: int, part: Part) -> None:
+    def check_part(self, step: int, count: int, part: MicroBatch) -> None:
         """Verify the shape of a part: compiled against uncompiled, under the same dropout.
 
         Args:
@@ -94,7 +94,7 @@ class Probe:
         with self.verifying():
             self.check_patches(step, part)
             found = self.read(step, part, f"dropout {count}")
-            with self.verifier.timed(self._device), self.dress.uncompiled():
+            with self.verifier.timed(self._device), self.patch_stack.uncompiled():
                 expected = self.read(step, part, f"dropout {count}")
             self.verifier.check(shape_of(part.batch), found, expected)
 
@@ -113,7 +113,7 @@ class Probe:
             return run()
         with self.verifying():
             found = run()
-            with self.verifier.timed(self._device), self.dress.uncompiled():
+            with self.verifier.timed(self._device), self.patch_stack.uncompiled():
                 expected = run()
             self.check_measured(shape_of(batch), found, expected, tasks)
         return run()
@@ -142,16 +142,16 @@ class Probe:
         values = [x[: len(tasks)].detach().double().cpu()[there] for x in (found, expected)]
         self.verifier.check(shape, *(Reading(value, names) for value in values))
 
-    def check_patches(self, step: int, part: Part) -> None:
+    def check_patches(self, step: int, part: MicroBatch) -> None:
         """Once: the patched model against the plain one, without dropout, and autocast against float32."""
         if self._patches:
             return
         self._patches = True
         purpose = "patches"
         with self.verifier.timed(self._device), without_dropout(self._model):
-            with self.dress.uncompiled():
+            with self.patch_stack.uncompiled():
                 found = self.read(step, part, purpose)
-            with self.dress.off():
+            with self.patch_stack.suspended():
                 expected = self.read(step, part, purpose, trunk=False)
                 whole = None
                 if self.verifier.bf16:
@@ -159,7 +159,7 @@ class Probe:
         self.verifier.check_patches(shape_of(part.batch), found, expected, whole)
 
     def read(
-        self, step: int, part: Part, purpose: str, *, autocast: bool = True, trunk: bool = True
+        self, step: int, part: MicroBatch, purpose: str, *, autocast: bool = True, trunk: bool = True
     ) -> Reading:
         """A pass over a part, forward and backward, by the model as it is now; gradients stay as they are.
 

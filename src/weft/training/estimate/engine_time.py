@@ -69,7 +69,7 @@ def time_engine(
         model: the model, on the device that it is to be trained on.
         training: how it is to be trained.
         plan: which examples each step trains on.
-        train: the tokenised training rows of each task of the plan, in its order.
+        train: the tokenized training rows of each task of the plan, in its order.
         steps: some steps of the plan, as many as are to be looked at.
         costs: of the model.
         count: the activations of a batch of a shape.

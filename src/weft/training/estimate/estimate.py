@@ -122,8 +122,8 @@ def estimate(
         model: the model, on the device that it is to be trained on.
         training: how it is to be trained.
         plan: which examples each step trains on.
-        train: the tokenised training rows of each task of the plan, in its order.
-        validation: the tokenised validation rows by name, `TASK` or `TASK:SET`.
+        train: the tokenized training rows of each task of the plan, in its order.
+        validation: the tokenized validation rows by name, `TASK` or `TASK:SET`.
         budget: seconds that may be spent on timing, about.
     """
     ids = np.array([model.task_id(name) for name in plan.names], np.int64)

@@ -34,7 +34,7 @@ from weft.training.settings import Training
 from weft.training.step.driver import Driver
 from weft.training.step.gradients import sharded
 from weft.training.step.gradients import step_seed as step_seed  # those who ask for a step look here too
-from weft.training.step.microbatches import Prepared
+from weft.training.step.microbatches import PreparedStep
 from weft.training.uncertainty import chooser_of
 from weft.utils.processes import Processes
 
@@ -52,8 +52,8 @@ class Loop:
     Args:
         model: the model, on its device.
         training: how to train; `lr` is given.
-        train: the tokenised training rows of each task that trains, in their order.
-        validation: the tokenised validation rows of each, by name; those of a further set as `TASK:SET`.
+        train: the tokenized training rows of each task that trains, in their order.
+        validation: the tokenized validation rows of each, by name; those of a further set as `TASK:SET`.
         folder: the run's folder, for checkpoints.
         tasks: the names of the tasks that train; by default all, in the order of their ids.
         processes: those that train together; by default this one alone.
@@ -87,7 +87,7 @@ class Loop:
             "tokens": FORMAT,
             "plan": self.plan.fingerprint(),
             "rows": keys,
-            "encoder": model.source.sha256,
+            "encoder": model.encoder_source.sha256,
         }
         self.state = State.fresh(len(train))
         self.watch = Watch(model, training, validation, self.names, self.checkpoints, self.processes)
@@ -171,7 +171,7 @@ class Loop:
             told["conflict"] = self.driver.gradients.merged.telemetry.window()
         return told
 
-    def _next(self, progress: Progress) -> Prepared:
+    def _next(self, progress: Progress) -> PreparedStep:
         """The examples of the next step: the plan's, or those that the model is most unsure of."""
         number = self.state.step
         if self.chooser is None:
@@ -183,7 +183,7 @@ class Loop:
         places = self.chooser.places(found, candidates.task, self.training.batch_size)
         return self.driver.prepared(self.plan.chosen(candidates, places))
 
-    def _step(self, prepared: Prepared, progress: Progress) -> None:
+    def _step(self, prepared: PreparedStep, progress: Progress) -> None:
         """One step: the gradients of all its parts, then every present owner moves."""
         step = prepared.step
         self.phases.draw_gates(step.number)

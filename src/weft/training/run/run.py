@@ -14,8 +14,8 @@ import yaml
 from weft.bundle.save import save
 from weft.data.splits.entry import as_run_file
 from weft.data.splits.task_rows import rows_of_task
-from weft.data.tokens.progress import tokenising
-from weft.data.tokens.tokens import tokenise
+from weft.data.tokens.progress import tokenizing
+from weft.data.tokens.tokens import tokenize
 from weft.errors import WeftError
 from weft.evaluation.evaluate import Scores
 from weft.training.optim.sharding import whole_model
@@ -96,11 +96,11 @@ def train(
     names = [task.name for task in trained]
     check_model(model, training, names, [len(splits[name, "train"]) for name in names])
     model.set_max_length(training.max_length)
-    tokenizer = model.source.tokenizer
+    tokenizer = model.tokenizer
     tokens = {}
-    with processes.main_first(), tokenising(progress and processes.is_main) as told:
+    with processes.main_first(), tokenizing(progress and processes.is_main) as told:
         for key, rows in splits.items():
-            tokens[key] = tokenise(rows, tokenizer, training.max_length, progress=told.of(key, rows))
+            tokens[key] = tokenize(rows, tokenizer, training.max_length, progress=told.of(key, rows))
     loop = Loop(
         model,
         training,
@@ -161,7 +161,7 @@ def _begin(folder: Path, resolved: dict[str, Any]) -> None:
 
 
 def check_model(model: Model, training: Training, names: Sequence[str], sizes: Sequence[int]) -> None:
-    """Refuse what this model cannot do, before its rows are tokenised.
+    """Refuse what this model cannot do, before its rows are tokenized.
 
     Args:
         model: the model.
@@ -230,7 +230,7 @@ def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
     said = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
     if said["data"].get("tokens", 1) != loop.data["tokens"]:
         raise WeftError(
-            f"{checkpoint} was made by an earlier weft, which tokenised texts otherwise (format "
+            f"{checkpoint} was made by an earlier weft, which tokenized texts otherwise (format "
             f"{said['data'].get('tokens', 1)}, now {loop.data['tokens']}).\n"
             "  end the run with that weft, or begin anew with another --out"
         )
@@ -268,7 +268,7 @@ def _warn(said: dict[str, Any], shown: Progress, world: int) -> None:
 def _resolved(model: Model, training: Training) -> dict[str, Any]:
     tasks = [as_run_file(task) for task in model.tasks]
     return {
-        "encoder": model.source.name,
+        "encoder": model.encoder_source.name,
         "method": model.method.settings(),
         "heads": {"pool": model.pool, "dropout": model.head_dropout, "layers": 1, "hidden": None},
         "tasks": tasks,

@@ -29,7 +29,7 @@ class Watch:
     Args:
         model: the model.
         training: how it is trained.
-        validation: the tokenised validation rows by name; those of a further set as `TASK:SET`.
+        validation: the tokenized validation rows by name; those of a further set as `TASK:SET`.
         names: the tasks that train, [T].
         folder: where the best weights are kept.
         processes: those that train together.

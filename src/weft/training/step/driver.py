@@ -17,7 +17,7 @@ from weft.training.optim.owners import OwnerOptimizers
 from weft.training.optim.precision import is_bf16
 from weft.training.settings import Training
 from weft.training.step.gradients import Measures, Penalty, StepGradients
-from weft.training.step.microbatches import Parts, Prepared
+from weft.training.step.microbatches import MicroBatches, PreparedStep
 from weft.training.step.prefetch import Ahead
 from weft.training.step.shapes import Shapes
 from weft.training.step.task_losses import Floats, TaskLosses
@@ -38,7 +38,7 @@ class Driver:
     Args:
         model: the model, on its device.
         training: how to train.
-        train: the tokenised training rows of each task of the plan, [T].
+        train: the tokenized training rows of each task of the plan, [T].
         names: the tasks of the plan, [T].
         ids: the model's id of each, [T].
         plan: of the run.
@@ -69,7 +69,7 @@ class Driver:
         self.shapes: Shapes | None = None
         if self.name != "eager":
             self.shapes = Shapes(train, plan, training.accumulate, model.longest)
-        self.parts = Parts(model, training, train, ids, processes, self.shapes)
+        self.parts = MicroBatches(model, training, train, ids, processes, self.shapes)
         self.gradients = StepGradients(model, self.parts, names)
         self.waited = 0.0
         self.verifier: Verifier | None = None
@@ -80,7 +80,7 @@ class Driver:
         self._plain = self._told = False
         self._lost = TaskLosses.zero(len(names))
         self._engine: Engine | None = None
-        self._ahead: Ahead[Prepared] | None = None
+        self._ahead: Ahead[PreparedStep] | None = None
         self._optimizers: OwnerOptimizers | None = None
         self._penalty: Penalty | None = None
 
@@ -105,11 +105,11 @@ class Driver:
         _ = self.engine
         return None if self.parts.trunk is None else self.parts.trunk.note
 
-    def prepared(self, step: Step) -> Prepared:
+    def prepared(self, step: Step) -> PreparedStep:
         """A step, prepared now."""
         return self.engine.prepare(self.parts.prepare(step))
 
-    def take(self, plan: Plan, number: int) -> Prepared:
+    def take(self, plan: Plan, number: int) -> PreparedStep:
         """A step of the plan, prepared ahead; one after another, until what is ahead is dropped."""
         if self._ahead is None:
             # on a CPU the cores are busy with the step itself
@@ -118,7 +118,7 @@ class Driver:
             self._ahead = Ahead(lambda n: self.prepared(plan.step(n)), number, plan.steps, ahead)
         return self._ahead.take(number)
 
-    def run(self, prepared: Prepared, move: Move, say: Callable[[str], None]) -> None:
+    def run(self, prepared: PreparedStep, move: Move, say: Callable[[str], None]) -> None:
         """Run a step; where the engine cannot, it says so, and the run goes on without it."""
         try:
             self.engine.step(prepared, move)

@@ -24,7 +24,7 @@ from weft.sampling.plan.plan import Candidates, Step
 from weft.training.optim.precision import precision
 from weft.training.optim.sharding import shard_blocks, sum_gradients
 from weft.training.settings import Training
-from weft.training.step.microbatches import Part, Parts, Prepared
+from weft.training.step.microbatches import MicroBatch, MicroBatches, PreparedStep
 from weft.training.step.task_losses import Floats, TaskLosses
 from weft.utils.counter_rng import Ints, draw_key
 from weft.utils.processes import Processes
@@ -52,7 +52,7 @@ class StepGradients:
         merged: each task's gradients, where they are merged; None: they are summed.
     """
 
-    def __init__(self, model: Model, parts: Parts, names: list[str]) -> None:
+    def __init__(self, model: Model, parts: MicroBatches, names: list[str]) -> None:
         self.model, self.parts, self.names = model, parts, names
         self.training: Training = parts.training
         self.processes: Processes = parts.processes
@@ -96,7 +96,7 @@ class StepGradients:
         self.runs = wrapped
 
     def of(
-        self, prepared: Prepared, factors: NDArray[np.float32] | None, penalty: Penalty | None
+        self, prepared: PreparedStep, factors: NDArray[np.float32] | None, penalty: Penalty | None
     ) -> TaskLosses:
         """Fill the gradients, which are zero before, with those of a step.
 
@@ -183,7 +183,12 @@ class StepGradients:
         self.merged.finish(step_seed(self.training.seed, step.number, 0, "conflict"))
 
     def _loss(
-        self, step: int, part: Part, purpose: str, factors: NDArray[np.float32] | None, losses: TaskLosses
+        self,
+        step: int,
+        part: MicroBatch,
+        purpose: str,
+        factors: NDArray[np.float32] | None,
+        losses: TaskLosses,
     ) -> Tensor:
         """Σ weight·ℓ over the examples of a part, []."""
         self.seed(step, purpose)
@@ -204,7 +209,7 @@ class StepGradients:
             output: Output = run(**given, examples=batch.examples)
         return output, batch.labels
 
-    def _note(self, step: int, found: Floats, part: Part, losses: TaskLosses) -> None:
+    def _note(self, step: int, found: Floats, part: MicroBatch, losses: TaskLosses) -> None:
         counted = part.weight != 0
         odd = np.flatnonzero(counted & ~np.isfinite(found))
         if len(odd):

@@ -33,7 +33,7 @@ TRUNK_ROWS = "trunk_rows"
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class MicroBatch:
     """Some of a step's examples, one pass.
 
     Attributes:
@@ -61,7 +61,7 @@ class Packed:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedStep:
     """A step and its parts of this process; of a step whose tasks run one by one, none are made ahead.
 
     Attributes:
@@ -69,17 +69,17 @@ class Prepared:
     """
 
     step: Step
-    parts: list[Part]
+    parts: list[MicroBatch]
     packed: list[Packed] = field(default_factory=list)
 
 
-class Parts:
+class MicroBatches:
     """Makes the parts of steps.
 
     Args:
         model: the model.
         training: how to train.
-        train: the tokenised training rows of each task of the plan, [T].
+        train: the tokenized training rows of each task of the plan, [T].
         ids: the model's id of each, [T].
         processes: those that train together.
         shapes: the lengths and numbers of rows that batches are padded to; None: as long as their longest
@@ -120,13 +120,13 @@ class Parts:
             given["trunk"] = self.trunk.of(given.pop(TRUNK_ROWS), given["input_ids"].size(1))
         return given
 
-    def prepare(self, step: Step) -> Prepared:
+    def prepare(self, step: Step) -> PreparedStep:
         """A step with its parts; where tasks' gradients are merged, each task is a part by itself later."""
         if self.training.conflict is not None:
-            return Prepared(step, [])
-        return Prepared(step, list(self.of(step)))
+            return PreparedStep(step, [])
+        return PreparedStep(step, list(self.of(step)))
 
-    def of(self, step: Step) -> Iterator[Part]:
+    def of(self, step: Step) -> Iterator[MicroBatch]:
         """This process's parts of a step.
 
         As many parts in every process, and none empty: processes wait for each other in each.
@@ -139,7 +139,7 @@ class Parts:
                 else:
                     yield self.part(step.task[part[:1]], step.index[part[:1]], np.zeros(1, np.float32))
 
-    def part(self, tasks: Ints, index: Ints, weight: NDArray[np.float32]) -> Part:
+    def part(self, tasks: Ints, index: Ints, weight: NDArray[np.float32]) -> MicroBatch:
         """A part of these examples.
 
         Args:
@@ -147,7 +147,7 @@ class Parts:
             index: which example of the task, [E].
             weight: by the plan's rule, [E].
         """
-        return Part(tasks, weight * self._label_weights(tasks, index), self.batch(tasks, index))
+        return MicroBatch(tasks, weight * self._label_weights(tasks, index), self.batch(tasks, index))
 
     def batch(self, tasks: Ints, index: Ints) -> TrainingBatch:
         """The rows and targets of these examples, on the host; tasks and index [E]."""

@@ -37,7 +37,7 @@ class Shapes:
     """Chooses the lengths and numbers of rows of a run, and finds a batch's own.
 
     Args:
-        train: the tokenised training rows of each task, [T].
+        train: the tokenized training rows of each task, [T].
         plan: of the run.
         parts: how many parts a step is cut into.
         limit: the longest row that the model takes; None: any.

@@ -37,7 +37,7 @@ class TrunkCache:
 
     Args:
         model: the model, on its device; what is frozen must stay as it is while the cache is used.
-        tokens: the tokenised training rows of each task of the plan, [T].
+        tokens: the tokenized training rows of each task of the plan, [T].
         ids: the model's id of each, [T].
         under: what the passes of the training run under (autocast), which decides on the dtype that is kept.
         limit: the most bytes; None: half of the memory that is free.
