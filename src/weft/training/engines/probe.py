@@ -143,7 +143,7 @@ class Probe:
         self.verifier.check(shape, *(Reading(value, names) for value in values))
 
     def check_patches(self, step: int, part: MicroBatch) -> None:
-        """Once: the patched model against the plain one, without dropout, and autocast against float32."""
+        """Once: the patched model against the plain one, without dropout."""
         if self._patches:
             return
         self._patches = True
@@ -153,10 +153,14 @@ class Probe:
                 found = self.read(step, part, purpose)
             with self.patch_stack.suspended():
                 expected = self.read(step, part, purpose, trunk=False)
-                whole = None
-                if self.verifier.bf16:
-                    whole = self.read(step, part, purpose, trunk=False, autocast=False)
-        self.verifier.check_patches(shape_of(part.batch), found, expected, whole)
+
+        def whole() -> Reading:
+            plain = self.patch_stack.suspended()
+            with self.verifier.timed(self._device), without_dropout(self._model), plain:
+                return self.read(step, part, purpose, trunk=False, autocast=False)
+
+        in_float32 = whole if self.verifier.bf16 else None
+        self.verifier.check_patches(shape_of(part.batch), found, expected, in_float32)
 
     def read(
         self, step: int, part: MicroBatch, purpose: str, *, autocast: bool = True, trunk: bool = True

@@ -69,9 +69,9 @@ class Tolerance:
     models and none for a forgotten term. In bf16 a number has 8 bits, and a compiler rounds fewer values than
     the plain code: a difference of a percent is normal. How much a model makes of it depends on the model:
     with plain autocast, PALs that were moved far from their start differ from float32 by 6 to 25 percent. So
-    in bf16 the error of plain autocast, ρ, is measured once in a run (`widened`), and four times that is
-    allowed: two results that are each off by ρ differ by 2ρ, and a batch may be worse than the first one.
-    More than 0.5 is never allowed.
+    in bf16, once something differs by more, the error of plain autocast, ρ, is measured (`widened`), and four
+    times that is allowed: two results that are each off by ρ differ by 2ρ, and a batch may be worse than the
+    first one. More than 0.5 is never allowed.
 
     Attributes:
         loss: of the vector of losses.
