@@ -33,7 +33,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# `make bench ARGS='--only inference --tasks 9'` measures a part; docs/performance.md says how to read it.
+# `make bench ARGS='--only inference --tasks 9'` measures a part; docs/performance.md lists the options.
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed $(ARGS)
 

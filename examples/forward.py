@@ -12,7 +12,7 @@ tasks = [
 model = weft.Model("minilm", tasks, method=["lora", "bitfit"]).eval()
 
 texts = [("acceptability", "Cats sleeps."), ("similarity", "It rains."), ("entailment", "It is wet.")]
-batch = model.source.tokenizer([text for _, text in texts], padding=True, return_tensors="pt")
+batch = model.tokenizer([text for _, text in texts], padding=True, return_tensors="pt")
 task = torch.tensor([model.task_id(name) for name, _ in texts])
 with torch.no_grad():
     output = model.run(**batch, task=task)

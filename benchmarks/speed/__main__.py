@@ -4,7 +4,7 @@
         [--rows 36] [--length 32] [--rounds 15] [--root DATA] [--minilm FOLDER] [--quick]
 
 The variants of a table take turns in one loop. Prints the tables and writes benchmarks/out/bench-DEVICE.json
-after every section; docs/performance.md says how to read them.
+after every section; docs/results/speed.md says how to read them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plots of docs/performance.md, from a run's results."""
+"""The plots of docs/results/speed.md, from a run's results."""
 
 from __future__ import annotations
 

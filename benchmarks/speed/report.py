@@ -1,11 +1,11 @@
-"""A run as tables: on the terminal, and in docs/performance.md.
+"""A run as tables: on the terminal, and in docs/results/speed.md.
 
     python -m benchmarks.speed.report [FILE…] [--page [--anew]]
 
 Without `--page` it prints what the files of benchmarks/out hold. With it, their pieces of work take the place
 of those in docs/results/bench-DEVICE.json (all of it with `--anew`), the tables of each device are written
-between that device's marks in docs/performance.md, and its plots are drawn. Where there is no such file, the
-page is made of docs/results.
+between that device's marks in docs/results/speed.md, and its plots are drawn. Where there is no such file,
+the page is made of docs/results.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from benchmarks.speed.machine import in_words
 from benchmarks.speed.results import KEPT, OUT, Results, Work
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = DOCS / "performance.md"
+PAGE = DOCS / "results" / "speed.md"
 PICTURES = DOCS / "pictures"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("files", nargs="*", type=Path)
-    parser.add_argument("--page", action="store_true", help="write docs/performance.md and its plots")
+    parser.add_argument("--page", action="store_true", help="write docs/results/speed.md and its plots")
     parser.add_argument("--anew", action="store_true", help="keep nothing of what the page has")
     args = parser.parse_args()
     files = args.files or sorted(OUT.glob("bench-*.json"))
@@ -132,7 +132,7 @@ def number(ms: float) -> str:
 
 
 def write_page(results: Results) -> None:
-    """Put the tables between the device's marks in docs/performance.md, and draw its plots."""
+    """Put the tables between the device's marks in docs/results/speed.md, and draw its plots."""
     from benchmarks.speed.plots import draw
 
     kind = str(results.machine["device"])
@@ -147,7 +147,7 @@ def write_page(results: Results) -> None:
         lines[0] += f" One large matrix product: {results.ceiling / 1e12:.3g} TFLOP/s."
     if results.must:
         lines += ["", *markdown(("to be shown", "target", "found", "held"), claims(results))]
-    lines += [f"\n![{picture.stem}](pictures/{picture.name})" for picture in draw(results, PICTURES)]
+    lines += [f"\n![{picture.stem}](../pictures/{picture.name})" for picture in draw(results, PICTURES)]
     for work in results.works:
         lines += ["", f"**{title(work)}**", "", *markdown(columns(work), body(work))]
     for left in results.skipped:

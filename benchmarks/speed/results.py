@@ -14,7 +14,7 @@ OUT = Path(__file__).parents[1] / "out"
 """Of runs on this machine."""
 
 KEPT = Path(__file__).parents[2] / "docs" / "results"
-"""Of those that docs/performance.md tells."""
+"""Of those that docs/results/speed.md shows."""
 
 
 @dataclass

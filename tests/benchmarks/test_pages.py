@@ -1,12 +1,15 @@
-"""What the pages of results keep when runs are added."""
+"""The pages of results: what is written to them, and what they keep when runs are added."""
+
+import json
 
 import pytest
 import torch
-from benchmarks.experiments.methods_page import memory_of
+from benchmarks.experiments.methods_page import RESULTS, memory_of, page
 from benchmarks.experiments.methods_runs import merged
+from benchmarks.speed import report
 from benchmarks.speed.machine import machine
 from benchmarks.speed.report import kept
-from benchmarks.speed.results import Results, Work
+from benchmarks.speed.results import KEPT, Results, Work
 
 
 def found(*runs, **more):
@@ -72,3 +75,23 @@ def test_figures_of_two_machines_are_not_mixed(tmp_path):
     kept(results(1.0, "one"), tmp_path)
     with pytest.raises(SystemExit, match="another machine"):
         kept(results(1.0, "one", gpu="b"), tmp_path)
+
+
+def test_the_page_of_methods_is_what_its_writer_makes():
+    found = json.loads((RESULTS / "methods.json").read_text(encoding="utf-8"))
+    assert page(found) == (RESULTS / "methods.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_tables_of_speed_are_what_their_writer_makes(device, tmp_path, monkeypatch):
+    """Also that the page has the marks between which they are written."""
+    text = report.PAGE.read_text(encoding="utf-8")
+    copy = tmp_path / "speed.md"
+    copy.write_text(text.replace("| bare encoder |", "| another |"), encoding="utf-8")
+    monkeypatch.setattr(report, "PAGE", copy)
+    monkeypatch.setattr(report, "PICTURES", tmp_path)
+    report.write_page(Results.read(KEPT / f"bench-{device}.json"))
+    begin, end = f"<!-- figures: {device} -->", f"<!-- end: {device} -->"
+    written = copy.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+    assert written == text.partition(begin)[2].partition(end)[0]
+    assert "| bare encoder |" in written

@@ -1,0 +1,95 @@
+"""The README's example runs and prints what the page shows; commands of all pages parse."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import typer.main
+
+from tests.support.pages import blocks, commands
+from tests.support.paths import ROOT
+from weft.cli.app import app
+from weft.model.head_settings import HeadSettings
+from weft.training.settings import Training
+
+NUMBER = re.compile(r"(?<![\w,])\d+\.\d+")
+
+
+def shown() -> tuple[str, str]:
+    """The Python of the README, and the output that stands behind it."""
+    every = blocks(pages=[ROOT / "README.md"])
+    (at,) = [number for number, block in enumerate(every) if block.language == "python"]
+    return every[at].text, every[at + 1].text
+
+
+def test_the_example_prints_what_the_page_shows(tmp_path):
+    """Words and whole numbers are equal; scores may differ with the version of torch, by 0.1 at the most."""
+    code, expected = shown()
+    # one thread: more would change the last digits, and wait for each other on a busy machine
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    assert NUMBER.sub("#", done.stdout) == NUMBER.sub("#", expected)
+    printed = [float(number) for number in NUMBER.findall(done.stdout)]
+    assert printed == pytest.approx([float(number) for number in NUMBER.findall(expected)], abs=0.1)
+    assert (tmp_path / "bundles" / "first" / "bundle.json").is_file()
+
+
+def test_the_example_is_short():
+    code, _ = shown()
+    statements = [line for line in code.splitlines() if line.strip()]
+    assert len(statements) <= 14
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 125
+
+
+def parsed(words: list[str]) -> None:
+    """Find the command and parse its options with the command line's own parser.
+
+    Values are not read: the files of an example do not exist. A word in capitals or angle brackets stands
+    for a value.
+    """
+    command = typer.main.get_command(app)
+    words = list(words)
+    while hasattr(command, "commands"):
+        if not words or words == ["--help"]:
+            return
+        name = words.pop(0)
+        assert name in command.commands, f"no such command: {name}"
+        command = command.commands[name]
+    context = command.context_class(command)
+    command.make_parser(context).parse_args(words)
+    for word in words:
+        if match := re.match(r"(train|heads)\.(\w+)=", word):
+            fields = Training.model_fields if match[1] == "train" else HeadSettings.model_fields
+            assert match[2] in fields, f"no such key: {match[0]}"
+
+
+def test_every_command_of_the_pages_parses():
+    wrong, count = [], 0
+    for where, words in commands("weft"):
+        count += 1
+        try:
+            parsed(words)
+        except Exception as error:
+            wrong.append(f"{where}: {getattr(error, 'message', error)}")
+    assert count > 60
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("words", [["trian", "run.yaml"], ["train", "run.yaml", "--seeed", "1"]])
+def test_a_wrong_command_would_be_found(words):
+    with pytest.raises(Exception, match=r"no such|No such"):
+        parsed(words)
+
+
+def test_every_make_target_of_the_pages_exists():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
+    named = {words[0] for _, words in commands("make")}
+    assert {"quickstart", "test"} <= named
+    assert named <= targets
