@@ -39,7 +39,11 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 
-@dataclass(frozen=True)
+SHOWN = 6
+"""How many tasks a run's `repr` lists."""
+
+
+@dataclass(frozen=True, repr=False)
 class Run:
     """A finished run.
 
@@ -50,6 +54,14 @@ class Run:
 
     folder: Path
     metrics: Scores
+
+    def __repr__(self) -> str:
+        """The folder, the average and the first tasks' scores."""
+        scores = [f"{name} {next(iter(own.values())):.3f}" for name, own in self.metrics["tasks"].items()]
+        shown = ", ".join([*scores[:SHOWN], *["…"] * (len(scores) > SHOWN)])
+        return (
+            f"Run({str(self.folder)!r}, average={self.metrics['average']:.3f}, {len(scores)} tasks: {shown})"
+        )
 
 
 def train(
