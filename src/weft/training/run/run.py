@@ -17,7 +17,7 @@ from weft.data.splits.task_rows import rows_of_task
 from weft.data.tokens.progress import tokenizing
 from weft.data.tokens.tokens import tokenize
 from weft.errors import WeftError
-from weft.evaluation.evaluate import Scores
+from weft.evaluation.scores import Scores
 from weft.training.optim.sharding import whole_model
 from weft.training.run.best import PER_TASK, check_per_task
 from weft.training.run.checkpoint import last_checkpoint
