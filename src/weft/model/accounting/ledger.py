@@ -16,14 +16,16 @@ class Ledger(dict[str, Any]):
 
     Example:
         >>> print(weft.Model("random:bert-base", tasks, "lora", device="meta").ledger())
-                     parameters  of the encoder
-        encoder     109,482,240         100.00%
-        shared                0           0.00%
-        task cola       294,912           0.27%
-        task rte        294,912           0.27%
-        total       110,072,064         100.54%  all tasks together
-        trained         589,824           0.54%  0.27% per task
-        heads             3,076           0.00%  not in the counts above
+                    parameters  of the encoder
+        encoder    109,482,240         100.00%
+        shared               0           0.00%
+        task cola      294,912           0.27%
+        task rte       294,912           0.27%
+        total      110,072,064         100.54%  all tasks together
+        trained        589,824           0.54%  0.27% per task
+        heads            3,076           0.00%  not in the counts above
+
+    A last line has the paper's own count, where the method's paper has one.
 
     Keys:
         encoder: the parameters of one encoder.
