@@ -180,9 +180,11 @@ def batches(
         return
     part = (0, 1) if processes is None else (processes.rank, processes.world)
     for batch in outputs(model, examples, batch_size, part=part, precision=precision):
-        with torch.no_grad(), nullcontext() if precision is None else precision():
-            wanted = _of_own_heads(model, batch, examples) if read is None else read(batch.output)
-            moving = HostLogits.of(wanted)
+        if read is None:
+            moving = HostLogits.of(_of_own_heads(model, batch, examples))
+        else:  # as heads read: in the precision of the pass
+            with torch.no_grad(), nullcontext() if precision is None else precision():
+                moving = HostLogits.of(read(batch.output))
         yield BatchLogits(moving, batch.examples, batch.of_rows, batch.mask.sum(1).tolist())
 
 
