@@ -29,7 +29,8 @@ from weft.data.splits.subset import rows_of
 from weft.data.splits.task_rows import rows_of_task
 from weft.data.tokens.tokens import Tokens, tokenize
 from weft.encoder.load import load_tokenizer
-from weft.evaluation.evaluate import Scores, evaluate, main_score
+from weft.evaluation.evaluate import evaluate
+from weft.evaluation.scores import Scores, main_score
 from weft.model.ownership import owned
 from weft.training.run.loop import Loop
 from weft.training.run.validation import Watch

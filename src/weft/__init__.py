@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from weft.bundle.load import load
     from weft.bundle.one_task import remove_task
     from weft.bundle.start import start_from
+    from weft.config.run_file import load_run
     from weft.data.readers.source import Source
     from weft.encoder.load import load_encoder
     from weft.errors import WeftError
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from weft.tasks.task import Task
     from weft.training.run.run import Run, train
     from weft.training.settings import Training
+    from weft.workflows.assemble import assemble
+    from weft.workflows.check import check
+    from weft.workflows.evaluate import evaluate
 
 __all__ = [
     "Model",
@@ -33,9 +37,13 @@ __all__ = [
     "Training",
     "WeftError",
     "add_task",
+    "assemble",
+    "check",
     "copy_task",
+    "evaluate",
     "load",
     "load_encoder",
+    "load_run",
     "load_suite",
     "remove_task",
     "retrain_task",
@@ -54,9 +62,13 @@ __getattr__, __dir__ = lazy(
         "Training": "weft.training.settings",
         "WeftError": "weft.errors",
         "add_task": "weft.growing.add",
+        "assemble": "weft.workflows.assemble",
+        "check": "weft.workflows.check",
         "copy_task": "weft.bundle.copy_task",
+        "evaluate": "weft.workflows.evaluate",
         "load": "weft.bundle.load",
         "load_encoder": "weft.encoder.load",
+        "load_run": "weft.config.run_file",
         "load_suite": "weft.suites",
         "remove_task": "weft.bundle.one_task",
         "retrain_task": "weft.growing.retrain",

@@ -1,4 +1,4 @@
-"""What a model is used for once it is there: answers, files, counts, and other models made of it."""
+"""The methods of `Model` that call higher rooms: predictions, files, counts, and models made from it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from weft.core.route import task_owner
 from weft.encoder.weave import unweave
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
     from weft.inference.captures import Captures
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
 
 
 class ModelFacade:
-    """The uses of a `Model`, which is what inherits this; each is told in full where it is carried out."""
+    """The uses of a `Model`, which inherits this; each is documented in full where it is carried out."""
+
+    def __repr__(self) -> str:
+        """A few lines; `print(model.encoder)` lists the encoder's modules."""
+        from weft.model.accounting.summary import summary
+
+        return summary(self._model)
 
     @property
     def _model(self) -> Model:
@@ -73,6 +80,19 @@ class ModelFacade:
 
         return predict_all(self._model, texts, tasks, batch_size, precision)
 
+    def embed(
+        self,
+        texts: Iterable[Any],
+        task: str | None = None,
+        normalize: bool = False,
+        batch_size: int | None = None,
+        precision: Precision | None = None,
+    ) -> Tensor:
+        """One vector per text, [N, d], as a task's head reads it; see `weft.inference.embed`."""
+        from weft.inference.embed import embed
+
+        return embed(self._model, texts, task, normalize, batch_size, precision)
+
     def capture(
         self,
         precision: Precision = "float32",
@@ -103,8 +123,36 @@ class ModelFacade:
 
         return save(self._model, folder, with_encoder)
 
+    def save_pretrained(self, folder: str | Path, with_encoder: bool = False) -> Path:
+        """The same as `save`, under the name that Hugging Face and PEFT use."""
+        return self.save(folder, with_encoder)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, **settings: Any) -> Model:
+        """The same as `weft.load`, under the name that Hugging Face and PEFT use.
+
+        Example:
+            >>> model = weft.Model.from_pretrained("runs/first")    # a bundle, or a run's folder
+
+        Args:
+            folder: a bundle, or a run's folder that holds one.
+            settings: what `weft.load` takes: `encoder`, `device`, `kernels`.
+        """
+        from weft.bundle.load import load
+
+        return load(folder, **settings)
+
+    def print_trainable_parameters(self) -> None:
+        """Print how many parameters train, heads included, in the format that PEFT prints.
+
+        `print(model.ledger())` shows the same by task, with heads left out.
+        """
+        from weft.model.accounting.summary import trainable_line
+
+        print(trainable_line(self._model))
+
     def ledger(self, basis: int | None = None) -> Ledger:
-        """How many parameters it holds, for whom; see `weft.model.accounting.ledger`."""
+        """How many parameters it holds, for whom: a dictionary that prints as a table; see `Ledger`."""
         from weft.model.accounting.ledger import count
 
         return count(self._model, basis)

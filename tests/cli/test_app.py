@@ -73,7 +73,7 @@ def test_evaluate_refuses_another_task_of_the_same_name(done, capsys):
     assert other.read_text() != text
     code, told = said(capsys, ["evaluate", str(done / "out" / "bundle"), "--tasks", str(other)])
     assert code == 2
-    assert "task 'cat' is another one" in told.err
+    assert f"task 'cat' in {other} does not match the bundle: kind, labels or size differ" in told.err
 
 
 def test_an_encoder_that_moved_can_be_pointed_to(done, capsys):

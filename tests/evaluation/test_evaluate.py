@@ -20,7 +20,8 @@ from weft.data.splits.task_rows import rows_of_task
 from weft.data.tokens.tokens import in_memory
 from weft.evaluation import evaluate as module
 from weft.evaluation.baselines import bag_of_words, majority
-from weft.evaluation.evaluate import decoded, evaluate, fixed_examples, judged, main_score
+from weft.evaluation.evaluate import decoded, evaluate, fixed_examples, judged
+from weft.evaluation.scores import main_score
 from weft.inference.batches import by_tokens
 from weft.inference.examples import Examples
 from weft.inference.runner import answers, outputs

@@ -185,3 +185,17 @@ def test_a_batch_that_does_not_fit_is_told(folder):
     with pytest.raises(weft.WeftError, match="batch_size must be at least 1"):
         model.predict(requests_of(), batch_size=0)
     assert len(model.predict(requests_of(), batch_size=1)) == len(requests_of())
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_vectors_of_captured_passes(folder, precision):
+    """`embed` reads captured passes before the next one overwrites them; without adapters it runs eagerly."""
+    captured, eager = model_of(folder), model_of(folder)
+    eager.captures.enabled = False
+    texts = [text for i in range(40) for text in ("the cat", f"a {'red ' * (i % 12)}dog", ("a bird", "now"))]
+    for task in ("classify", None):
+        found = captured.embed(texts, task=task, batch_size=16, precision=precision)
+        expected = eager.embed(texts, task=task, batch_size=16, precision=precision)
+        assert found.device.type == "cpu"
+        assert float((found - expected).norm() / expected.norm()) < (1e-5 if precision == "float32" else 1e-2)
+    assert captured.captures.of(captured, precision).shapes > 0

@@ -52,6 +52,18 @@ class AttentionMap:
     layers: tuple[Layer, ...]
     cut: int = 0
 
+    def as_dict(self) -> dict[str, Any]:
+        """Tokens and probabilities with six decimals, JSON-able."""
+        layers = [
+            {
+                "name": name,
+                "heads": len(p),
+                "probabilities": [[[round(x, 6) for x in row] for row in head] for head in p.tolist()],
+            }
+            for name, p in self.layers
+        ]
+        return {"task": self.task, "tokens": list(self.tokens), "layers": layers}
+
 
 @torch.no_grad()
 def attention_of(model: Model, task: str, texts: str | Sequence[str]) -> AttentionMap:

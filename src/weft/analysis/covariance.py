@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.analysis.json_numbers import number, numbers
 from weft.errors import WeftError, did_you_mean
 
 if TYPE_CHECKING:
@@ -58,6 +59,16 @@ class CovarianceSimilarity:
     def zero(self) -> list[str]:
         """The tasks whose inputs are all zero, so that they are similar to none, nor to themselves."""
         return [task for task, rank in zip(self.tasks, self.ranks, strict=True) if rank == 0]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, JSON-able; numbers that are not defined are null."""
+        return {
+            "tasks": list(self.tasks),
+            "rows": list(self.counts),
+            "ranks": list(self.ranks),
+            "covsim": numbers(self.matrix),
+            "average": [number(x) for x in self.averages.tolist()],
+        }
 
 
 class Covariance:

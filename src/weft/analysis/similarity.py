@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from weft.analysis.json_numbers import numbers
 from weft.encoder.sites import KINDS, Site
 from weft.errors import WeftError
 from weft.methods import METHODS
@@ -146,6 +147,20 @@ class Similarity:
 
         sites = (SiteSimilarity(one.site, moved(one.weight), moved(one.bias)) for one in self.sites)
         return replace(self, tasks=tuple(tasks), sites=tuple(sites))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Each a {weight, bias}, its matrices in the order of the tasks; null where there is no number."""
+
+        def both(kind: str | None = None, layer: int | None = None) -> dict[str, Any]:
+            return {part: numbers(self.average(part, kind, layer)) for part in PARTS}
+
+        return {
+            "order": list(self.tasks),
+            "average": both(),
+            "by_kind": {kind: both(kind) for kind in self.kinds},
+            "by_layer": {str(layer): both(layer=layer) for layer in self.layers},
+            "by_site": {one.site.key: {part: numbers(one.of(part)) for part in PARTS} for one in self.sites},
+        }
 
 
 @torch.no_grad()

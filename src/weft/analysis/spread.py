@@ -7,9 +7,9 @@ percent: σ = 100·√(Σ (x − x̄)² / (n − ddof)). Errors (mse) are no sha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import fsum, nan, sqrt
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from math import fsum, isnan, nan, sqrt
+from typing import Any, NamedTuple
 
 from weft.errors import WeftError, did_you_mean
 from weft.metrics import is_error
@@ -48,6 +48,27 @@ class Spread:
     ddof: int
     values: tuple[Value, ...]
     left_out: tuple[Value, ...]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of σ must know."""
+        found = []
+        errors = [v.name for v in self.left_out if is_error(v.metric)]
+        if errors:
+            found.append(f"left out of task σ, as errors are no shares of 1: {', '.join(errors)}")
+        if isnan(self.sigma):
+            found.append(f"task σ is not defined: {len(self.values)} metrics with ddof {self.ddof}")
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """σ and the mean in percent, JSON-able; null where they are not defined."""
+        return {
+            "sigma": None if isnan(self.sigma) else self.sigma,
+            "mean": None if isnan(self.mean) else self.mean,
+            "ddof": self.ddof,
+            "count": len(self.values),
+            "left_out": [{"task": v.task, "metric": v.metric} for v in self.left_out],
+        }
 
 
 @dataclass(frozen=True)
@@ -133,6 +154,15 @@ def compare(tasks: Metrics, references: Mapping[str, Metrics]) -> list[Compariso
         reference = None if source is None else float(there[source][metric])
         found.append(Comparison(task, metric, float(this), reference, source))
     return found
+
+
+def comparison_dict(compared: Sequence[Comparison]) -> dict[str, Any]:
+    """How many tasks are at or above their reference, and each comparison; JSON-able."""
+    above, count = counts(compared)
+    tasks = [
+        {**asdict(one), "difference": one.difference, "at_or_above": one.at_or_above} for one in compared
+    ]
+    return {"at_or_above": above, "compared": count, "tasks": tasks}
 
 
 def counts(compared: Sequence[Comparison]) -> tuple[int, int]:

@@ -48,6 +48,15 @@ class Assembled:
     method: Method
     notes: tuple[str, ...]
 
+    def as_dict(self) -> dict[str, Any]:
+        """What `weft assemble --json` prints."""
+        return {
+            "bundle": str(self.folder),
+            "tasks": self.tasks,
+            "method": self.method.settings(),
+            "notes": self.notes,
+        }
+
 
 def assemble(folders: Sequence[str | Path], out: str | Path, *, encoder: Any = None) -> Assembled:
     """Put bundles that share nothing but the encoder into one.

@@ -57,6 +57,11 @@ class SiteError:
         """‖Q − Q̂‖/‖Q‖; 0 where there was nothing to meet."""
         return self.error / self.norm if self.norm else 0.0
 
+    def as_dict(self) -> dict[str, Any]:
+        """The site and its relative error, JSON-able."""
+        shown = {key: getattr(self, key) for key in ("site", "what", "components", "rank")}
+        return {**shown, "relative_error": self.relative}
+
 
 @dataclass(frozen=True)
 class AssembledMorris(Assembled):
@@ -73,6 +78,15 @@ class AssembledMorris(Assembled):
         of_kind = [site for site in self.errors if site.what == what]
         norm = math.hypot(*(site.norm for site in of_kind))
         return math.hypot(*(site.error for site in of_kind)) / norm if norm else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `weft assemble --as morris --json` prints."""
+        return {
+            **super().as_dict(),
+            "errors": [site.as_dict() for site in self.errors],
+            "weight_error": self.relative("weight"),
+            "bias_error": self.relative("bias"),
+        }
 
 
 def assemble_morris(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from weft.config.presets import preset_names, preset_text
 from weft.config.reading import Reading, merged, override_key, parse, read_text
@@ -22,12 +22,18 @@ from weft.tasks.task import Task
 from weft.training.run.checks import mistakes
 from weft.training.settings import Training
 
+if TYPE_CHECKING:
+    from weft.model.model import Model
+
 SECTIONS = ("preset", "encoder", "method", "heads", "kernels", "tasks", "train", "start")
 
+SHOWN = 8
+"""How many tasks the `repr` of a run file lists."""
 
-@dataclass
+
+@dataclass(repr=False)
 class RunFile:
-    """A run file that has been read and found right.
+    """A run file that has been read and found right; `load_run` gives it.
 
     Attributes:
         encoder: what `load_encoder` takes.
@@ -53,12 +59,34 @@ class RunFile:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """Encoder, method, tasks and steps: a line; `resolved` holds everything."""
+        names = [task.name for task in self.tasks]
+        listed = ", ".join([*names[:SHOWN], *[f"… {len(names) - SHOWN} more"] * (len(names) > SHOWN)])
+        method = "+".join(part.name for part in self.method.parts)
+        return f"RunFile({self.encoder!r}, method={method!r}, tasks: {listed}; {self.training.steps} steps)"
+
+    def build_model(self) -> Model:
+        """The model that the file describes, at its start; see `load_run` for how to train it."""
+        from weft.config.build import model_of
+
+        return model_of(self)
+
 
 def load_run(source: str | Path, overrides: Sequence[str] = ()) -> RunFile:
-    """Read a run file, or a preset by name, with `key=value` overrides on top.
+    """Read a run file, a run's folder, or a preset by name, with `key=value` overrides on top.
+
+    Everything is checked before torch is imported; one error lists all mistakes.
+
+    Example:
+        >>> run_file = weft.load_run("run.yaml", ["train.steps=500"])
+        >>> weft.check(run_file).ok
+        True
+        >>> model = run_file.build_model()
+        >>> run = weft.train(model, run_file.training, out="runs/first")
 
     Args:
-        source: a YAML file, or one of `preset_names()`.
+        source: a YAML file, the folder of a run (its run.yaml), or one of `weft.config.preset_names()`.
         overrides: such as `train.steps=500` or `method.rank=4`; values are read as YAML.
     """
     raw, reading = _opened(source)
@@ -76,6 +104,8 @@ def load_tasks(source: str | Path) -> tuple[Task, ...]:
 def _opened(source: str | Path) -> tuple[dict[str, Any], Reading]:
     name = str(source)
     path = Path(name)
+    if (path / "run.yaml").is_file():  # the folder of a run
+        path = path / "run.yaml"
     if path.is_file():
         text, folder = read_text(path), path.parent
     elif name in preset_names():
@@ -84,7 +114,7 @@ def _opened(source: str | Path) -> tuple[dict[str, Any], Reading]:
         raise WeftError(
             f"there is no run file {name!r}, nor a preset of that name; {did_you_mean(name, preset_names())}"
         )
-    reading = Reading(name, folder)
+    reading = Reading(str(path) if path.is_file() else name, folder)
     return parse(text, reading), reading
 
 

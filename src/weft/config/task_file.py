@@ -56,6 +56,25 @@ class Host:
     max_length: int
 
 
+def host_of(bundle: str | Path, name: str | None = None) -> Host:
+    """What a task file is read against.
+
+    Args:
+        bundle: a bundle, or a run's folder that holds one.
+        name: must be one of its tasks; None: any.
+    """
+    from weft.bundle.load import find_bundle, read_manifest, read_tasks
+    from weft.bundle.one_task import check_has
+    from weft.methods import build_method
+
+    folder = find_bundle(bundle)
+    manifest = read_manifest(folder)
+    if name is not None:
+        check_has(folder, manifest, name)
+    tasks = read_tasks(folder, manifest, manifest["encoder"]["sha256"])
+    return Host(folder, tasks, build_method(manifest["method"]), manifest["max_length"])
+
+
 def load_task_file(
     source: str | Path, overrides: Sequence[str], host: Host, *, again: str | None = None
 ) -> TaskFile:

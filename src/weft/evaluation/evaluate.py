@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.inference.precision import PassContext
+from weft.evaluation.scores import Scores, main_score
+from weft.inference.precision import PassContext, precision_context
 from weft.inference.runner import answers
-from weft.metrics import is_error
 from weft.tasks.kinds import KINDS
 from weft.tasks.set_names import ALSO, task_of
 
@@ -21,29 +21,12 @@ if TYPE_CHECKING:
     from weft.utils.processes import Processes
 
 
-class Scores(TypedDict):
-    """What an evaluation found.
-
-    Attributes:
-        tasks: each task's metrics; its first metric is its score. Those of a further set bear its name:
-            `accuracy_mm`.
-        rows: how many examples of each task were looked at; of a further set under `TASK:SET`.
-        of: how many there are.
-        average: the mean of the tasks' scores, an error (mse) counting as 1 − error.
-    """
-
-    tasks: dict[str, dict[str, float]]
-    rows: dict[str, int]
-    of: dict[str, int]
-    average: float
-
-
 def evaluate(
     model: Model,
     data: Mapping[str, Tokens],
     rows: Mapping[str, Sequence[int]] | None = None,
     processes: Processes | None = None,
-    precision: PassContext | None = None,
+    precision: PassContext | str | None = None,
     capture: Literal["auto", "always"] = "always",
 ) -> Scores:
     """Evaluate on labelled examples. The model is put into eval mode and left there.
@@ -53,8 +36,8 @@ def evaluate(
         data: the tokenized split of each task, with labels; of a further set under `TASK:SET`, after it.
         rows: which examples of each; by default all.
         processes: those that share the work; each gets the scores.
-        precision: what each pass runs inside; by default nothing, so float32, or what `Model.capture` asked
-            for.
+        precision: `float32` or `bf16`, or what makes the context of each pass; by default float32, or the
+            precision given to `Model.capture`.
         capture: which passes run as CUDA graphs on a GPU; see `weft.inference.runner.answers`.
     """
     chosen = {
@@ -62,7 +45,8 @@ def evaluate(
     }
     ids = {name: model.task_id(task_of(name)) for name in chosen}
     listed = [(ids[name], data[name], i) for name, which in chosen.items() for i in which]
-    logits = answers(model, listed, processes=processes, precision=precision, capture=capture)
+    context = precision_context(model, precision) if isinstance(precision, str) else precision
+    logits = answers(model, listed, processes=processes, precision=context, capture=capture)
     metrics: dict[str, dict[str, float]] = {}
     position = 0
     for name, which in chosen.items():
@@ -109,12 +93,6 @@ def decoded(model: Model, name: str, tokens: Tokens) -> list[Any]:
     task = model.tasks[number]
     logits = answers(model, [(number, tokens, i) for i in range(len(tokens))])
     return list(KINDS[task.kind]().decode(logits, task, tokens.examples(range(len(tokens)))))
-
-
-def main_score(metrics: Mapping[str, float]) -> float:
-    """A task's score, the larger the better: its first metric."""
-    name, value = next(iter(metrics.items()))
-    return 1 - value if is_error(name) else value
 
 
 def fixed_examples(tokens: Tokens, limit: int | None, seed: int, name: str) -> list[int]:

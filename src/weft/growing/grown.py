@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.evaluation.evaluate import Scores
+from weft.evaluation.scores import Scores
 from weft.growing.zero_shot import ZeroShot
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core.route import task_owner
 from weft.errors import WeftError
-from weft.evaluation.evaluate import Scores
+from weft.evaluation.scores import Scores
 from weft.growing.rows import TaskRows
 from weft.methods import METHODS
 from weft.model.ownership import Owned, owned

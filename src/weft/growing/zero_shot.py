@@ -14,7 +14,8 @@ from torch import Tensor
 
 from weft.data.splits.subset import rows_of
 from weft.evaluation.baselines import majority
-from weft.evaluation.evaluate import fixed_examples, judged, main_score
+from weft.evaluation.evaluate import fixed_examples, judged
+from weft.evaluation.scores import main_score
 from weft.growing.heads import HeadValues, mapped_head, random_head, set_head
 from weft.inference.runner import answers, outputs
 from weft.model.heads import Head

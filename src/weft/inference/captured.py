@@ -11,7 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,7 +26,8 @@ from weft.acceleration.packed import Field, fields_of, pack, views
 from weft.acceleration.patch import Patch, PatchStack
 from weft.errors import WeftError
 from weft.inference.attention import without_cudnn
-from weft.inference.logits import HostLogits
+from weft.inference.captured_pass import CapturedPass, UncapturedPass
+from weft.inference.logits import HostLogits, Reader
 from weft.inference.precision import Precision
 from weft.inference.trunk_pass import on_trunk
 from weft.model.threads import in_eval, in_turn
@@ -53,23 +54,6 @@ SMALL = 0.1
 
 COMPILED_BF16 = 0.1
 """The same for compiled passes in bf16, which round in different places than autocast."""
-
-
-@dataclass(eq=False)
-class _Pass:
-    """A captured forward pass.
-
-    Attributes:
-        memory: where its inputs are copied to, on the device.
-        run: replays it.
-        output: what the model gave; overwritten by the next pass.
-        logits: the logits of all head shapes in float32, one after another, [n].
-    """
-
-    memory: Tensor
-    run: Callable[[], None]
-    output: Output
-    logits: Tensor
 
 
 class CapturedModel:
@@ -104,7 +88,7 @@ class CapturedModel:
             parameter.requires_grad_(False)
         self._patch_stack = PatchStack(self._garments())
         self._capture = Capturer(self.device, warm_ups=2, mode="thread_local")
-        self._passes: dict[Form, _Pass] = {}
+        self._passes: dict[Form, CapturedPass] = {}
         self._uses: Counter[Form] = Counter()
         self._too_large: set[Form] = set()
         self._last: torch.cuda.Event | None = None
@@ -147,21 +131,36 @@ class CapturedModel:
         self._too_large.add(form)
 
     @in_turn
-    def logits(self, inputs: Mapping[str, Tensor], examples: int | None = None, depth: int = 0) -> HostLogits:
+    def logits(
+        self,
+        inputs: Mapping[str, Tensor],
+        examples: int | None = None,
+        depth: int = 0,
+        read: Reader | None = None,
+    ) -> HostLogits:
         """The logits of a batch by a captured pass, on their way to the host.
 
         Args:
             inputs: what `Model.forward` takes, on the host; where `depth` is not 0 with those of `on_trunk`.
             examples: how many examples there are, where `example` is among the inputs.
             depth: how many of the lowest blocks run over distinct rows; see `on_trunk`.
+            read: what to take of the output instead of its logits.
         """
         done = self._replayed(inputs, examples, depth)
-        moving = HostLogits(done.logits, {name: x.shape for name, x in done.output.by_shape.items()})
+        if read is None:
+            moving = HostLogits(done.logits, {name: x.shape for name, x in done.output.by_shape.items()})
+        else:
+            with self._running():
+                moving = HostLogits.of(read(done.output))
         self._read()
         return moving
 
     def eager_logits(
-        self, inputs: Mapping[str, Tensor], examples: int | None = None, depth: int = 0
+        self,
+        inputs: Mapping[str, Tensor],
+        examples: int | None = None,
+        depth: int = 0,
+        read: Reader | None = None,
     ) -> HostLogits:
         """The same by an eager pass of the same shape, which counts as a use of it."""
         self._uses[self.form_of(inputs, examples, depth)] += 1
@@ -171,7 +170,8 @@ class CapturedModel:
             for name, x in inputs.items()
         }
         with self._running():
-            return HostLogits.of(on_trunk(self.model, moved, examples, depth).by_shape)
+            output = on_trunk(self.model, moved, examples, depth)
+            return HostLogits.of(output.by_shape if read is None else read(output))
 
     @in_turn
     def __call__(self, examples: int | None = None, **inputs: Tensor) -> Output:
@@ -202,7 +202,7 @@ class CapturedModel:
 
     @torch.inference_mode(False)  # what is kept must be writable outside of inference mode too
     @torch.no_grad()
-    def _replayed(self, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> _Pass:
+    def _replayed(self, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> CapturedPass:
         if self._closed:
             raise WeftError("this captured model is closed; call the model itself, or capture it again")
         form = self.form_of(inputs, examples, depth)
@@ -237,7 +237,7 @@ class CapturedModel:
         with torch.no_grad(), half, without_cudnn() if bf16 else nullcontext():
             yield
 
-    def _captured(self, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> _Pass:
+    def _captured(self, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> CapturedPass:
         """Capture a pass of this form, and check it on these inputs."""
         fields = fields_of(inputs)
         given = pack({name: x.cpu() for name, x in inputs.items()}, False).to(self.device)
@@ -257,7 +257,7 @@ class CapturedModel:
         captured = self._capture(run)
         memory.copy_(given)
         captured()
-        done = _Pass(memory, captured, kept["output"], kept["logits"])
+        done = CapturedPass(memory, captured, kept["output"], kept["logits"])
         # a model whose own answers are not finite is not the graph's fault
         if bool(expected.isfinite().all()):
             for apart, most in zip(_apart(done.logits, expected, kept), allowed, strict=True):
@@ -267,7 +267,7 @@ class CapturedModel:
                         f"captured passes over {rows} rows of {length} tokens differ from eager ones by "
                         f"{apart:.1e} of the logits' norm (allowed: {most:.0e})"
                     )
-        return done if self.device.type == "cuda" else _Uncaptured(memory, run, kept)
+        return done if self.device.type == "cuda" else UncapturedPass(memory, run, kept)
 
     def _expected(self, run: Callable[..., None], kept: dict[str, Any]) -> tuple[Tensor, list[float]]:
         """The logits of an eager pass of the unpatched model, and how far those of each shape may be off."""
@@ -294,25 +294,6 @@ def _apart(found: Tensor, expected: Tensor, kept: Mapping[str, Any]) -> list[flo
 
 class CaptureWrong(Exception):
     """A captured pass does not give what an eager one gives."""
-
-
-class _Uncaptured(_Pass):
-    """A pass that is not captured gives a new output every time."""
-
-    def __init__(self, memory: Tensor, run: Callable[..., None], kept: dict[str, Any]) -> None:
-        self.memory, self.run, self._kept = memory, run, kept
-
-    @property
-    def output(self) -> Output:  # type: ignore[override]
-        """Of the last run."""
-        found: Output = self._kept["output"]
-        return found
-
-    @property
-    def logits(self) -> Tensor:  # type: ignore[override]
-        """Of the last run."""
-        found: Tensor = self._kept["logits"]
-        return found
 
 
 def warn_eager(why: object) -> None:

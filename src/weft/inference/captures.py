@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from weft.acceleration.compiled import is_compiled
 from weft.errors import WeftError
 from weft.inference.captured import CapturedModel, CaptureWrong, warn_eager
-from weft.inference.logits import HostLogits
+from weft.inference.logits import HostLogits, Reader
 from weft.inference.precision import Precision
 from weft.tasks.kinds import KINDS
 
@@ -144,6 +144,7 @@ def run_batch(
     examples: int | None = None,
     depth: int = 0,
     soon: int = 1,
+    read: Reader | None = None,
 ) -> HostLogits:
     """The logits of a batch: captured where its shape is warm, eagerly where it is not or where that fails.
 
@@ -154,20 +155,21 @@ def run_batch(
         examples: as there.
         depth: as there.
         soon: how many batches of this shape the call has still to run; see `CapturedModel.is_warm`.
+        read: as in `CapturedModel.logits`.
     """
     form = captured.form_of(inputs, examples, depth)
     if captured.works and captured.is_warm(form, soon):
         with model.lock:
             try:
                 if captured.works:  # another thread may have closed it by now
-                    return captured.logits(inputs, examples, depth)
+                    return captured.logits(inputs, examples, depth, read)
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 captured.leave_eager(form)
             except (CaptureWrong, RuntimeError) as why:
                 captured.works = False
                 model.captures.refuse(why)
-    return captured.eager_logits(inputs, examples, depth)
+    return captured.eager_logits(inputs, examples, depth, read)
 
 
 def input_names(model: Model, splits: Iterable[Tokens] = ()) -> list[str]:

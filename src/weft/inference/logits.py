@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from weft.model.output import Output
+
 Logits = NDArray[np.float32]
+
+Reader = Callable[["Output"], Mapping[str, Tensor]]
+"""Takes tensors of an output, by name, where not its logits are wanted; see `weft.inference.embed`."""
 
 
 class HostLogits:

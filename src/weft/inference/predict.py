@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from weft.data.tokens.tokens import Tokens
     from weft.model.model import Model
     from weft.tasks.task import Task
+
+T = TypeVar("T")
 
 Request = tuple[str, Any]
 """A task's name, and what it reads: a text, a pair of texts, or the columns of a row by name."""
@@ -76,7 +78,7 @@ def predict(
     inside = precision_context(model, precision)
     found: list[dict[str, Any]] = []
     before: tuple[_Slab, AllLogits] | None = None
-    for slab in _ahead(lambda which: tokenized(model, requests, which), slabs(len(requests))):
+    for slab in ahead(lambda which: tokenized(model, requests, which), slabs(len(requests))):
         # the GPU works on these requests while those before them become answers
         logits = all_logits(model, slab.examples, batch_size, precision=inside, ahead=QUEUED)
         if before is not None:
@@ -92,7 +94,7 @@ def slabs(count: int) -> list[range]:
     return [range(first)] * (count > 0) + [range(start, min(start + SLAB, count)) for start in starts]
 
 
-def _ahead(work: Callable[[range], _Slab], slabs: Sequence[range]) -> Iterator[_Slab]:
+def ahead(work: Callable[[range], T], slabs: Sequence[range]) -> Iterator[T]:
     """The results in order; the next one is worked on, by another thread, while one is used."""
     if len(slabs) <= 1:
         yield from map(work, slabs)

@@ -18,7 +18,7 @@ from weft.inference.captured import USES, CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.examples import Examples, Listed
 from weft.inference.ladder import FEW, Ladder, by_ladder
-from weft.inference.logits import AllLogits, BatchLogits, HostLogits
+from weft.inference.logits import AllLogits, BatchLogits, HostLogits, Reader
 from weft.inference.precision import PassContext, precision_now
 from weft.model.threads import in_eval
 
@@ -141,8 +141,33 @@ def all_logits(
         ahead: how many batches a GPU is given before the logits of the first are waited for; None: all.
     """
     found = AllLogits([task.head for task in model.tasks], examples.task, model.answers_by)
+    for batch in batches(model, examples, batch_size, processes, precision, capture):
+        found.add(batch, ahead)
+    return found
+
+
+def batches(
+    model: Model,
+    examples: Examples,
+    batch_size: int | None = None,
+    processes: Processes | None = None,
+    precision: PassContext | None = None,
+    capture: Literal["auto", "always"] = "auto",
+    read: Reader | None = None,
+) -> Iterator[BatchLogits]:
+    """The logits of this process's share of the examples, batch by batch.
+
+    Args:
+        model: as in `answers`.
+        examples: those to answer.
+        batch_size: as in `answers`.
+        processes: as in `answers`.
+        precision: as in `answers`.
+        capture: as in `answers`.
+        read: what to take of each output instead of its logits.
+    """
     if not len(examples):
-        return found
+        return
     in_eval(model)
     alone = processes is None or processes.world == 1
     with nullcontext() if precision is None else precision():
@@ -151,27 +176,31 @@ def all_logits(
     if alone and now is not None:
         captured = model.captures.of(model, now, exact=precision is not None)
     if captured is not None:
-        batches = _captured(model, captured, examples, batch_size, capture == "always")
-    else:
-        part = (0, 1) if processes is None else (processes.rank, processes.world)
-        batches = _eager(
-            model, outputs(model, examples, batch_size, part=part, precision=precision), examples
-        )
-    for batch in batches:
-        found.add(batch, ahead)
-    return found
-
-
-def _eager(model: Model, batches: Iterator[Batch], examples: Examples) -> Iterator[BatchLogits]:
-    """The logits of each batch; of the head shapes that its examples have."""
-    for batch in batches:
-        wanted = dict.fromkeys(model.tasks[task].head for task in examples.task[batch.examples].tolist())
-        moving = HostLogits.of({shape: batch.output.by_shape[shape] for shape in wanted})
+        yield from _captured(model, captured, examples, batch_size, capture == "always", read)
+        return
+    part = (0, 1) if processes is None else (processes.rank, processes.world)
+    for batch in outputs(model, examples, batch_size, part=part, precision=precision):
+        if read is None:
+            moving = HostLogits.of(_of_own_heads(model, batch, examples))
+        else:  # as heads read: in the precision of the pass
+            with torch.no_grad(), nullcontext() if precision is None else precision():
+                moving = HostLogits.of(read(batch.output))
         yield BatchLogits(moving, batch.examples, batch.of_rows, batch.mask.sum(1).tolist())
 
 
+def _of_own_heads(model: Model, batch: Batch, examples: Examples) -> dict[str, Tensor]:
+    """The logits of the head shapes that the batch's examples have."""
+    shapes = dict.fromkeys(model.tasks[task].head for task in examples.task[batch.examples].tolist())
+    return {shape: batch.output.by_shape[shape] for shape in shapes}
+
+
 def _captured(
-    model: Model, captured: CapturedModel, examples: Examples, most: int | None, always: bool
+    model: Model,
+    captured: CapturedModel,
+    examples: Examples,
+    most: int | None,
+    always: bool,
+    read: Reader | None = None,
 ) -> Iterator[BatchLogits]:
     """The logits of each batch, by captured passes where these are warm, else by eager ones."""
     keys = input_names(model, examples.splits)
@@ -183,9 +212,8 @@ def _captured(
         lengths = inputs["attention_mask"].sum(1).tolist()
         # a graph is of a fixed number of examples: as many as rows, though the last may have none
         count = cut.rows if "example" in inputs else None
-        moving = run_batch(
-            model, captured, inputs, count, soon=USES if always else soon[cut.rows, cut.length]
-        )
+        coming = USES if always else soon[cut.rows, cut.length]
+        moving = run_batch(model, captured, inputs, count, soon=coming, read=read)
         soon[cut.rows, cut.length] -= 1
         yield BatchLogits(moving, cut.chosen, of_rows, lengths)
 

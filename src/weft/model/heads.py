@@ -97,10 +97,14 @@ class Head(StackedModule):
             return reads.cosine(self.pool)
         if self.reads == "tokens":
             return self._mapped(reads.hidden, route)
+        return self._mapped(reads.joined(self.reads, self.vectors(reads, route))[:, None], route)[:, 0]
+
+    def vectors(self, reads: Reads, route: Route) -> Tensor:
+        """One vector per row, [R, d]: pooled, and through the task's own pooler where it has one."""
         x = reads.pooled(base_pool(self.pool))
         if "pooler" in self.stacks:
             x = torch.tanh(self.mapped(x[:, None], "pooler", route, "pooler_bias"))[:, 0]
-        return self._mapped(reads.joined(self.reads, x)[:, None], route)[:, 0]
+        return x
 
     def _mapped(self, x: Tensor, route: Route) -> Tensor:
         """[R, n, d'] → [R, n, C] through the layers."""

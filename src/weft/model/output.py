@@ -12,7 +12,7 @@ from weft.core.layout import Layout
 from weft.core.route import select
 
 
-@dataclass
+@dataclass(repr=False)
 class Output:
     """What a forward pass gives for R rows of length L and E examples.
 
@@ -42,6 +42,25 @@ class Output:
     answers_by: dict[str, str]
     attention: dict[str, Tensor] | None = None
     shape_of_task: Tensor | None = None
+
+    def __repr__(self) -> str:
+        """Shapes, not numbers."""
+        logits = ", ".join(f"{shape} {list(x.shape)}" for shape, x in self.by_shape.items())
+        shown = [f"hidden={list(self.hidden.shape)}", f"pooled={list(self.pooled.shape)}"]
+        shown += [f"by_shape={{{logits}}}"]
+        shown += [f"layers={len(self.layers)}"] if self.layers is not None else []
+        shown += [f"attention={list(self.attention)}"] if self.attention is not None else []
+        return f"Output({len(self.hidden)} rows, {self.layout.count} examples: {', '.join(shown)})"
+
+    @property
+    def last_hidden_state(self) -> Tensor:
+        """`hidden` under its name in Hugging Face's outputs, [R, L, d]."""
+        return self.hidden
+
+    @property
+    def pooler_output(self) -> Tensor:
+        """`pooled` under its name in Hugging Face's outputs, [R, d]; hidden[:, 0] without a pooler."""
+        return self.pooled
 
     @property
     def logits(self) -> list[Tensor]:

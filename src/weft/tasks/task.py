@@ -22,6 +22,7 @@ from weft.tasks.checks import (
 )
 from weft.tasks.kinds import KINDS
 from weft.tasks.mark import Mark
+from weft.tasks.task_repr import task_repr
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +37,7 @@ SYNTHETIC = "swatch"
 """The suite whose rows are generated, not read."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Task:
     """One task.
 
@@ -160,6 +161,10 @@ class Task:
         for split in self.files:
             if split not in SPLITS:
                 raise WeftError(f"task {self.name!r}: split {split!r}; {did_you_mean(split, SPLITS)}")
+
+    def __repr__(self) -> str:
+        """The settings that are not defaults, rows in memory counted: a line or two."""
+        return task_repr(self)
 
     def target(self, label: Any) -> Any:
         """What the model learns for a label: (label − low)/(high − low) where there is a range."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import weft
 from tests.training.run.test_run import go, stop_after
 from weft.errors import WeftError
-from weft.evaluation.evaluate import main_score
+from weft.evaluation.scores import main_score
 from weft.settings import SettingsError
 from weft.training.run.state import State, TaskProgress
 from weft.training.run.stopping import note_scores, tired

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from weft.cli.options import BundleArgument, EncoderOption, Json, TaskOption, one_task
+from weft.cli.output import print_json
 from weft.errors import WeftError, did_you_mean
 
 TARGETS = ("peft",)
 
 
 def export(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="a bundle, or a run's folder")],
-    to: Annotated[str, typer.Option(help="the library: peft")],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="where to write")],
-    task: Annotated[
-        str | None, typer.Option(help="whose adapters; needed if there are several tasks")
-    ] = None,
+    bundle: BundleArgument,
+    to: Annotated[str, typer.Option(help="export format: peft")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="folder to write to")],
+    task: TaskOption = None,
     head: Annotated[
         str,
-        typer.Option(help="auto: the family's own classifier where it is the same; file: a file"),
+        typer.Option(
+            help="auto: as the family's own classifier where the two are equal, else as head.safetensors; "
+            "file: always as head.safetensors"
+        ),
     ] = "auto",
-    encoder: Annotated[str | None, typer.Option(help="where the encoder is, if not where it was")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
+    encoder: EncoderOption = None,
+    as_json: Json = False,
 ) -> None:
     """Write one task as a LoRA folder that PEFT loads, with equal outputs."""
     if to not in TARGETS:
@@ -42,14 +44,11 @@ def export(
         raise WeftError(f"--head {head!r} is unknown; {did_you_mean(head, HEADS)}")
     check_place(out)
     model = load(bundle, encoder=encoder)
-    names = [one.name for one in model.tasks]
-    if task is None and len(names) > 1:
-        raise WeftError(f"{bundle} has {len(names)} tasks, {', '.join(names)}; say which with --task")
-    name = names[0] if task is None else task
+    name = one_task(model, bundle, task)
     export_peft(model, name, out, head)
     config = read_json(out / CONFIG_FILE)
     own_head = config["task_type"] == SEQ_CLS
-    told = {
+    facts = {
         "folder": str(out),
         "task": name,
         "task_type": config["task_type"],
@@ -59,8 +58,8 @@ def export(
         "lora_bias": config["lora_bias"],
     }
     if as_json:
-        print(json.dumps(told))
+        print_json(facts)
         return
     kind = "AutoModelForSequenceClassification" if own_head else "AutoModel"
-    print(f"{out}: task {name}, {told['targets']} modules of rank {told['rank']} at the most")
+    print(f"{out}: task {name}, {facts['targets']} modules of rank {facts['rank']} at the most")
     print(f"load it with peft.PeftModel.from_pretrained({kind}…, {str(out)!r}); see {out / 'README.md'}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from weft.cli.output import print_json, print_notes, print_scores, print_table, shown
 
 if TYPE_CHECKING:
     from weft.growing.grown import Grown
@@ -14,12 +14,9 @@ if TYPE_CHECKING:
 
 def tell(done: Grown, as_json: bool) -> None:
     """Print it: for people, or as one JSON object; notes go to standard error."""
-    from weft.cli.tables import print_scores
-
-    for note in done.notes:
-        print(f"note: {note}", file=sys.stderr)
+    print_notes(done.notes)
     if as_json:
-        print(json.dumps(done.as_dict()))
+        print_json(done.as_dict())
         return
     print(f"{done.task} began at: {done.start}; head: {done.head}; trained: {_TRAINED[done.only]}")
     used, given = done.rows["train"], done.rows["train_given"]
@@ -27,7 +24,7 @@ def tell(done: Grown, as_json: bool) -> None:
     print_scores(
         done.scores,
         title=f"{done.folder}: {done.task}, validation",
-        beside={"majority": {done.task: done.majority}},
+        baselines={"majority": {done.task: done.majority}},
     )
     print_unchanged(done.unchanged)
     print(f"bundle: {done.folder}")
@@ -41,9 +38,7 @@ _TRAINED = {
 
 
 def print_zero_shot(task: str, found: ZeroShot) -> None:
-    """The table of `start: auto`: one row a beginning, the majority guess below."""
-    from weft.cli.tables import print_table, shown
-
+    """The table of `start: auto`: one row per start, the majority guess below."""
     rows: list[list[object]] = [
         [one.start, shown(found.metric, one.score), one.head, "taken" if one.start == found.best else ""]
         for one in found.candidates
@@ -55,8 +50,6 @@ def print_zero_shot(task: str, found: ZeroShot) -> None:
 
 def print_unchanged(unchanged: Mapping[str, str]) -> None:
     """The proof: every file that is the same, with its hash."""
-    from weft.cli.tables import print_table
-
     # not as the table's own title, which would be broken to its width
     print(f"unchanged, byte for byte: {len(unchanged)} files")
     if unchanged:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.devices import device_of
+from weft.cli.options import Device, EncoderOption, Json, TaskFiles
+from weft.cli.output import print_json, print_table
 from weft.cli.paths import check_place
-from weft.config.model_data import find_tasks
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -28,25 +26,22 @@ WNLI = ("majority", "model")
 
 def submit(
     source: Annotated[
-        Path, typer.Argument(metavar="RUN|BUNDLE", help="a run's folder, or a bundle; with --check a zip")
+        Path, typer.Argument(metavar="RUN|BUNDLE", help="folder of a run or of a bundle; with --check a zip")
     ],
-    to: Annotated[str, typer.Option("--to", metavar="glue|superglue", help="the benchmark")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE.zip", help="the zip to write")] = None,
-    tasks: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RUN.yaml", help="where a bundle's data is; may be given repeatedly"),
-    ] = None,
+    to: Annotated[str, typer.Option("--to", metavar="glue|superglue", help="name of the benchmark")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE.zip", help="zip file to write")] = None,
+    tasks: TaskFiles = None,
     fill: Annotated[
         list[str] | None,
-        typer.Option(metavar="TASK", help="fill its file all the same; may be given repeatedly"),
+        typer.Option(metavar="TASK", help="fill this task's file with a constant; may be repeated"),
     ] = None,
-    wnli: Annotated[str, typer.Option(metavar="majority|model", help="what WNLI's file holds")] = "majority",
-    check: Annotated[
-        bool, typer.Option("--check", help="write nothing: check the zip that is given")
-    ] = False,
-    encoder: Annotated[str | None, typer.Option(help="where the encoder is, if not where it was")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU if there is one")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
+    wnli: Annotated[
+        str, typer.Option(metavar="majority|model", help="what the file of WNLI holds")
+    ] = "majority",
+    check: Annotated[bool, typer.Option("--check", help="write nothing: check an existing zip file")] = False,
+    encoder: EncoderOption = None,
+    device: Device = None,
+    as_json: Json = False,
 ) -> None:
     """Write a model's answers for the test sets as the zip that a benchmark's server takes, and check it.
 
@@ -62,23 +57,21 @@ def submit(
     place = _place(source, to, out)
     if wnli not in WNLI:
         raise WeftError(f"--wnli {wnli}: expected {' or '.join(WNLI)}")
-    known = find_tasks(source, tasks)
-    from weft.evaluation.submission.predictions import find_test_sets, predictions_of
+    from weft.workflows.submit import submit as write_submission
 
-    sets = find_test_sets(benchmark, known.tasks, fill or ())
-    if not sets.splits:
-        raise WeftError(
-            f"{known.where}: no task of {benchmark.title} has a test file: a submission would hold nothing "
-            f"of {source}; say where they are with: --tasks RUN.yaml"
-        )
-    from weft.bundle.load import load
-
-    model = load(source, encoder=encoder, device=device_of(device))
-    answers, why = predictions_of(model, benchmark, sets)
-    report = benchmark.write(answers, place, why, insist=["wnli"] if wnli == "model" else [])
-    problems = benchmark.check(place)
+    report, problems = write_submission(
+        source,
+        benchmark,
+        place,
+        files=tasks,
+        fill=fill or (),
+        insist=["wnli"] if wnli == "model" else [],
+        encoder=encoder,
+        device=device,
+    )
     if as_json:
-        print(json.dumps(_as_dict(benchmark, report, problems)))
+        listed = [str(problem) for problem in problems]
+        print_json({"benchmark": benchmark.name, **report.as_dict(), "problems": listed})
     else:
         _print(benchmark, report, problems)
     if problems:
@@ -101,7 +94,7 @@ def _place(source: Path, to: str, out: Path | None) -> Path:
 def _check(benchmark: Benchmark, place: Path, as_json: bool) -> None:
     problems = benchmark.check(place)
     if as_json:
-        print(json.dumps({"zip": str(place), "problems": [str(problem) for problem in problems]}))
+        print_json({"zip": str(place), "problems": [str(problem) for problem in problems]})
     else:
         for line in _told(problems):
             print(line)
@@ -127,19 +120,7 @@ def _verdict(benchmark: Benchmark, place: Path, problems: Sequence[Problem]) -> 
     return f"{place}: {len(problems):,} problem{'s' * (len(problems) > 1)}"
 
 
-def _as_dict(benchmark: Benchmark, report: Report, problems: Sequence[Problem]) -> dict[str, object]:
-    return {
-        "benchmark": benchmark.name,
-        "zip": str(report.out),
-        "files": [asdict(entry) for entry in report.entries],
-        "fillers": [entry.file for entry in report.fillers],
-        "problems": [str(problem) for problem in problems],
-    }
-
-
 def _print(benchmark: Benchmark, report: Report, problems: Sequence[Problem]) -> None:
-    from weft.cli.tables import print_table
-
     rows = [
         [entry.file, entry.rows, entry.task if entry.filler is None else "filler"] for entry in report.entries
     ]

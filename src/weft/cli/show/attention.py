@@ -1,14 +1,14 @@
-"""`weft show attention`: which tokens a task's own attention looks at."""
+"""`weft show attention`: which tokens a task's own attention attends to."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.options import BundleArgument, EncoderOption, Json, Layers, TaskOption, one_task
+from weft.cli.output import print_json, print_note, print_written
 from weft.cli.paths import check_place
 from weft.errors import WeftError
 
@@ -24,27 +24,23 @@ MEAN = "mean"
 
 
 def attention(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="a bundle, or a run's folder")],
-    text: Annotated[str, typer.Option(help="the text to run")],
-    pair: Annotated[str | None, typer.Option(help="the second text, for a task of two")] = None,
-    task: Annotated[
-        str | None, typer.Option(help="whose attention; needed if there are several tasks")
-    ] = None,
-    layers: Annotated[
-        str | None, typer.Option(help="2, 0-2, 'top half', …; by default all, and those on top")
-    ] = None,
+    bundle: BundleArgument,
+    text: Annotated[str, typer.Option(help="text to run")],
+    pair: Annotated[str | None, typer.Option(help="second text, for a task on pairs")] = None,
+    task: TaskOption = None,
+    layers: Layers = None,
     whose: Annotated[
         str,
-        typer.Option("--from", metavar="TOKEN|mean", help="whose looking: a token's number, or all tokens'"),
+        typer.Option("--from", metavar="TOKEN|mean", help="token that attends, by number, or mean"),
     ] = MEAN,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="write the heat maps here")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="write heat maps to this file")] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write a page with all of it here")
+        Path | None, typer.Option(metavar="FILE", help="write a page with all heads to this file")
     ] = None,
-    encoder: Annotated[str | None, typer.Option(help="where the encoder is, if not where it was")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
+    encoder: EncoderOption = None,
+    as_json: Json = False,
 ) -> None:
-    """Which tokens a task's own attention (that of a PAL) looks at, by layer and head."""
+    """Which tokens a task's own attention (that of a PAL) attends to, by layer and head."""
     for option, file in (("--svg", svg), ("--html", html)):
         check_place(option, file)
     source = _source(whose)
@@ -56,7 +52,7 @@ def attention(
     from weft.encoder.anatomy import sites_of
     from weft.encoder.sites import parse_layers
 
-    name = _task(model, bundle, task)
+    name = one_task(model, bundle, task)
     seen = attention_of(model, name, _texts(model, name, text, pair))
     if layers is not None:
         # one body: methods that give each task a whole encoder have no attention to show
@@ -64,7 +60,7 @@ def attention(
     shares = looked_at(seen, source)
     if seen.cut:
         whole = len(seen.tokens) + seen.cut
-        print(f"note: of {whole} tokens {len(seen.tokens)} are used, the model's max_length", file=sys.stderr)
+        print_note(f"of {whole} tokens {len(seen.tokens)} are used, the model's max_length")
     from weft.analysis.plots.attention import attention_html, attention_svg
 
     # the files first: a reader of the pipe may leave before all is drawn
@@ -73,12 +69,11 @@ def attention(
     if html is not None:
         html.write_text(attention_html(seen, source), encoding="utf-8")
     if as_json:
-        print(json.dumps(_as_dict(seen)))
+        print_json(seen.as_dict())
     else:
         _draw(seen, shares, source)
     for file in (svg, html):
-        if file is not None:
-            print(f"written: {file}", file=sys.stderr if as_json else sys.stdout)
+        print_written(file, as_json)
 
 
 def _source(whose: str) -> int | None:
@@ -89,15 +84,6 @@ def _source(whose: str) -> int | None:
         return int(whose)
     except ValueError:
         raise WeftError(f"--from {whose!r}: expected a token's number, from 0 on, or {MEAN}") from None
-
-
-def _task(model: Model, bundle: Path, asked: str | None) -> str:
-    names = [task.name for task in model.tasks]
-    if asked is None and len(names) > 1:
-        raise WeftError(f"{bundle} has {len(names)} tasks, {', '.join(names)}; say which with --task")
-    name = names[0] if asked is None else asked
-    model.task_id(name)
-    return name
 
 
 def _texts(model: Model, name: str, text: str, pair: str | None) -> tuple[str, ...]:
@@ -119,20 +105,8 @@ def _texts(model: Model, name: str, text: str, pair: str | None) -> tuple[str, .
     return texts
 
 
-def _as_dict(seen: AttentionMap) -> dict[str, object]:
-    told = [
-        {
-            "name": name,
-            "heads": len(p),
-            "probabilities": [[[round(x, 6) for x in row] for row in head] for head in p.tolist()],
-        }
-        for name, p in seen.layers
-    ]
-    return {"task": seen.task, "tokens": list(seen.tokens), "layers": told}
-
-
 def _draw(seen: AttentionMap, shares: list[tuple[str, Tensor]], source: int | None) -> None:
-    """A block a layer and a line a head: shaded tokens on a terminal, else bars under the tokens."""
+    """One block per layer and one line per head: shaded tokens on a terminal, else bars under the tokens."""
     from rich.cells import cell_len
     from rich.console import Console
 

@@ -1,10 +1,12 @@
-"""Matrices of tasks by tasks, for people and for programs."""
+"""Matrices of tasks by tasks, as tables."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from weft.cli.output import print_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,18 +16,6 @@ WIDTH = 120
 """A table is at most so wide; more columns are printed below."""
 
 LONGEST_NAME = 60
-
-
-def numbers(matrix: NDArray[np.float64] | None) -> list[list[float | None]] | None:
-    """The matrix as JSON has it, six decimals; null where there is none, or no number."""
-    if matrix is None:
-        return None
-    return [[number(x) for x in row] for row in matrix.tolist()]
-
-
-def number(value: float) -> float | None:
-    """Six decimals; None for NaN, which JSON has no word for."""
-    return round(value, 6) if value == value else None
 
 
 def print_matrix(title: str, tasks: Sequence[str], matrix: NDArray[np.float64]) -> None:
@@ -39,7 +29,6 @@ def print_matrix(title: str, tasks: Sequence[str], matrix: NDArray[np.float64]) 
         matrix: [T, T].
     """
     from weft.analysis.plots.heat_map import two_decimals
-    from weft.cli.tables import print_table
 
     undefined, dots = ("–", "…") if can_print("–…") else ("-", ".")
     names = [n if len(n) <= LONGEST_NAME else f"{n[: LONGEST_NAME - 1]}{dots}" for n in tasks]

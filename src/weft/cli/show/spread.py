@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.options import Json, Plot
+from weft.cli.output import print_json, print_notes, print_table, print_written
 from weft.cli.paths import check_plot
 from weft.cli.show.matrices import can_print
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.analysis.spread import Comparison, Spread
-    from weft.cli.show.run_metrics import RunMetrics
+    from weft.evaluation.run_metrics import RunMetrics
 
 
 def spread(
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN", help="the folder of a run that has ended")],
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN", help="folder of a finished run")],
     against: Annotated[
         list[Path] | None,
-        typer.Option(metavar="RUN", help="a reference, such as a task's single run; may be given repeatedly"),
+        typer.Option(metavar="RUN", help="reference, such as a single-task run; may be repeated"),
     ] = None,
     ddof: Annotated[int, typer.Option(help="the sum of squares is divided by n − ddof")] = 1,
     without: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TASK.METRIC", help="leave it out of σ, such as cola.accuracy; may be given repeatedly"
+            metavar="TASK.METRIC", help="metric to leave out of σ, such as cola.accuracy; may be repeated"
         ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg|FILE.png", help="draw bars here")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
+    plot: Plot = None,
+    as_json: Json = False,
 ) -> None:
     """Task σ, the standard deviation over all tasks' metrics; with --against, which tasks reach a reference.
 
@@ -42,15 +41,14 @@ def spread(
     """
     check_plot(plot)
     folder = _only(folders)
-    from weft.analysis.spread import compare, spread_of
-    from weft.cli.show.run_metrics import read_metrics
+    from weft.analysis.spread import compare, comparison_dict, spread_of
+    from weft.evaluation.run_metrics import read_metrics
 
     run = read_metrics(folder)
     references = {str(place): read_metrics(place) for place in against or ()}
     found = spread_of(run.tasks, ddof, without or ())
     compared = compare(run.tasks, {name: one.tasks for name, one in references.items()})
-    for note in (*_spread_notes(found), *_other_rows(run, references, compared)):
-        print(f"note: {note}", file=sys.stderr)
+    print_notes((*found.notes, *_other_rows(run, references, compared)))
     # the file first: a reader of the pipe may leave before all is printed
     if plot is not None:
         from weft.analysis.plots.spread import write_differences, write_metrics
@@ -60,11 +58,11 @@ def spread(
         else:
             write_metrics(found, plot, f"{folder}: {_sigma(found)}")
     if as_json:
-        print(json.dumps(_as_dict(run, found, compared if references else None)))
+        more = comparison_dict(compared) if references else {}
+        print_json({"split": run.split, **found.as_dict(), "metrics": run.tasks, **more})
     else:
         _print(folder, found, compared if references else None)
-    if plot is not None:
-        print(f"written: {plot}", file=sys.stderr if as_json else sys.stdout)
+    print_written(plot, as_json)
 
 
 def _only(folders: list[Path]) -> Path:
@@ -75,16 +73,6 @@ def _only(folders: list[Path]) -> Path:
             f"each reference: weft show spread {folders[0]} {again}"
         )
     return folders[0]
-
-
-def _spread_notes(found: Spread) -> Iterator[str]:
-    from weft.metrics import is_error
-
-    errors = [v.name for v in found.left_out if is_error(v.metric)]
-    if errors:
-        yield f"left out of task σ, as errors are no shares of 1: {', '.join(errors)}"
-    if found.sigma != found.sigma:
-        yield f"task σ is not defined: {len(found.values)} metrics with ddof {found.ddof}"
 
 
 def _other_rows(
@@ -115,32 +103,7 @@ def _verdict(compared: list[Comparison]) -> str:
     return f"{above} of {count} at or above" + (f"; {rest} not compared" if rest else "")
 
 
-def _as_dict(run: RunMetrics, found: Spread, compared: list[Comparison] | None) -> dict[str, Any]:
-    """Metrics as shares of 1, as in metrics.json; σ and the mean in percent."""
-    told: dict[str, Any] = {
-        "split": run.split,
-        "sigma": found.sigma if found.sigma == found.sigma else None,
-        "mean": found.mean if found.mean == found.mean else None,
-        "ddof": found.ddof,
-        "count": len(found.values),
-        "metrics": run.tasks,
-        "left_out": [{"task": v.task, "metric": v.metric} for v in found.left_out],
-    }
-    if compared is not None:
-        from weft.analysis.spread import counts
-
-        above, count = counts(compared)
-        told["at_or_above"] = above
-        told["compared"] = count
-        told["tasks"] = [
-            {**asdict(one), "difference": one.difference, "at_or_above": one.at_or_above} for one in compared
-        ]
-    return told
-
-
 def _print(folder: Path, found: Spread, compared: list[Comparison] | None) -> None:
-    from weft.cli.tables import print_table
-
     # titles not as the tables' own, which would be broken to the width of a narrow table
     if compared is None:
         rows = [[v.task, v.metric, f"{100 * v.value:.2f}"] for v in found.values]

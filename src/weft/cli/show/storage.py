@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from weft.cli.options import Basis, EncoderOption, Json, RunOrBundle
+from weft.cli.output import print_json, print_table
 from weft.core.basis import parse_basis
 
 if TYPE_CHECKING:
@@ -16,13 +15,7 @@ if TYPE_CHECKING:
 
 
 def storage(
-    folder: Annotated[Path, typer.Argument(metavar="RUN|BUNDLE", help="a run's folder, or a bundle")],
-    basis: Annotated[
-        str | None,
-        typer.Option(metavar="110M", help="a round number for the encoder, as papers count"),
-    ] = None,
-    encoder: Annotated[str | None, typer.Option(help="where the encoder is, if not where it was")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
+    folder: RunOrBundle, basis: Basis = None, encoder: EncoderOption = None, as_json: Json = False
 ) -> None:
     """What the tasks take to store, beside an encoder that is on the device already and on their own."""
     asked = None if basis is None else parse_basis(basis)
@@ -35,14 +28,12 @@ def storage(
     model = load(bundle, encoder=encoder)
     found, files = count(model, asked), files_of(model, bundle)
     if as_json:
-        print(json.dumps({**found, "files": files}))
+        print_json({**found, "files": files})
         return
     _print(folder, found, files)
 
 
 def _print(folder: Path, found: Storage, files: list[StoredFile]) -> None:
-    from weft.cli.tables import print_table
-
     rows: list[list[Any]] = [
         ["encoder", *_numbers(found["encoder"]), ""],
         ["trained of it", *_numbers(found["trained_encoder"]), ""],

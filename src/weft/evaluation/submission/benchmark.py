@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,14 @@ class Report:
     def fillers(self) -> tuple[Entry, ...]:
         """The files that hold no model's answers."""
         return tuple(entry for entry in self.entries if entry.filler is not None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The zip, its files and which of them are fillers, JSON-able."""
+        return {
+            "zip": str(self.out),
+            "files": [asdict(entry) for entry in self.entries],
+            "fillers": [entry.file for entry in self.fillers],
+        }
 
 
 class Benchmark(ABC):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from weft.methods.method import BERT_BASE
 from weft.model.ownership import owned
@@ -11,26 +11,55 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 
-class Ledger(TypedDict):
-    """The counts of one model.
+class Ledger(dict[str, Any]):
+    """The counts of one model: a dictionary for programs, a table for readers.
 
-    Attributes:
+    Example:
+        >>> print(weft.Model("random:bert-base", tasks, "lora", device="meta").ledger())
+                    parameters  of the encoder
+        encoder    109,482,240         100.00%
+        shared               0           0.00%
+        task cola      294,912           0.27%
+        task rte       294,912           0.27%
+        total      110,072,064         100.54%  all tasks together
+        trained        589,824           0.54%  0.27% per task
+        heads            3,076           0.00%  not in the counts above
+
+    A last line has the paper's own count, where the method's paper has one.
+
+    Keys:
         encoder: the parameters of one encoder.
         shared: what the method adds for all tasks, or for a group of tasks, together.
         per_task: what it adds for each task; for `separate`, the task's whole encoder.
         heads: the head of each task.
+        total: what serving all tasks holds, heads left out.
+        trained: what of it trains, heads left out.
         total_ratio: what serving all tasks holds over one encoder, heads left out.
         trained_percent_per_task: (trained encoder + shared + per_task) / encoder / T · 100, heads left out.
-        paper: the ratios as the method's paper counts or prints them, where it does; else None.
+        paper: the ratios as the method's paper counts or prints them (`PaperCount`), where it does; or None.
     """
 
-    encoder: int
-    shared: int
-    per_task: dict[str, int]
-    heads: dict[str, int]
-    total_ratio: float
-    trained_percent_per_task: float
-    paper: PaperCount | None
+    def __str__(self) -> str:
+        share = f"{self['trained_percent_per_task']:.2f}% per task"
+        rows: list[tuple[str, int, str]] = [
+            ("encoder", self["encoder"], ""),
+            ("shared", self["shared"], ""),
+            *((f"task {name}", count, "") for name, count in self["per_task"].items()),
+            ("total", self["total"], "all tasks together"),
+            ("trained", self["trained"], share),
+            ("heads", sum(self["heads"].values()), "not in the counts above"),
+        ]
+        names = max(len(name) for name, _, _ in rows)
+        counts = max(len("parameters"), *(len(f"{count:,}") for _, count, _ in rows))
+        lines = [f"{'':{names}}  {'parameters':>{counts}}  of the encoder"]
+        for name, count, remark in rows:
+            percent = f"{100 * count / self['encoder']:.2f}%"
+            lines.append(f"{name:{names}}  {count:>{counts},}  {percent:>14}  {remark}".rstrip())
+        if (paper := self["paper"]) is not None:
+            per_task = paper["trained_percent_per_task"]
+            percent = "" if per_task is None else f", {per_task:.4f}% trained per task"
+            lines.append(f"paper: {paper['total_ratio']:.4f} encoders in total{percent} ({paper['why']})")
+        return "\n".join(lines)
 
 
 class PaperCount(TypedDict):
@@ -110,6 +139,8 @@ def count(model: Model, basis: int | None = None) -> Ledger:
         shared=shared,
         per_task=per_task,
         heads=heads,
+        total=(encoder if held_encoder else 0) + added,
+        trained=trained,
         total_ratio=total,
         trained_percent_per_task=percent,
         paper=paper,

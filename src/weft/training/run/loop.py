@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from weft.data.tokens.cache import FORMAT
-from weft.evaluation.evaluate import Scores, main_score
+from weft.evaluation.scores import Scores, main_score
 from weft.model.accounting.sparsity import in_words, sparsity
 from weft.sampling.plan.plan import Plan
 from weft.tasks.kinds import KINDS

@@ -17,7 +17,7 @@ from weft.data.splits.task_rows import rows_of_task
 from weft.data.tokens.progress import tokenizing
 from weft.data.tokens.tokens import tokenize
 from weft.errors import WeftError
-from weft.evaluation.evaluate import Scores
+from weft.evaluation.scores import Scores
 from weft.training.optim.sharding import whole_model
 from weft.training.run.best import PER_TASK, check_per_task
 from weft.training.run.checkpoint import last_checkpoint
@@ -39,7 +39,11 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 
-@dataclass(frozen=True)
+SHOWN = 6
+"""How many tasks a run's `repr` lists."""
+
+
+@dataclass(frozen=True, repr=False)
 class Run:
     """A finished run.
 
@@ -50,6 +54,14 @@ class Run:
 
     folder: Path
     metrics: Scores
+
+    def __repr__(self) -> str:
+        """The folder, the average and the first tasks' scores."""
+        scores = [f"{name} {next(iter(own.values())):.3f}" for name, own in self.metrics["tasks"].items()]
+        shown = ", ".join([*scores[:SHOWN], *["…"] * (len(scores) > SHOWN)])
+        return (
+            f"Run({str(self.folder)!r}, average={self.metrics['average']:.3f}, {len(scores)} tasks: {shown})"
+        )
 
 
 def train(

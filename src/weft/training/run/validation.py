@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from weft.evaluation.evaluate import Scores, evaluate, fixed_examples, main_score
+from weft.evaluation.evaluate import evaluate, fixed_examples
+from weft.evaluation.scores import Scores, main_score
 from weft.training.optim.precision import precision
 from weft.training.run.best import PER_TASK, Best
 from weft.training.run.state import State

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError, did_you_mean
+from weft.evaluation.scores import main_score
 
 if TYPE_CHECKING:
     from weft.analysis.policy import Window
@@ -40,7 +41,7 @@ def read_windows(folder: Path, reward: str = "average", skip: int = 0, number: i
 
     Args:
         folder: the run's folder.
-        reward: whose score is looked at: `average`, or a task's name.
+        reward: whose score is the reward: `average`, or a task's name.
         skip: so many windows at the start are left out.
         number: what the windows say of `Window.run`.
     """
@@ -194,8 +195,6 @@ def _window(
 
 def _score(event: dict[str, Any], reward: str) -> float:
     """The average, or a task's score, as runs choose their best by them."""
-    from weft.evaluation.evaluate import main_score
-
     return float(event["average"] if reward == "average" else main_score(event["tasks"][reward]))
 
 

@@ -1,4 +1,4 @@
-"""What a run that has ended says of its scores."""
+"""The metrics.json of a finished run, read and checked."""
 
 from __future__ import annotations
 

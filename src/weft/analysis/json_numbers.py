@@ -1,0 +1,21 @@
+"""Numbers and matrices as JSON has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def numbers(matrix: NDArray[np.float64] | None) -> list[list[float | None]] | None:
+    """The matrix as nested lists, six decimals; null where there is none, or no number."""
+    if matrix is None:
+        return None
+    return [[number(x) for x in row] for row in matrix.tolist()]
+
+
+def number(value: float) -> float | None:
+    """Six decimals; None for NaN, which JSON has no word for."""
+    return round(value, 6) if value == value else None

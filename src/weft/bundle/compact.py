@@ -1,0 +1,60 @@
+"""A bundle without its shut gates and the components behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.bundle.load import find_bundle, load
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """A bundle that was made smaller.
+
+    Attributes:
+        folder: the new bundle.
+        parameters: of the adapters, before and after.
+        bytes: of the whole bundle, before and after.
+    """
+
+    folder: Path
+    parameters: tuple[int, int]
+    bytes: tuple[int, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `weft compact --json` prints."""
+        sizes = {"parameters_of_adapters": self.parameters, "bytes_of_the_bundle": self.bytes}
+        pairs = {name: dict(zip(("before", "after"), pair, strict=True)) for name, pair in sizes.items()}
+        return {"bundle": str(self.folder), **pairs}
+
+
+def compact_bundle(bundle: str | Path, out: str | Path, *, encoder: Any = None) -> Compacted:
+    """Write a bundle's compacted model (`Model.compact`) as a new bundle.
+
+    Args:
+        bundle: a bundle, or a run's folder.
+        out: the new bundle's folder; not inside the old one, nor around it.
+        encoder: folder or hub id of the encoder, if it has moved.
+    """
+    source, target = find_bundle(bundle), Path(out)
+    old, new = source.resolve(), target.resolve()
+    if new == old or old in new.parents or new in old.parents:
+        raise WeftError(f"--out {out}: this is where the bundle {source} is; give another folder")
+    model = load(bundle, encoder=encoder)
+    small = model.compact()
+    small.save(target)
+    return Compacted(target, (_adapters(model), _adapters(small)), (_bytes(source), _bytes(target)))
+
+
+def _adapters(model: Model) -> int:
+    return sum(parameter.numel() for parameter in model.adapters.parameters())
+
+
+def _bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -1,0 +1,54 @@
+"""`weft evaluate`: evaluate a saved model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weft.cli.options import (
+    Device,
+    EncoderOption,
+    Json,
+    LabelledSplit,
+    Precision,
+    Rows,
+    RunOrBundle,
+    Seed,
+    TaskFiles,
+)
+from weft.cli.output import print_json, print_scores
+
+
+def evaluate(
+    folder: RunOrBundle,
+    tasks: TaskFiles = None,
+    split: LabelledSplit = "validation",
+    rows: Rows = None,
+    seed: Seed = 1,
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="evaluate a majority guess and a bag of words, too")
+    ] = False,
+    precision: Precision = "float32",
+    encoder: EncoderOption = None,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate a saved model on whole splits, or on --rows examples per task."""
+    from weft.workflows.evaluate import evaluate as evaluate_model
+
+    scores = evaluate_model(
+        folder,
+        tasks,
+        split=split,
+        rows=rows,
+        seed=seed,
+        precision=precision,
+        baselines=baselines,
+        encoder=encoder,
+        device=device,
+    )
+    if as_json:
+        print_json(scores)
+    else:
+        print_scores(scores, title=f"{folder}: {split}", baselines=scores.get("baselines"))

@@ -1,0 +1,37 @@
+"""`weft train`: train a model as a run file says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.options import Device, Json, Overrides, RunFileArgument
+from weft.cli.output import print_json, print_notes, print_scores, print_warnings
+
+
+def train(
+    source: RunFileArgument,
+    overrides: Overrides = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="folder of the run")] = Path("runs/run"),
+    resume: Annotated[bool, typer.Option("--resume", help="continue from the last checkpoint")] = False,
+    with_encoder: Annotated[
+        bool, typer.Option("--with-encoder", help="save the encoder's weights in the bundle, too")
+    ] = False,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Train a model as a run file says, and save the best one as a bundle."""
+    from weft.config import load_run
+    from weft.workflows.train import train_run
+
+    run_file = load_run(source, overrides or [])
+    print_notes(run_file.notes)
+    print_warnings(run_file.warnings)
+    done = train_run(run_file, out, resume=resume, with_encoder=with_encoder, device=device)
+    if as_json:
+        print_json({"run": str(done.folder), **done.metrics})
+        return
+    print_scores(done.metrics, title=f"{done.folder}: validation, best model")
+    print(f"bundle: {done.folder / 'bundle'}")

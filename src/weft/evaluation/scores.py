@@ -1,0 +1,31 @@
+"""The scores of an evaluation; no torch is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from weft.metrics import is_error
+
+
+class Scores(TypedDict):
+    """What an evaluation found.
+
+    Attributes:
+        tasks: each task's metrics; its first metric is its score. Those of a further set bear its name:
+            `accuracy_mm`.
+        rows: how many examples of each task were evaluated; of a further set under `TASK:SET`.
+        of: how many there are.
+        average: the mean of the tasks' scores, an error (mse) counting as 1 − error.
+    """
+
+    tasks: dict[str, dict[str, float]]
+    rows: dict[str, int]
+    of: dict[str, int]
+    average: float
+
+
+def main_score(metrics: Mapping[str, float]) -> float:
+    """A task's score, the larger the better: its first metric."""
+    name, value = next(iter(metrics.items()))
+    return 1 - value if is_error(name) else value

@@ -1,0 +1,48 @@
+"""One captured forward pass: its memory, its replay, its output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from weft.model.output import Output
+
+
+@dataclass(eq=False)
+class CapturedPass:
+    """A captured forward pass.
+
+    Attributes:
+        memory: where its inputs are copied to, on the device.
+        run: replays it.
+        output: what the model gave; overwritten by the next pass.
+        logits: the logits of all head shapes in float32, one after another, [n].
+    """
+
+    memory: Tensor
+    run: Callable[[], None]
+    output: Output
+    logits: Tensor
+
+
+class UncapturedPass(CapturedPass):
+    """A pass that is not captured gives a new output every time."""
+
+    def __init__(self, memory: Tensor, run: Callable[..., None], kept: dict[str, Any]) -> None:
+        self.memory, self.run, self._kept = memory, run, kept
+
+    @property
+    def output(self) -> Output:  # type: ignore[override]
+        """Of the last run."""
+        found: Output = self._kept["output"]
+        return found
+
+    @property
+    def logits(self) -> Tensor:  # type: ignore[override]
+        """Of the last run."""
+        found: Tensor = self._kept["logits"]
+        return found

@@ -1,0 +1,149 @@
+"""Vectors for a user: texts in, the vectors that heads read out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from weft.core.route import Route
+from weft.data.splits.split import Split
+from weft.data.tokens.tokens import in_memory
+from weft.encoder.anatomy import sites_of
+from weft.errors import WeftError
+from weft.inference.examples import Examples
+from weft.inference.precision import Precision, precision_context
+from weft.inference.predict import QUEUED, ahead, slabs
+from weft.inference.runner import batches
+from weft.model.pooling import Reads
+from weft.tasks.task import Task
+from weft.tasks.values import wrong_text
+
+if TYPE_CHECKING:
+    from weft.inference.logits import BatchLogits
+    from weft.model.heads import Head
+    from weft.model.model import Model
+    from weft.model.output import Output
+
+VECTORS = "vectors"
+
+
+def embed(
+    model: Model,
+    texts: Iterable[Any],
+    task: str | None = None,
+    normalize: bool = False,
+    batch_size: int | None = None,
+    precision: Precision | None = None,
+) -> Tensor:
+    """One vector per text: what a task's head reads, or what the encoder alone gives.
+
+    With a task: the hidden states under its adapters, pooled as its head pools them (`pooler`, `cls`, `mean`,
+    or its own pooler, `task_pooler`). Heads of `span` and `tag` read every token instead; the vector is then
+    what `pool` of the model gives. Without a task: adapters off, and pooled as the encoder says that it pools
+    (a sentence encoder's `1_Pooling`), else the mean over the tokens. Where the method trains the encoder
+    itself, this is the encoder as it is now.
+
+    Texts are batched, and on a GPU captured, as in `weft.inference.predict`.
+
+    Example:
+        >>> vectors = model.embed(["A cat sleeps.", "It rains."], task="cola", normalize=True)
+        >>> vectors.shape                       # [N, d], float32, on the CPU
+        torch.Size([2, 384])
+        >>> float(vectors[0] @ vectors[1])      # the cosine, since the rows have norm 1
+
+    Args:
+        model: the model.
+        texts: each a text, or a pair of texts, which is encoded together; N of them, mixed anyhow.
+        task: the task whose adapters and pooling are used; None: the encoder without adapters.
+        normalize: whether to divide each vector by its Euclidean norm.
+        batch_size: the most rows of a pass; by default as in `predict`.
+        precision: `float32` or `bf16`; by default the precision given to `Model.capture`, else float32.
+
+    Returns:
+        [N, d] in the texts' order, float32, on the CPU.
+    """
+    if batch_size is not None and batch_size < 1:
+        raise WeftError(f"batch_size must be at least 1; found {batch_size}")
+    if isinstance(texts, str | Mapping) or not isinstance(texts, Iterable):
+        raise WeftError(f"texts: expected a list of texts or pairs of texts; found {texts!r}")
+    number = 0 if task is None else model.task_id(task)
+    apart = task is not None and model.tasks[number].apart
+    checked = [_checked(f"text {i}", text, task if apart else None) for i, text in enumerate(texts, 1)]
+    inside = precision_context(model, precision)
+    found = np.empty((len(checked), sites_of(model.encoders[0]).width), np.float32)
+    waiting: deque[tuple[int, BatchLogits]] = deque()
+
+    def take(most: int) -> None:
+        while len(waiting) > most:
+            first, batch = waiting.popleft()
+            rows = np.asarray(batch.of_rows)
+            # rows that fill a batch up come last
+            found[first + rows] = batch.moving.wait()[VECTORS][: len(rows)]
+
+    with model.adapters_off() if task is None else nullcontext():
+        reader = _BareReader(model) if task is None else _TaskReader(model, number)
+        for first, examples in ahead(
+            lambda which: (which.start, _tokenized(model, checked[which.start : which.stop], number)),
+            slabs(len(checked)),
+        ):
+            for batch in batches(model, examples, batch_size, precision=inside, read=reader):
+                waiting.append((first, batch))
+                take(QUEUED)
+        take(0)
+    vectors = torch.from_numpy(found)
+    return F.normalize(vectors, dim=-1) if normalize else vectors
+
+
+class _TaskReader:
+    """What the head of one task reads of each row."""
+
+    def __init__(self, model: Model, number: int) -> None:
+        self._model, self._number = model, number
+        self._head: Head = model.heads[model.tasks[number].head]  # type: ignore[assignment]
+
+    def __call__(self, output: Output) -> dict[str, Tensor]:
+        task = torch.full((len(output.hidden),), self._number, device=output.hidden.device)
+        route = Route(task, output.layout.mask, single=self._number, kernels=self._model.kernels)
+        return {VECTORS: self._head.vectors(Reads(output.hidden, output.pooled, output.layout), route)}
+
+
+class _BareReader:
+    """What the encoder itself pools."""
+
+    def __init__(self, model: Model) -> None:
+        self._pool = model.encoder_source.pooling or "mean"
+
+    def __call__(self, output: Output) -> dict[str, Tensor]:
+        return {VECTORS: Reads(output.hidden, output.pooled, output.layout).pooled(self._pool)}
+
+
+def _checked(where: str, text: Any, apart: str | None) -> tuple[str, ...]:
+    """A text as a tuple of one or two; `apart` names a task that encodes the texts of a pair apart."""
+    parts = tuple(text) if isinstance(text, list | tuple) else (text,)
+    if len(parts) not in (1, 2) or not all(isinstance(part, str) for part in parts):
+        raise WeftError(f"{where}: expected a text or a pair of texts; found {text!r}")
+    if apart is not None and len(parts) == 2:
+        raise WeftError(
+            f"{where}: task {apart!r} encodes the two texts of a pair apart, each to a vector of its own; "
+            f"give them as two texts (found {text!r})"
+        )
+    for part in parts:
+        if wrong := wrong_text(part):
+            raise WeftError(f"{where} is {text!r}: {wrong}")
+    return parts
+
+
+def _tokenized(model: Model, texts: list[tuple[str, ...]], number: int) -> Examples:
+    """The texts as examples of one row each, of the task of this number."""
+    columns = ("text_a", "text_b") if any(len(text) == 2 for text in texts) else ("text",)
+    rows = Task("texts", "regress", texts=columns)  # rows of plain texts, whatever the task's own kind does
+    split = Split(rows, "test", "texts", texts, None, np.arange(1, len(texts) + 1))
+    tokens = in_memory(split, model.tokenizer, model.max_length)
+    return Examples.by_task({number: tokens}, [number] * len(texts), range(len(texts)))

@@ -1,0 +1,149 @@
+"""Checking a run before it is begun: what `weft.check` and `weft check` do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.config.run_file import RunFile, load_run
+from weft.data.checks.report import Facts, Finding, Report
+from weft.errors import WeftError
+from weft.utils.notes import teller
+
+if TYPE_CHECKING:
+    from weft.training.estimate.estimate import Estimate
+    from weft.training.run.run import Run
+
+
+@dataclass(frozen=True, repr=False)
+class CheckedRun:
+    """What `check` found. `print(report)` shows what `weft check` prints.
+
+    Attributes:
+        data: findings and facts on the data.
+        estimate: the memory and time that the run will take; None where it was not requested, or could not
+            be made because of errors.
+    """
+
+    data: Report
+    estimate: Estimate | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether training may start: no finding is an error."""
+        return self.data.ok
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is wrong or odd, errors and warnings and notes."""
+        return self.data.findings
+
+    @property
+    def facts(self) -> list[Facts]:
+        """What each split holds: rows, labels, tokens."""
+        return self.data.facts
+
+    @property
+    def summary(self) -> str:
+        """How many findings of each severity, as words."""
+        return self.data.summary
+
+    def as_dict(self) -> dict[str, object]:
+        """Everything, as `weft check --json` prints it."""
+        return {**self.data.as_dict(), "estimate": None if self.estimate is None else self.estimate.as_dict()}
+
+    def lines(self) -> list[str]:
+        """The report as lines of text."""
+        return [*self.data.lines(), *([] if self.estimate is None else self.estimate.lines())]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def __repr__(self) -> str:
+        return f"CheckedRun(ok={self.ok}, {self.summary})"
+
+
+def check(
+    run: RunFile | Run | str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    estimate: bool = True,
+    device: str | None = None,
+    progress: bool = True,
+) -> CheckedRun:
+    """Check a run file and all its data, and estimate the memory and time that the run will take.
+
+    A problem of the data is a finding, not an exception; a run file that is wrong itself is a `WeftError`.
+
+    Example:
+        >>> report = weft.check("run.yaml", ["train.batch_size=16"])
+        >>> report.ok, report.summary
+        (True, '0 errors, 1 warning, 0 notes')
+        >>> report.estimate.memory.peak, report.estimate.seconds
+        (1508143104, 412.7)
+
+    Args:
+        run: a run file, a preset by name, what `weft.load_run` gives, a finished run or its folder.
+        overrides: `key=value`, such as `train.steps=500`; for a file that is read here.
+        estimate: run a few batches and estimate memory and time.
+        device: what to estimate for: cpu, cuda, …; None: a GPU if there is one.
+        progress: show the tokenization and print notes, on standard error.
+    """
+    from weft.data.checks.check import check as check_data
+    from weft.encoder.load import load_tokenizer
+
+    run_file = _run_file(run, overrides)
+    tokenizer = load_tokenizer(run_file.encoder)
+    report = check_data(run_file.tasks, tokenizer, run_file.training.max_length, progress=progress)
+    report.findings[:0] = [
+        *(Finding("note", "tasks", None, None, None, None, None, note) for note in run_file.notes),
+        *(Finding("warning", "tasks", None, None, None, None, None, text) for text in run_file.warnings),
+    ]
+    # random encoders have no tokenizer, and so no batches to run
+    possible = estimate and report.ok and tokenizer is not None
+    return CheckedRun(report, estimate_run(run_file, report, device, progress) if possible else None)
+
+
+def _run_file(run: RunFile | Run | str | Path, overrides: Sequence[str]) -> RunFile:
+    if isinstance(run, RunFile):
+        if overrides:
+            raise WeftError("overrides belong to load_run where a run file is read already; leave them out")
+        return run
+    if isinstance(overrides, str):
+        raise WeftError(f"overrides: expected a list; found {overrides!r}: write [{overrides!r}]")
+    folder = getattr(run, "folder", run)  # of a finished run
+    if not isinstance(folder, str | Path):
+        raise WeftError(f"expected a run file, a preset's name or a run; found {run!r}")
+    return load_run(folder, overrides)
+
+
+def estimate_run(
+    run_file: RunFile, report: Report, device: str | None = None, progress: bool = True
+) -> Estimate:
+    """The memory and time that a run will take, by a few real batches.
+
+    Args:
+        run_file: the run file.
+        report: what `weft.data.checks` found, without errors; its tokens are used.
+        device: as in `check`.
+        progress: as in `check`.
+    """
+    from weft.bundle.load import find_bundle
+    from weft.config.build import model_of
+    from weft.training.estimate.estimate import estimate
+    from weft.training.run.run import check_model
+    from weft.utils.devices import device_of
+    from weft.workflows.plan import plan_of_sizes
+
+    model = model_of(run_file, teller(progress)).to(device_of(device))
+    if run_file.start is not None:
+        find_bundle(run_file.start)
+    names = [task.name for task in run_file.tasks]
+    train = [report.tokens[name, "train"] for name in names]
+    sizes = [len(tokens) for tokens in train]
+    check_model(model, run_file.training, names, sizes)
+    plan = plan_of_sizes(run_file, sizes, [tokens.lengths for tokens in train])
+    validation = {name: tokens for (name, split), tokens in report.tokens.items() if split == "validation"}
+    return estimate(model, run_file.training, plan, train, validation)

@@ -1,0 +1,99 @@
+"""The plan of a run: which task is drawn when, and how much of its batches is padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from weft.config.run_file import RunFile
+    from weft.sampling.plan.plan import Plan
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What a run will draw.
+
+    Attributes:
+        plan: the plan itself.
+        l0_steps: how many steps find the ranks (`l0`) before the run proper; 0 without gates.
+        padding: the share of token positions that are padding; None for an encoder without a tokenizer.
+    """
+
+    plan: Plan
+    l0_steps: int
+    padding: float | None
+
+    @property
+    def shares_of(self) -> str:
+        """What the plan's shares count: `draws`, or `candidates` where the model chooses among them."""
+        return "candidates" if self.plan.chooses else "draws"
+
+    @property
+    def unit(self) -> str:
+        """What a task is drawn for: `steps`, or `examples` of mixed batches."""
+        return "examples" if self.plan.mixed and not self.plan.chooses else "steps"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, JSON-able."""
+        plan = self.plan
+        return {
+            "tasks": [asdict(row) for row in plan.summary()],
+            "drawn": self.unit,
+            "shares": [
+                {
+                    "first": window.first,
+                    "stop": window.stop,
+                    "share": dict(zip(plan.names, window.share.tolist(), strict=True)),
+                }
+                for window in plan.shares()
+            ],
+            "shares_of": self.shares_of,
+            "padding": self.padding,
+            "epoch": asdict(plan.epoch()),
+            "fingerprint": plan.fingerprint(),
+        }
+
+
+def plan_run(run_file: RunFile) -> RunPlan:
+    """The plan of a run file, from its training rows."""
+    from weft.data.splits.splits import load_rows
+    from weft.encoder.load import load_tokenizer
+
+    splits = [load_rows(task, "train") for task in run_file.tasks]
+    from weft.data.tokens.tokens import tokenize
+
+    tokenizer = load_tokenizer(run_file.encoder)
+    lengths = None
+    if tokenizer is not None:
+        lengths = [tokenize(split, tokenizer, run_file.training.max_length).lengths for split in splits]
+    plan = plan_of_sizes(run_file, [len(split) for split in splits], lengths)
+    return RunPlan(plan, l0_steps(run_file), None if lengths is None else plan.padding_waste())
+
+
+def plan_of_sizes(
+    run_file: RunFile, sizes: Sequence[int], lengths: Sequence[NDArray[np.int64]] | None
+) -> Plan:
+    """The plan of a run file whose training rows are known.
+
+    Args:
+        run_file: the run file.
+        sizes: the training examples of each task, [T].
+        lengths: the tokens of each example, by task; None: not known.
+    """
+    from weft.training.run.plan import plan_of
+
+    names = [task.name for task in run_file.tasks]
+    return plan_of(run_file.training, names, sizes, lengths, l0_steps(run_file))
+
+
+def l0_steps(run_file: RunFile) -> int:
+    """The steps of the first phase, which finds the ranks; 0 where the method has no gates."""
+    from weft.methods.ranked import l0_of
+
+    gates = l0_of(run_file.method)
+    return 0 if gates is None else gates.steps

@@ -1,0 +1,56 @@
+"""Predictions for the lines of a file: what `weft predict` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.inference.precision import Precision
+
+PRECISIONS = ("float32", "bf16", "int8")
+
+
+def predict_file(
+    bundle: str | Path,
+    file: str | Path,
+    *,
+    tasks: Sequence[str] | None = None,
+    every_task: bool = False,
+    precision: str = "float32",
+    encoder: Any = None,
+    device: str | None = None,
+) -> list[dict[str, Any]]:
+    """One prediction per line of a file, in their order.
+
+    Args:
+        bundle: a bundle, or a run's folder.
+        file: one request per line; see `weft.inference.requests`.
+        tasks: predict every line for each of these tasks; a line then has no task of its own.
+        every_task: the same for every task that can read the line.
+        precision: one of `PRECISIONS`; int8 runs on a CPU.
+        encoder: folder or hub id of the encoder, if it has moved.
+        device: cpu, cuda, …; None: a GPU if there is one.
+    """
+    from weft.bundle.load import find_bundle
+
+    find_bundle(bundle)
+    from weft.inference.requests import read_requests, read_texts
+
+    file = Path(file)
+    mixed = not every_task and tasks is None
+    lines: list[Any] = read_requests(file) if mixed else read_texts(file)
+    from weft.bundle.load import load
+    from weft.inference.requests import as_requests, as_texts
+    from weft.utils.devices import device_of
+
+    model = load(bundle, encoder=encoder, device=device_of(device))
+    if precision == "int8":
+        from weft.model.transforms.quantize import quantize
+
+        model = quantize(model)
+    passes: Precision = "bf16" if precision == "bf16" else "float32"
+    if mixed:
+        return model.predict(as_requests(lines, model.tasks, file), precision=passes)
+    return model.predict_all(as_texts(lines, model, tasks, file), tasks, precision=passes)

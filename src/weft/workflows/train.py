@@ -1,0 +1,68 @@
+"""Training as a run file says: what `weft train` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.utils.notes import Tell, print_note
+
+if TYPE_CHECKING:
+    from weft.config.run_file import RunFile
+    from weft.data.splits.split import Split
+    from weft.training.run.run import Run
+
+
+def train_run(
+    run_file: RunFile,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    with_encoder: bool = False,
+    device: str | None = None,
+    tell: Tell = print_note,
+) -> Run:
+    """Build the model of a run file and train it.
+
+    Example:
+        >>> run = train_run(weft.load_run("quickstart"), "runs/first")
+
+    Args:
+        run_file: what `weft.load_run` gives.
+        out: the run's folder.
+        resume: continue from the last checkpoint in `out`.
+        with_encoder: put the encoder into the bundle, not only its name and sha256.
+        device: cpu, cuda, …; None: a GPU if there is one.
+        tell: takes notes, such as rows that were left out.
+    """
+    from weft.data.splits.task_rows import rows_of_task
+
+    # the data before torch: a wrong row is reported within a second
+    splits: dict[tuple[str, str], Split] = {}
+    for task in run_file.tasks:
+        rows = rows_of_task(task)
+        splits |= rows.splits
+        for note in rows.notes:
+            tell(note)
+
+    from weft.bundle.start import start_from
+    from weft.config.build import model_of
+    from weft.training.run.checkpoint import last_checkpoint
+    from weft.training.run.run import train
+    from weft.utils.devices import device_of
+
+    out = Path(out)
+    model = model_of(run_file, tell)
+    # a run that was killed before its first checkpoint begins anew
+    if run_file.start is not None and not (resume and last_checkpoint(out / "checkpoints")):
+        for note in start_from(model, run_file.start):
+            tell(note)
+    return train(
+        model.to(device_of(device)),
+        run_file.training,
+        out,
+        resume=resume,
+        with_encoder=with_encoder,
+        resolved=run_file.resolved,
+        splits=splits,
+    )
