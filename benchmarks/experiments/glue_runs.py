@@ -32,7 +32,7 @@ from weft.encoder.load import load_tokenizer
 from weft.evaluation.evaluate import Scores, evaluate, main_score
 from weft.model.ownership import owned
 from weft.training.run.loop import Loop
-from weft.training.run.validation import Watch
+from weft.training.run.validation import Validation
 
 TASKS = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
 SCORES = ("matthews", "pearson", "accuracy")
@@ -40,7 +40,7 @@ SCORES = ("matthews", "pearson", "accuracy")
 
 WATCHED: dict[str, tuple[type, str]] = {
     "compiling": (Capturer, "__call__"),  # the first run of each shape compiles, and is captured
-    "evaluation": (Watch, "scores"),
+    "evaluation": (Validation, "scores"),
     "checkpoints": (Loop, "_checkpoint"),
 }
 """What is timed within a run."""
