@@ -26,7 +26,7 @@ test: $(VENV)/.installed
 test-gpu:
 	PYTHONPATH=src$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON) -m pytest -n 8 --dist worksteal -m "gpu or gpu_too" --durations 12 \
 	  tests/acceleration tests/training/engines tests/inference tests/kernels \
-	  tests/training/run/test_everything.py tests/cli/test_on_gpu.py $(ARGS)
+	  tests/training/run/test_everything.py tests/training/run/test_ema.py tests/cli/test_on_gpu.py $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -33,7 +33,7 @@ from weft.evaluation.evaluate import evaluate
 from weft.evaluation.scores import Scores, main_score
 from weft.model.ownership import owned
 from weft.training.run.loop import Loop
-from weft.training.run.validation import Watch
+from weft.training.run.validation import Validation
 
 TASKS = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
 SCORES = ("matthews", "pearson", "accuracy")
@@ -41,7 +41,7 @@ SCORES = ("matthews", "pearson", "accuracy")
 
 WATCHED: dict[str, tuple[type, str]] = {
     "compiling": (Capturer, "__call__"),  # the first run of each shape compiles, and is captured
-    "evaluation": (Watch, "scores"),
+    "evaluation": (Validation, "scores"),
     "checkpoints": (Loop, "_checkpoint"),
 }
 """What is timed within a run."""

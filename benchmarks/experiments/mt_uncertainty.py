@@ -94,15 +94,14 @@ def timed(loops: dict[str, Loop], steps: int) -> tuple[Taken, Taken, list[float]
         for name in list(loops) if number % 2 else list(loops)[::-1]:
             loop = loops[name]
             start, worked = time.perf_counter(), time.process_time()
-            step = loop._next()
+            prepared = loop._next()
             chosen = time.perf_counter()
-            loop._step(step)
+            loop._step(prepared)
             seconds[name].append(time.perf_counter() - start)
             cpu[name].append(time.process_time() - worked)
             if name == "mt_uncertainty":
                 looking.append(chosen - start)
-            loop.usage.add(number, step.task[: step.real], step.index[: step.real])
-            loop.state.step += 1
+            loop._count(prepared.step)
         if (number + 1) % 50 == 0:
             print(f"step {number + 1} of {steps + WARM}", flush=True)
     cut = [{name: taken[WARM:] for name, taken in both.items()} for both in (seconds, cpu)]
@@ -119,7 +118,11 @@ def report(
     what = f"batches of {args.batch_size} {grouped}, {args.threads} threads"
     print(f"{sizes}, {args.encoder}, {args.method}, {what}")
     for name, taken in seconds.items():
-        told[name] = {**spread(taken), "cpu": spread(cpu[name]), "usage": loops[name].usage.report()}
+        told[name] = {
+            **spread(taken),
+            "cpu": spread(cpu[name]),
+            **loops[name].components.log_fields("evaluation", []),
+        }
         print(f"{name:16} {words(told[name])}")
     pairs = [b / a for a, b in zip(seconds["uniform"], seconds["mt_uncertainty"], strict=True)]
     told["candidates"] = spread(looking)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from weft.model.output import Output
     from weft.suites import load_suite
     from weft.tasks.task import Task
+    from weft.training.run.component import Component
+    from weft.training.run.ema import Ema
     from weft.training.run.run import Run, train
     from weft.training.settings import Training
     from weft.workflows.assemble import assemble
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from weft.workflows.evaluate import evaluate
 
 __all__ = [
+    "Component",
+    "Ema",
     "Model",
     "Output",
     "Run",
@@ -54,6 +58,8 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "Component": "weft.training.run.component",
+        "Ema": "weft.training.run.ema",
         "Model": "weft.model.model",
         "Output": "weft.model.output",
         "Run": "weft.training.run.run",

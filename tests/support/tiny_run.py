@@ -17,7 +17,6 @@ from transformers import PreTrainedTokenizerFast
 from tests.support.tiny import CONFIGS, tiny
 from weft import cli
 from weft.training.run.loop import Loop
-from weft.training.run.progress import Progress
 from weft.training.step.microbatches import PreparedStep
 
 WORDS = (
@@ -124,10 +123,10 @@ def breaking_off(step: int) -> Iterator[None]:
     """Inside, a run is interrupted as it begins step `step`."""
     original = Loop._step
 
-    def failing(self: Loop, prepared: PreparedStep, progress: Progress) -> None:
+    def failing(self: Loop, prepared: PreparedStep) -> None:
         if prepared.step.number == step:
             raise KeyboardInterrupt
-        original(self, prepared, progress)
+        original(self, prepared)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Loop, "_step", failing)

@@ -16,7 +16,7 @@ from weft.methods import METHODS
 from weft.model.ownership import Owned, owned
 from weft.training.optim.l0 import gates_of
 from weft.training.optim.owners import owners_of_tasks
-from weft.training.optim.trainable import moving
+from weft.training.optim.trainable import trainable
 from weft.training.run.run import train
 from weft.training.settings import Training
 from weft.utils import launch_env as launched
@@ -117,7 +117,7 @@ def train_one(
         training = training.model_copy(update={"lr": default_lr(model, name, moves)})
     with ExitStack() as stack:
         folder = run or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-")))
-        stack.enter_context(moving(model, moves))
+        stack.enter_context(trainable(model, moves))
         splits = {(name, "train"): rows.train, (name, "validation"): rows.validation}
         splits |= {(further, "validation"): own for further, own in rows.further.items()}
         done = train(

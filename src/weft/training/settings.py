@@ -15,7 +15,7 @@ from pydantic import (
     PositiveInt,
 )
 
-from weft.errors import WeftError
+from weft.errors import WeftError, did_you_mean
 from weft.settings import Settings, SettingsError
 
 
@@ -37,6 +37,15 @@ def _conflict(value: object) -> object:
         return build_conflict(value).settings()
     except WeftError as wrong:
         raise ValueError(str(wrong)) from None
+
+
+def _engine(value: str) -> str:
+    from weft.training.engines import AUTO, ENGINES
+
+    known = [AUTO, *ENGINES]
+    if value not in known:
+        raise ValueError(f"{value!r} does not exist; {did_you_mean(value, known)}")
+    return value
 
 
 def _within(kind: type[Settings]) -> BeforeValidator:
@@ -140,6 +149,13 @@ class Training(Settings):
     weight_decay: NonNegativeFloat = Field(
         0.01, description="the optimiser's decay; biases and norms have none"
     )
+    ema: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="decay of an exponential moving average of the weights (0.999, say), which evaluations, "
+        "the best weights and the bundle use; null: none",
+    )
     clip: PositiveFloat | None = Field(1.0, description="the largest norm of a step's gradient; null: any")
     clip_by: Literal["auto", "global", "tensor"] = Field(
         "auto",
@@ -153,10 +169,10 @@ class Training(Settings):
     precision: Literal["auto", "float32", "bf16"] = Field(
         "auto", description="auto: bf16 where there is a GPU that has it"
     )
-    engine: Literal["auto", "eager", "compiled", "graph"] = Field(
+    engine: Annotated[str, AfterValidator(_engine)] = Field(
         "auto",
-        description="how a step runs: line by line, with the encoder's blocks compiled, or as a CUDA graph; "
-        "auto: graph on a GPU, else eager",
+        description="how a step runs: eager, line by line; compiled, with the encoder's blocks compiled; "
+        "graph, as a CUDA graph; auto: graph on a GPU, else eager",
     )
     verify_engine: bool = Field(
         True,

@@ -65,7 +65,9 @@ def test_weights_gradients_and_moments_are_those_of_the_optimisers(method):
         if name != "step"
     ]
     assert found.optimiser == sum(moments)
-    assert (found.activations, found.evaluation) == (7, 0)
+    assert (found.activations, found.evaluation, found.averages) == (7, 0, 0)
+    averaged = memory_at(model, lambda rows, length: 7, (2, 8), averaged=True)
+    assert averaged.peak - found.peak == averaged.averages == found.gradients
 
 
 def test_on_meta_nothing_is_loaded():

@@ -50,7 +50,7 @@ def test_learned_is_autograd_and_adam_and_resumes_exactly(steps, cut):
         before = ours.state()
         if number == cut:
             parts = TaskWeights("learned", NAMES, SQUARED, 0.1)
-            parts.load(json.loads(json.dumps(before)))
+            parts.load_state(json.loads(json.dumps(before)))
         for weights in filter(None, (ours, parts)):
             weights.update(loss, mass, factor)
         theirs.update(loss, mass, factor)

@@ -15,7 +15,7 @@ from weft.errors import WeftError
 from weft.evaluation.scores import main_score
 from weft.settings import SettingsError
 from weft.training.run.state import State, TaskProgress
-from weft.training.run.stopping import note_scores, tired
+from weft.training.run.stopping import note_scores, out_of_patience
 from weft.training.settings import Stop
 
 SCORE = st.floats(0, 1) | st.just(float("nan"))
@@ -34,9 +34,9 @@ def test_a_task_stops_when_so_many_evaluations_were_no_better(scores, patience, 
         mark, waited = seen[0], 0
         for one, (_, trained) in zip(seen[1:], scores[1:], strict=False):
             mark, waited = (one, 0) if one > mark + delta else (mark, waited + trained)
-        assert tired([task], stop, step, []) == ([0] if waited >= patience else [])
-        assert tired([task], stop, step, [0]) == tired([task], None, step, []) == []
-        assert tired([task], Stop(patience=patience, after=step + 1), step, []) == []
+        assert out_of_patience([task], stop, step, []) == ([0] if waited >= patience else [])
+        assert out_of_patience([task], stop, step, [0]) == out_of_patience([task], None, step, []) == []
+        assert out_of_patience([task], Stop(patience=patience, after=step + 1), step, []) == []
         assert task.best == max(seen)
         assert seen[task.best_step - 1] == max(seen)
 

@@ -84,10 +84,10 @@ def test_a_resumed_count_goes_on_as_if_nothing_had_been(run, data):
     if stop is not None:
         straight.stopped(stop)
         first.stopped(stop)
-    state = json.loads(json.dumps(first.state()))
-    tensors = {name: tensor.clone() for name, tensor in first.tensors().items()}
+    given_state = first.state()
+    tensors = {key: given_state.pop(key).clone() for key in ("ever", "epoch")}
     resumed = build(sizes, epoch, 1)
-    resumed.load(tensors, state)
+    resumed.load_state({**json.loads(json.dumps(given_state)), **tensors})
     assert resumed.report() == straight.report()
     for number, step in enumerate(steps[cut:], cut):
         assert add(straight, number, step) == add(resumed, number, step)
@@ -124,7 +124,7 @@ def test_a_report_does_not_grow_with_the_run():
 def test_the_bits_of_a_checkpoint_are_one_an_example():
     usage = build([1000, 3], 10)
     add(usage, 0, [(0, 0), (0, 999), (1, 2)])
-    assert {name: tensor.numel() for name, tensor in usage.tensors().items()} == {"ever": 126, "epoch": 126}
+    assert {name: usage.state()[name].numel() for name in ("ever", "epoch")} == {"ever": 126, "epoch": 126}
 
 
 def test_mistakes_are_told():
@@ -133,6 +133,6 @@ def test_mistakes_are_told():
         add(usage, 1, [(0, 0)])
     for other in (build([8, 9], 3), build([8, 8], 4), build([8, 8, 1], 3)):
         with pytest.raises(WeftError, match="expected that of 2 tasks, 16 examples and epochs of 3 steps"):
-            usage.load(other.tensors(), other.state())
+            usage.load_state(other.state())
     with pytest.raises(WeftError, match="epoch_steps must be at least 1"):
         build([1], 0)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from weft.training.run.component import Component, LogEvent
+
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from weft.training.conflict.gradients import TaskGradients
+    from weft.training.step.gradients import StepGradients
 
 
 class Telemetry:
@@ -77,3 +82,37 @@ class Telemetry:
         """Go on with a window."""
         self._steps, self._conflicting = state["steps"], state["conflicting"]
         self._pairs = {(i, j): (total, count) for i, j, total, count in state["pairs"]}
+
+
+class GradientConflict(Component):
+    """What a run with `train.conflict` remembers and logs: the merging method's state, and the cosines.
+
+    Args:
+        gradients: what computes the gradients of a step, and merges those of its tasks.
+    """
+
+    name = "conflict"
+
+    def __init__(self, gradients: StepGradients) -> None:
+        self._gradients = gradients
+
+    @property
+    def merged(self) -> TaskGradients:
+        """The tasks' gradients: a new object where a phase begins."""
+        assert self._gradients.merged is not None
+        return self._gradients.merged
+
+    def log_fields(self, event: LogEvent) -> dict[str, Any]:
+        """See `Component`."""
+        return {"conflict": self.merged.telemetry.window()} if event == "evaluation" else {}
+
+    def state(self) -> dict[str, Any]:
+        """See `Component`."""
+        return self.merged.state()
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """See `Component`."""
+        self.merged.load(dict(state))
+
+    def without_state(self, step: int) -> None:
+        """See `Component`: a checkpoint from before it was kept begins anew."""

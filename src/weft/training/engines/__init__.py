@@ -1,10 +1,14 @@
-"""Step engines: the same step run line by line, with compiled blocks, or as a CUDA graph."""
+"""Step engines: the same step run line by line, with compiled blocks, or as a CUDA graph.
+
+A new engine is one file with one class of `Engine`, and one line in `ENGINES`. The class says by itself
+whether it can run a model, and whether `train.engine: auto` may choose it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import torch
+from weft.registry import Registry
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -15,53 +19,50 @@ if TYPE_CHECKING:
     from weft.training.step.gradients import Penalty, StepGradients
     from weft.utils.processes import Processes
 
-EngineName = Literal["eager", "compiled", "graph"]
+ENGINES: Registry[type[Engine]] = Registry(
+    "engine",
+    {
+        "compiled": "weft.training.engines.compiled:CompiledEngine",
+        "eager": "weft.training.engines.eager:EagerEngine",
+        "graph": "weft.training.engines.graph:GraphEngine",
+    },
+)
+
+AUTO = "auto"
+"""What `train.engine` is where the device decides."""
+
+FALLBACK = "eager"
+"""The engine that runs whatever another cannot."""
 
 
-def choose_engine(model: Model, training: Training, processes: Processes) -> tuple[EngineName, str | None]:
-    """The engine that runs a model's steps, and why it is not the one that was wanted, in a sentence.
+def choose_engine(model: Model, training: Training, processes: Processes) -> tuple[str, str | None]:
+    """The name of the engine that runs a model's steps, and why it is not the one that was wanted.
 
-    `auto` is `graph` on a GPU and `eager` on a CPU, where compiling costs more than most runs win by it.
-    Under `separate` a graph is of one task, and so must every step be.
+    `auto` is the engine with the highest priority on the model's device that can run. An engine that is named
+    and cannot run is replaced by `eager`.
 
     Args:
         model: the model, on its device.
         training: how it is trained, the engine that is wanted among it.
         processes: those that train together.
     """
-    device, wanted = next(model.parameters()).device, training.engine
-    if wanted == "auto":
-        wanted = "graph" if device.type == "cuda" else "eager"
-    if wanted == "eager":
-        return "eager", None
-    if model.method.separate and (wanted == "compiled" or training.mixed):
-        return "eager", "method 'separate' sends other numbers of rows through each task's encoder every step"
-    if wanted == "graph":
-        obstacle = _no_graph(model, training, processes, device)
-        if obstacle is not None:
-            return "eager", obstacle
-        return "graph", None
-    if training.conflict is not None:
-        return "eager", "train.conflict runs each task by itself, with other numbers of rows every step"
-    if processes.world > 1 and training.parallel == "fsdp":
-        return "eager", "fsdp gathers a block's weights outside the block, where nothing is compiled"
-    return "compiled", None
-
-
-def _no_graph(model: Model, training: Training, processes: Processes, device: torch.device) -> str | None:
-    if device.type != "cuda":
-        return f"a graph needs a CUDA GPU, and the model is on {device.type}"
-    if training.conflict is not None:
-        return "train.conflict runs each task by itself, with other numbers of rows every step"
-    if processes.world > 1:
-        return "several processes meet inside the step"
-    if any(getattr(module, "gradient_checkpointing", False) for module in model.encoder.modules()):
-        return "gradient checkpointing reads the state of the random numbers in the middle of a step"
-    return None
+    device = next(model.parameters()).device
+    wanted = [training.engine]
+    if training.engine == AUTO:
+        priorities = {name: ENGINES[name].priority(device) for name in ENGINES}
+        chosen = {name: rank for name, rank in priorities.items() if rank is not None}
+        wanted = sorted(chosen, key=lambda name: -chosen[name])
+    reason = None
+    for name in wanted:
+        obstacle = ENGINES[name].why_not(model, training, processes)
+        if obstacle is None:
+            return name, reason
+        reason = reason or obstacle
+    return FALLBACK, reason
 
 
 def build_engine(
-    name: EngineName,
+    name: str,
     gradients: StepGradients,
     optimizers: OwnerOptimizers,
     penalty: Penalty | None,
@@ -82,10 +83,9 @@ def build_engine(
     from weft.acceleration.bf16_weights import Bf16Weights
     from weft.acceleration.compiled import Compiled, check_free
     from weft.acceleration.patch import PatchStack
-    from weft.training.engines.eager import EagerEngine
-    from weft.training.engines.graph import GraphEngine
     from weft.training.optim.precision import is_bf16
 
+    engine = ENGINES[name]
     model, training = gradients.model, gradients.training
     check_free(model)
     patch_stack = PatchStack()
@@ -93,13 +93,9 @@ def build_engine(
         if gradients.processes.world == 1 and not plain and is_bf16(training, gradients.device):
             patch_stack.patches += [Bf16Weights(model), Bf16Norms(model)]
         gradients.parts.keep_trunk()  # as it runs in training, and before it would be compiled for this alone
-        if name != "eager":
+        if engine.compiles:
             patch_stack.patches.append(Compiled(model))
     except BaseException:
         patch_stack.undo()
         raise
-    if name == "graph":
-        return GraphEngine(gradients, optimizers, penalty, patch_stack, verifier)
-    return EagerEngine(
-        gradients, optimizers, penalty, patch_stack, name, None if name == "eager" else verifier
-    )
+    return engine(gradients, optimizers, penalty, patch_stack, verifier if engine.compiles else None)

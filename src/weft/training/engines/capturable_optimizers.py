@@ -69,7 +69,7 @@ class CapturableOptimizers:
             drifting: as it takes them.
             more: the further numbers.
         """
-        moved = self._all.moving(tasks, drifting)
+        moved = self._all.moved_by(tasks, drifting)
         rates = []
         for owner in self._owners:
             optimizer = self._all.optimizers[owner]

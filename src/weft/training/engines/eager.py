@@ -1,17 +1,16 @@
-"""A step by the host: each kernel is launched as its line is reached; with its blocks compiled or not."""
+"""A step by the host: each kernel is launched as its line is reached."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
 import torch._dynamo.exc
 
 from weft.acceleration.patch import PatchStack
-from weft.training.engines.engine import EngineFailed, Measures, Move
-from weft.training.engines.probe import Probe
+from weft.training.engines.engine import Engine, EngineFailed, Measures, Move
 from weft.training.engines.verifier import Verifier
 from weft.training.optim.clip import clip_by
 from weft.training.step.gradients import Penalty, StepGradients
@@ -23,17 +22,10 @@ if TYPE_CHECKING:
     from weft.training.optim.owners import OwnerOptimizers
 
 
-class EagerEngine:
-    """Runs steps one line after the other; the losses of each are read at once.
+class EagerEngine(Engine):
+    """Runs steps one line after the other; the losses of each are read at once. Arguments as of `Engine`."""
 
-    Args:
-        gradients: what computes the gradients of a step.
-        optimizers: each owner's optimiser.
-        penalty: what is added to every step's loss; None: nothing.
-        patch_stack: what the model wears while it trains.
-        name: `eager`, or `compiled` where compiled pieces are part of the patch_stack.
-        verifier: what compares compiled shapes with uncompiled ones; None: nothing does.
-    """
+    name = "eager"
 
     def __init__(
         self,
@@ -41,17 +33,15 @@ class EagerEngine:
         optimizers: OwnerOptimizers,
         penalty: Penalty | None = None,
         patch_stack: PatchStack | None = None,
-        name: str = "eager",
         verifier: Verifier | None = None,
     ) -> None:
-        self.name, self.patch_stack = name, patch_stack or PatchStack()
-        self.gradients, self.optimizers, self.penalty = gradients, optimizers, penalty
-        self.probe: Probe | None = None if verifier is None else Probe(verifier, gradients, self.patch_stack)
+        super().__init__(gradients, optimizers, penalty, patch_stack, verifier)
         self._losses = TaskLosses.zero(len(gradients.names))
 
-    def prepare(self, prepared: PreparedStep) -> PreparedStep:
-        """See `Engine`."""
-        return prepared
+    @classmethod
+    def priority(cls, device: torch.device) -> int | None:
+        """See `Engine`: on a CPU compiling costs more than most runs win by it."""
+        return 0
 
     def step(self, prepared: PreparedStep, move: Move) -> None:
         """See `Engine`."""
@@ -79,14 +69,6 @@ class EagerEngine:
             if self.probe is not None:
                 self.probe.check_candidates(candidates)
             return self.gradients.measured(candidates, measures, dropout, verified)
-
-    def at_rest(self) -> AbstractContextManager[object]:
-        """See `Engine`."""
-        return self.patch_stack.suspended()
-
-    def close(self) -> None:
-        """See `Engine`."""
-        self.patch_stack.undo()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,8 @@ from weft.acceleration.packed import fields_of, pack, views
 from weft.acceleration.patch import PatchStack
 from weft.training.engines.capturable_optimizers import CapturableOptimizers
 from weft.training.engines.captured import INPUT, LABEL, ONLY, Captured, Pass, tensors_of, tensors_of_batch
-from weft.training.engines.engine import EngineFailed, Measures, Move
+from weft.training.engines.engine import Engine, EngineFailed, Measures, Move
 from weft.training.engines.graph_check import check_capture, check_measure
-from weft.training.engines.probe import Probe
 from weft.training.engines.verifier import Verifier
 from weft.training.optim.clip import clip_by
 from weft.training.optim.precision import precision
@@ -32,12 +31,15 @@ from weft.training.step.microbatches import Packed, PreparedStep
 from weft.training.step.task_losses import Floats, TaskLosses
 
 if TYPE_CHECKING:
+    from weft.model.model import Model
     from weft.model.output import Output
     from weft.sampling.plan.plan import Candidates
     from weft.training.optim.owners import OwnerOptimizers
+    from weft.training.settings import Training
+    from weft.utils.processes import Processes
 
 
-class GraphEngine:
+class GraphEngine(Engine):
     """Runs steps as captured graphs.
 
     A graph is captured when the first batch of its shape comes, on that batch with every weight 0 and every
@@ -58,6 +60,7 @@ class GraphEngine:
     """
 
     name = "graph"
+    compiles = True
 
     def __init__(
         self,
@@ -67,8 +70,7 @@ class GraphEngine:
         patch_stack: PatchStack | None = None,
         verifier: Verifier | None = None,
     ) -> None:
-        self.gradients, self.optimizers, self.penalty = gradients, optimizers, penalty
-        self.patch_stack = patch_stack or PatchStack()
+        super().__init__(gradients, optimizers, penalty, patch_stack, verifier)
         self.model, self.training, self.device = gradients.model, gradients.training, gradients.device
         self._capture = Capturer(self.device)
         tasks = len(gradients.names)
@@ -85,7 +87,27 @@ class GraphEngine:
         self._update: Callable[[], None] | None = None
         self._whole = self.training.accumulate == 1
         self._trained = [p for p in self.model.parameters() if p.grad is not None]
-        self.probe: Probe | None = None if verifier is None else Probe(verifier, gradients, self.patch_stack)
+
+    @classmethod
+    def why_not(cls, model: Model, training: Training, processes: Processes) -> str | None:
+        """See `Engine`. Under `separate` a graph is of one task, and so must every step be."""
+        device = next(model.parameters()).device
+        if model.method.separate and training.mixed:
+            return "method 'separate' sends other numbers of rows through each task's encoder every step"
+        if device.type != "cuda":
+            return f"a graph needs a CUDA GPU, and the model is on {device.type}"
+        if training.conflict is not None:
+            return "train.conflict runs each task by itself, with other numbers of rows every step"
+        if processes.world > 1:
+            return "several processes meet inside the step"
+        if any(getattr(module, "gradient_checkpointing", False) for module in model.encoder.modules()):
+            return "gradient checkpointing reads the state of the random numbers in the middle of a step"
+        return None
+
+    @classmethod
+    def priority(cls, device: torch.device) -> int | None:
+        """See `Engine`."""
+        return 10 if device.type == "cuda" else None
 
     @property
     def shapes(self) -> int:
@@ -149,17 +171,13 @@ class GraphEngine:
             found[part] = captured.found[0][: len(part)].double().cpu().numpy()
         return found
 
-    def at_rest(self) -> AbstractContextManager[object]:
-        """See `Engine`."""
-        return self.patch_stack.suspended()
-
     def close(self) -> None:
         """See `Engine`."""
         self._passes, self._measures, self._update = {}, {}, None
         self._masked.release()
         for parameter in self._trained:  # theirs is memory of a graph's
             parameter.grad = torch.zeros_like(parameter)
-        self.patch_stack.undo()
+        super().close()
 
     def _packed(self, tensors: dict[str, Tensor]) -> Packed:
         if self.model.method.separate:

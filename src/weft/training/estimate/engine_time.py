@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from weft.errors import WeftError
+from weft.training.engines import ENGINES
 from weft.training.engines.engine import EngineFailed, Move
 from weft.training.estimate.memory import Count
 from weft.training.estimate.step_time import PASSES, Costs, Rate, fitted_line, left_as_it_is
@@ -81,8 +82,8 @@ def time_engine(
         know of it, in a sentence.
     """
     name, note = drivers.choose_engine(model, training, Processes())
-    if name == "eager":
-        return None, "eager", note
+    if not ENGINES[name].compiles:  # its steps take what their passes take
+        return None, name, note
     # what is kept of the trunk would take a pass over all rows, and verifying is no part of a step
     training = training.model_copy(update={"trunk_cache": False, "verify_engine": False})
     ids = np.array([model.task_id(task) for task in plan.names], np.int64)

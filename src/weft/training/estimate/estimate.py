@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from weft.training.engines import ENGINES
 from weft.training.estimate.engine_time import time_engine
 from weft.training.estimate.memory import Count, Memory, count_activations, memory_at, working_memory
 from weft.training.estimate.step_time import Costs, Examples, time_evaluation, time_training
@@ -83,9 +84,10 @@ class Estimate:
         time += f"{self.steps} steps {duration(self.steps * self.step_seconds)}"
         if self.evaluation_seconds is not None:
             time += f", evaluations {duration(self.evaluation_seconds)}"
+        averages = f"moving average {size(m.averages)}, " if m.averages else ""
         told = [
             f"memory: about {size(m.peak)}: weights {size(m.weights)}, gradients {size(m.gradients)}, "
-            f"optimiser {size(m.optimiser)}, activations {size(m.passing)} "
+            f"optimiser {size(m.optimiser)}, {averages}activations {size(m.passing)} "
             f"({m.rows} rows of {m.length} tokens, the largest of {self.looked_at} steps); "
             "the program and what its allocator keeps come on top",
             f"time: about {time} ({self._timed()})",
@@ -101,8 +103,8 @@ class Estimate:
 
     def _timed(self) -> str:
         """What was timed, for a reader."""
-        if self.engine == "eager":
-            return f"engine eager, {self.timed} batches timed"
+        if not ENGINES[self.engine].compiles:
+            return f"engine {self.engine}, {self.timed} batches timed"
         startup = f"about {duration(self.startup_seconds)} more to compile and capture"
         return f"engine {self.engine}, {self.timed} steps timed; {startup}, some of it done for this"
 
@@ -165,7 +167,7 @@ def estimate(
         shapes_without.append((int(seen[:, 0].max()), int(seen[:, 1].max())))
     widest = max(shapes_without, key=lambda s: working_memory(model, *s))
     tasks = min(len(plan.names), training.batch_size) if apart else 0
-    memory = memory_at(model, count, largest, widest, tasks)
+    memory = memory_at(model, count, largest, widest, tasks, training.ema is not None)
     facts = (len(steps), timed, _machine(device), room, engine, startup, note)
     return Estimate(memory, step_seconds, plan.steps, evaluations, *facts)
 

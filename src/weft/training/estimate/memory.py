@@ -47,6 +47,7 @@ class Memory:
         evaluation: what a block works with when the model is evaluated, and there are no activations.
         rows: the rows of that batch.
         length: their length in tokens.
+        averages: the moving average of what trains (`train.ema`).
     """
 
     weights: int
@@ -57,6 +58,7 @@ class Memory:
     evaluation: int
     rows: int
     length: int
+    averages: int = 0
 
     @property
     def passing(self) -> int:
@@ -66,7 +68,7 @@ class Memory:
     @property
     def peak(self) -> int:
         """All of it together."""
-        return self.weights + self.gradients + self.optimiser + self.passing
+        return self.weights + self.gradients + self.optimiser + self.averages + self.passing
 
     def as_dict(self) -> dict[str, int]:
         """Every number, the peak too."""
@@ -79,6 +81,7 @@ def memory_at(
     training: tuple[int, int],
     evaluation: tuple[int, int] = (0, 0),
     apart: int = 0,
+    averaged: bool = False,
 ) -> Memory:
     """The memory of a run whose largest batches have these shapes.
 
@@ -88,6 +91,7 @@ def memory_at(
         training: the rows R and their length L in training.
         evaluation: the same of a pass without a backward.
         apart: how many tasks' gradients are held apart until they are merged; 0: none.
+        averaged: whether a moving average of what trains is kept.
     """
     items = list(owned(model))
     size = 4  # float32: the only type of weights that a model takes
@@ -103,6 +107,7 @@ def memory_at(
         evaluation=working_memory(model, *evaluation),
         rows=training[0],
         length=training[1],
+        averages=trained if averaged else 0,
     )
 
 

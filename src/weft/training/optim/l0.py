@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from weft.adapters.gate import OPEN, RankGate
+from weft.model.accounting.sparsity import in_words, sparsity
+from weft.training.run.component import Component, LogEvent
+from weft.training.step.gradients import step_seed
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -61,3 +64,39 @@ def freeze(gates: Sequence[RankGate]) -> None:
 def decided(gates: Sequence[RankGate]) -> bool:
     """Whether there are gates, and all of them are open or shut for good."""
     return bool(gates) and all(bool((gate.get_parameter("alpha").abs() == OPEN).all()) for gate in gates)
+
+
+class Gates(Component):
+    """Draws the gates of a model before every step of the phase that finds them, and decides them at its end.
+
+    Args:
+        gates: of the model, in the order of its adapters.
+        before: the number of steps of that phase.
+    """
+
+    name = "gates"
+
+    def __init__(self, gates: Sequence[RankGate], before: int) -> None:
+        self.gates, self.before = gates, before
+
+    def before_step(self, number: int) -> None:
+        """See `Component`: one u per gate and step, for all micro-batches of it and in every process."""
+        if number < self.before:
+            draw(self.gates, step_seed(self.run.training.seed, number, 0, "gates"))
+
+    def at_phase(self, resumed: bool) -> None:
+        """See `Component`: every gate is open or shut for good."""
+        if resumed:
+            freeze(self.gates)
+            return
+        decide(self.gates)
+        kept = sparsity(self.run.model)
+        step = self.run.state.step
+        self.run.write_log("gates", step=step, **kept)
+        self.run.say(f"gates decided after step {step}, kept: {in_words(kept)}")
+
+    def log_fields(self, event: LogEvent) -> dict[str, Any]:
+        """See `Component`."""
+        if event != "step" or self.run.state.step >= self.before:
+            return {}
+        return {"gates_open": expected_open(self.gates), "gates_kept": would_keep(self.gates)}

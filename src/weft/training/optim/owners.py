@@ -175,11 +175,11 @@ class OwnerOptimizers:
             drifting: those of tasks that move on without one, by momentum and decay: their owners take part
                 if they have moved before. Until its first example an owner has no momentum, and stays.
         """
-        for owner in sorted(self.moving(tasks, drifting)):
+        for owner in sorted(self.moved_by(tasks, drifting)):
             self.follow(owner)
             self.optimizers[owner].step()
 
-    def moving(self, tasks: Collection[int], drifting: Collection[int] = ()) -> set[str]:
+    def moved_by(self, tasks: Collection[int], drifting: Collection[int] = ()) -> set[str]:
         """The owners that a step moves, which have moved from now on; see `step`."""
         found = self.present(tasks) | (self.present(drifting) & self.moved)
         self.moved |= found

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.training.run.component import Component, LogEvent, StepDone
+
 BETAS = (0.9, 0.999)
 EPS = 1e-8
 
 
-class TaskWeights:
+class TaskWeights(Component):
     """The factor of each task's loss, [T].
 
     `learned` is the homoscedastic uncertainty of Kendall, Gal and Cipolla (2018). With s_t = log σ_t², the
@@ -29,6 +31,8 @@ class TaskWeights:
         lr: the peak learning rate of s.
     """
 
+    name = "task_weights"
+
     def __init__(
         self,
         setting: Mapping[str, float] | str | None,
@@ -37,7 +41,7 @@ class TaskWeights:
         lr: float,
     ) -> None:
         self._names = tuple(names)
-        self.learned = setting == "learned"
+        self.learned = self.needs_losses = setting == "learned"
         self.lr = lr
         count = len(self._names)
         self._fixed = np.ones(count)
@@ -46,6 +50,21 @@ class TaskWeights:
         self._c = np.where(np.asarray(squared, bool), 0.5, 1.0)
         self._s, self._m, self._v = (np.zeros(count) for _ in range(3))
         self._steps = np.zeros(count, np.int64)
+
+    def task_factors(self) -> NDArray[np.float32]:
+        """See `Component`."""
+        return self.factors()
+
+    def after_step(self, done: StepDone) -> None:
+        """See `Component`."""
+        if self.learned:
+            assert done.losses is not None
+            mass = np.bincount(done.step.task, done.step.weight, len(self._names))
+            self.update(done.losses, mass, done.lr_factor)
+
+    def log_fields(self, event: LogEvent) -> dict[str, Any]:
+        """See `Component`."""
+        return {"task_weights": self.report()} if self.learned and event == "step" else {}
 
     def factors(self) -> NDArray[np.float32]:
         """What the weights of each task's examples are multiplied by, [T]."""
@@ -90,10 +109,13 @@ class TaskWeights:
             for name, s, m, v, steps in zip(self._names, *columns, strict=True)
         }
 
-    def load(self, state: Mapping[str, Mapping[str, Any]]) -> None:
-        """Go on with what `state` said."""
+    def load_state(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+        """See `Component`."""
         for number, name in enumerate(self._names):
             if name in state:
-                said = state[name]
-                self._s[number], self._m[number], self._v[number] = said["s"], said["m"], said["v"]
-                self._steps[number] = said["steps"]
+                entry = state[name]
+                self._s[number], self._m[number], self._v[number] = entry["s"], entry["m"], entry["v"]
+                self._steps[number] = entry["steps"]
+
+    def without_state(self, step: int) -> None:
+        """See `Component`: a checkpoint from before there were any begins with weights of 1."""

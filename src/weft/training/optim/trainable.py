@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def moving(model: Model, moves: Callable[[Owned], bool]) -> Iterator[None]:
+def trainable(model: Model, moves: Callable[[Owned], bool]) -> Iterator[None]:
     """Inside, nothing trains but parameters of which some owner's share moves; afterwards all as before.
 
     A stacked parameter has other tasks' shares too: they have no gradient, and no step moves an owner whose

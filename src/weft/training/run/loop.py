@@ -13,23 +13,25 @@ import torch
 
 from weft.data.tokens.cache import FORMAT
 from weft.evaluation.scores import Scores, main_score
-from weft.model.accounting.sparsity import in_words, sparsity
-from weft.sampling.plan.plan import Plan
-from weft.tasks.kinds import KINDS
+from weft.sampling.plan.plan import Plan, Step
 from weft.training.engines.engine import Move
-from weft.training.optim import l0
 from weft.training.optim.owners import OwnerOptimizers
-from weft.training.optim.task_weights import TaskWeights
-from weft.training.run.checkpoint import load_checkpoint, read_more, read_state, save_checkpoint
-from weft.training.run.course import Course
-from weft.training.run.log import Log
+from weft.training.run.checkpoint import (
+    load_checkpoint,
+    read_more,
+    read_state,
+    save_checkpoint,
+    trained_tensors,
+)
+from weft.training.run.component import Component, StepDone
+from weft.training.run.components import Components, components_of
+from weft.training.run.log import Log, NoLog
 from weft.training.run.phases import Phases
-from weft.training.run.plan import plan_of
-from weft.training.run.progress import Progress
+from weft.training.run.plan import RunPlan, plan_of
+from weft.training.run.progress import Progress, Quiet
 from weft.training.run.records import Records
 from weft.training.run.state import State
-from weft.training.run.usage import Usage
-from weft.training.run.validation import Watch
+from weft.training.run.validation import Validation
 from weft.training.settings import Training
 from weft.training.step.driver import Driver
 from weft.training.step.gradients import sharded
@@ -57,6 +59,12 @@ class Loop:
         folder: the run's folder, for checkpoints.
         tasks: the names of the tasks that train; by default all, in the order of their ids.
         processes: those that train together; by default this one alone.
+        components: the user's own, called after weft's.
+
+    Attributes:
+        components: all of the run; see `Component` for when each hook is called.
+        run_plan: which examples the steps train on, and the tasks that have stopped.
+        validation: the evaluations and the best weights.
     """
 
     def __init__(
@@ -68,19 +76,21 @@ class Loop:
         folder: Path,
         tasks: Sequence[str] | None = None,
         processes: Processes | None = None,
+        components: Sequence[Component] = (),
     ) -> None:
         self.model, self.training, self.train = model, training, train
         self.processes = processes or Processes()
         self.names = [task.name for task in model.tasks] if tasks is None else list(tasks)
         # the plan counts the tasks that train; the model counts all of its tasks
         self.ids = np.array([model.task_id(name) for name in self.names], np.int64)
-        self.checkpoints = folder / "checkpoints"
+        self.folder, self.checkpoints = folder, folder / "checkpoints"
+        self.log: Log = NoLog()
+        self.progress: Progress = Quiet()
         self.phases = Phases(model, training)
-        self.gates, self.l0 = self.phases.gates, self.phases.l0
         self.before, self.total = self.phases.before, self.phases.total
         sizes = [len(tokens) for tokens in train]
         lengths = [tokens.lengths for tokens in train]
-        self.course = Course(plan_of(training, self.names, sizes, lengths, self.before))
+        self.run_plan = RunPlan(plan_of(training, self.names, sizes, lengths, self.before))
         keys = [tokens.key for tokens in (*train, *validation.values())]
         # what a resumed run must find unchanged: the order, every text and label, the encoder's weights
         self.data = {
@@ -90,113 +100,130 @@ class Loop:
             "encoder": model.encoder_source.sha256,
         }
         self.state = State.fresh(len(train))
-        self.watch = Watch(model, training, validation, self.names, self.checkpoints, self.processes)
+        self.validation = Validation(
+            model, training, validation, self.names, self.checkpoints, self.processes
+        )
         sharded(model, training, self.processes)
         self.driver = Driver(model, training, train, self.names, self.ids, self.plan, self.processes)
         self.chooser = chooser_of(model, self.names, sizes, self.plan)
-        self.usage = Usage(self.names, sizes, training.starved, max(1, round(self.plan.epoch().steps)))
-        self.records = Records(self.names, self.usage, self.processes)
-        squared = [KINDS[model.tasks[i].kind].squared for i in self.ids.tolist()]
-        # a log has to move by about 1, whatever small rate suits an encoder
-        rate = max(training.lr or 0.0, 1e-3)
-        self.task_weights = TaskWeights(training.task_weights, self.names, squared, rate)
+        self.records = Records(self.names, self.processes)
+        epoch = max(1, round(self.plan.epoch().steps))
+        gradients = self.driver.gradients
+        own = components_of(model, training, self.names, sizes, epoch, self.phases, gradients)
+        self.components = Components([*own, *components])
         self.optimizers = self._new_optimizers()
+        self.components.begin(self)
 
     def resume(self, checkpoint: Path) -> dict[str, Any]:
         """Go on from a checkpoint; returns what it says of the run it is from."""
         self.state = State.read(read_state(checkpoint)["loop"], len(self.names))
-        if self.l0 is not None and self.state.step >= self.before:
-            l0.freeze(self.gates)
+        if self.before and self.state.step >= self.before:
+            self.components.at_phase(resumed=True)
             self.optimizers = self._new_optimizers()
             self.driver.gradients.arrange()
-        said = load_checkpoint(checkpoint, self.model, self.optimizers)
-        self.course.follow(self.state.stops)
-        parts = self.state.parts
-        if "usage" in parts:
-            self.usage.load(read_more(checkpoint), parts["usage"])
-        else:  # a checkpoint from before it was counted
-            self.usage.begin(self.state.step)
-        if "task_weights" in parts:
-            self.task_weights.load(parts["task_weights"])
-        if self.driver.gradients.merged is not None and "conflict" in parts:
-            self.driver.gradients.merged.load(parts["conflict"])
-        return said
+        facts = load_checkpoint(checkpoint, self.model, self.optimizers)
+        self.run_plan.follow(self.state.stops)
+        self.components.load_states(self.state.parts, read_more(checkpoint), self.state.step)
+        return facts
 
     @property
     def plan(self) -> Plan:
         """Which examples the steps from here on train on."""
-        return self.course.plan
+        return self.run_plan.plan
 
     @property
     def ended(self) -> bool:
         """Whether no step is left: all are done, or every task has stopped."""
-        return self.state.step >= self.total or self.course.over(self.state.stops)
+        return self.state.step >= self.total or self.run_plan.over(self.state.stops)
+
+    def say(self, text: str) -> None:
+        """See `RunContext`."""
+        self.progress.say(text)
+
+    def write_log(self, event: str, **fields: Any) -> None:
+        """See `RunContext`."""
+        self.log.write(event, **fields)
+
+    def stop_task(self, task: int) -> None:
+        """See `RunContext`."""
+        state, name = self.state, self.names[task]
+        scores = state.tasks[task]
+        at = self.plan.stop_at(state.step)
+        state.stops.append((at, task))
+        self.log.write(
+            "stop", step=state.step, task=name, at=at, best=scores.best, best_step=scores.best_step
+        )
+        when = "now" if at == state.step else f"step {at}, when the window of sorted examples ends,"
+        self.say(f"{name} is no better since step {scores.best_step}: from {when} on it is not drawn")
 
     def run(self, log: Log, progress: Progress) -> Scores:
         """Train to the end; the model then has the best weights, and the scores are over whole splits."""
+        self.log, self.progress = log, progress
         began = time.monotonic() - self.state.seconds
         settings = self.training
         while not self.ended:
-            prepared = self._next(progress)
-            step = prepared.step
-            self._step(prepared, progress)
-            self._log_engine(log)
-            share = None if self.plan.chooses else self.plan.share_at(step.number)
-            for warning in self.records.add(self.state, step, share, self.plan.mixed):
-                progress.say(f"warning: {warning}")
+            prepared = self._next()
+            self._step(prepared)
+            self._log_engine()
             if self.plan.chooses:  # it cannot be found again from the plan alone
+                step = prepared.step
                 task, index = step.task[: step.real].tolist(), step.index[: step.real].tolist()
                 log.write("chosen", step=step.number, task=task, index=index)
-            self.state.step += 1
+            self._count(prepared.step)
             self.state.seconds = time.monotonic() - began
             done, last = self.state.step, self.state.step == self.total
-            losses = self._log_losses(log) if done % settings.log_every == 0 or last else None
+            losses = self._log_losses() if done % settings.log_every == 0 or last else None
             progress.step(done, losses)
-            if self.l0 is not None and done == self.before:
-                self._decide_gates(log, progress)
+            if self.before and done == self.before:
+                self._next_phase()
             if settings.evaluate_every and (done % settings.evaluate_every == 0 or last):
-                self._evaluate(log, progress)
+                self._evaluate()
             if settings.checkpoint_every and done % settings.checkpoint_every == 0 and not self.ended:
-                self._checkpoint(log)
+                self._checkpoint()
         if self.state.step < self.total and self.state.step % settings.log_every:
-            self._log_losses(log)  # every task has stopped: what came since the last line
+            self._log_losses()  # every task has stopped: what came since the last line
         self.driver.close()
-        self.watch.best.restore(self.state)
-        return self.watch.scores(whole=settings.last_evaluation == "whole")
+        self.components.make_lasting(trained_tensors(self.model))
+        self.validation.best.restore(self.state)
+        return self.validation.scores(whole=settings.last_evaluation == "whole")
 
     def since(self) -> dict[str, Any]:
-        """What is told of the steps since the last evaluation, and of the data used; a new window begins."""
-        told: dict[str, Any] = {"window": self.records.window(self.state), "usage": self.usage.report()}
-        if self.driver.gradients.merged is not None:
-            told["conflict"] = self.driver.gradients.merged.telemetry.window()
-        return told
+        """What is logged of the steps since the last evaluation, and by components; a new window begins."""
+        fields = self.components.log_fields("evaluation", ["step", "tasks", "average", "window"])
+        return {"window": self.records.window(self.state), **fields}
 
-    def _next(self, progress: Progress) -> PreparedStep:
+    def _next(self) -> PreparedStep:
         """The examples of the next step: the plan's, or those that the model is most unsure of."""
         number = self.state.step
+        self.components.before_step(number)  # candidates are seen through the gates of their own step
         if self.chooser is None:
             return self.driver.take(self.plan, number)
-        self.phases.draw_gates(number)  # candidates are seen through the gates of their own step
         candidates = self.plan.candidates(number)
         settings = self.chooser.settings
-        found = self.driver.measured(candidates, self.chooser.measures, settings.dropout, progress.say)
+        found = self.driver.measured(candidates, self.chooser.measures, settings.dropout, self.say)
         places = self.chooser.places(found, candidates.task, self.training.batch_size)
         return self.driver.prepared(self.plan.chosen(candidates, places))
 
-    def _step(self, prepared: PreparedStep, progress: Progress) -> None:
+    def _step(self, prepared: PreparedStep) -> None:
         """One step: the gradients of all its parts, then every present owner moves."""
         step = prepared.step
-        self.phases.draw_gates(step.number)
         factor, peak = self.phases.lr(step.number)
         present = self.ids[np.unique(step.task[: step.real])].tolist()
         drifting = self._drifting() if self.training.absent == "drift" else []
-        move = Move(factor, peak, present, drifting, self.task_weights.factors())
-        self.driver.run(prepared, move, progress.say)
-        if self.task_weights.learned:
-            losses = self.driver.losses()
-            self.records.lost(losses)
-            mass = np.bincount(step.task, step.weight, len(self.names))
-            self.task_weights.update(self.processes.sum_array(losses.part), mass, factor)
+        move = Move(factor, peak, present, drifting, self.components.task_factors())
+        self.driver.run(prepared, move, self.say)
+
+    def _count(self, step: Step) -> None:
+        """A step has been taken: it is counted, and the components hear of it."""
+        losses = None
+        if self.components.need_losses:
+            own = self.driver.losses()
+            self.records.lost(own)
+            losses = self.processes.sum_array(own.part)
+        share = None if self.plan.chooses else self.plan.share_at(step.number)
+        self.records.add(self.state, step, share, self.plan.mixed)
+        self.state.step += 1
+        self.components.after_step(StepDone(step, self.phases.lr(step.number)[0], losses))
 
     def _drifting(self) -> list[int]:
         """The model's ids of the tasks that move on without an example: all that may still be drawn."""
@@ -209,91 +236,67 @@ class Loop:
         self.driver.begin(optimizers, self.phases.penalty(self.state.step))
         return optimizers
 
-    def _decide_gates(self, log: Log, progress: Progress) -> None:
+    def _next_phase(self) -> None:
         """Between the phases: gates are opened or shut for good, the weights stay, the optimisers are new."""
         self.records.lost(self.driver.losses())
         self.driver.close()
-        l0.decide(self.gates)
+        self.components.at_phase(resumed=False)
         self.model.release()  # captured passes hold the gates as they were
         self.model.zero_grad()
         self.optimizers = self._new_optimizers()
         self.driver.gradients.arrange()
-        told = sparsity(self.model)
-        log.write("gates", step=self.state.step, **told)
-        progress.say(f"gates decided after step {self.state.step}, kept: {in_words(told)}")
 
-    def _log_engine(self, log: Log) -> None:
+    def _log_engine(self) -> None:
         """Lines for what was verified of the engine, and for its failure."""
         events, self.driver.events = self.driver.events, []
         for name, facts in events:
-            log.write(name, **facts)
+            self.log.write(name, **facts)
 
-    def _log_losses(self, log: Log) -> dict[str, float]:
+    def _log_losses(self) -> dict[str, float]:
         """A line of the log: the mean loss of each task that had examples since the last."""
         self.records.lost(self.driver.losses())
         losses = self.records.mean_losses(self.state)
-        more: dict[str, Any] = {}
-        if self.state.step < self.before:
-            more = {"gates_open": l0.expected_open(self.gates), "gates_kept": l0.would_keep(self.gates)}
-        if self.task_weights.learned:
-            more["task_weights"] = self.task_weights.report()
-        seconds = round(self.state.seconds, 2)
-        log.write("step", step=self.state.step, loss=losses, lr=self.optimizers.lr, **more, seconds=seconds)
+        line: dict[str, Any] = {"step": self.state.step, "loss": losses, "lr": self.optimizers.lr}
+        line |= self.components.log_fields("step", [*line, "seconds"])
+        self.log.write("step", **line, seconds=round(self.state.seconds, 2))
         return losses
 
-    def _evaluate(self, log: Log, progress: Progress) -> None:
-        """Look at the watched rows; keep the weights if they are the best so far; stop whoever is done."""
-        self.records.lost(self.driver.losses())  # a run that has diverged ends before it is judged
-        with self.driver.engine.at_rest():
-            scores = self.watch.scores()
-        more = self.since()
-        log.write("evaluation", step=self.state.step, **scores, **more)
-        told = "  ".join(f"{name} {main_score(m):.3f}" for name, m in scores["tasks"].items())
-        progress.score(scores["average"])
-        progress.say(f"step {self.state.step}: average {scores['average']:.4f}  {told}")
-        if self.state.step <= self.before:
-            return  # gates are still being found, or have just been decided
-        with self.driver.engine.at_rest():  # the best weights are kept as a file is: none of them rounded
-            self.watch.note(self.state, scores, more["window"]["draws"])
-        if self.state.step < self.total:
-            self._stop_tasks(log, progress)
-
-    def _stop_tasks(self, log: Log, progress: Progress) -> None:
-        """Take out of the sampler whoever has got no better for so many evaluations."""
+    def _evaluate(self) -> None:
+        """Score the validation rows; keep the weights if they are the best so far; stop tasks."""
         state = self.state
-        steps = state.step - self.before
-        for task in self.watch.tired(state, steps):
-            name, own = self.names[task], state.tasks[task]
-            at = self.plan.stop_at(state.step)
-            state.stops.append((at, task))
-            log.write("stop", step=state.step, task=name, at=at, best=own.best, best_step=own.best_step)
-            when = "now" if at == state.step else f"step {at}, when the window of sorted examples ends,"
-            progress.say(f"{name} is no better since step {own.best_step}: from {when} on it is not drawn")
-            self.usage.stopped(task)
-        if list(self.plan.stops) != list(state.stops):
-            self.driver.drop_ahead()
-            self.course.follow(state.stops)
+        self.records.lost(self.driver.losses())  # a run that has diverged ends before it is judged
+        counts = state.step > self.before  # else gates are still being found, or have just been decided
+        # at rest, so that the best weights are kept as a file is: none of them rounded
+        with self.driver.engine.at_rest(), self.components.around_evaluation():
+            scores = self.validation.scores()
+            if counts:
+                self.validation.note(state, scores)
+        self.log.write("evaluation", step=state.step, **scores, **self.since())
+        shown = "  ".join(f"{name} {main_score(m):.3f}" for name, m in scores["tasks"].items())
+        self.progress.score(scores["average"])
+        self.say(f"step {state.step}: average {scores['average']:.4f}  {shown}")
+        if counts and state.step < self.total:
+            self.components.after_evaluation()
+            if list(self.plan.stops) != list(state.stops):
+                self.driver.drop_ahead()
+                self.run_plan.follow(state.stops)
 
-    def _checkpoint(self, log: Log) -> None:
+    def _checkpoint(self) -> None:
         self.records.lost(self.driver.losses())
         self.records.sum_losses(self.state)
-        parts = {"usage": self.usage.state(), "task_weights": self.task_weights.state()}
-        if self.driver.gradients.merged is not None:
-            parts["conflict"] = self.driver.gradients.merged.state()
-        self.state.parts = parts
-        log.write("checkpoint", step=self.state.step)
-        said = {
+        self.state.parts, tensors = self.components.states()
+        self.log.write("checkpoint", step=self.state.step)
+        facts = {
             "loop": asdict(self.state),
             "data": self.data,
-            "log_bytes": log.size,
+            "log_bytes": self.log.size,
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),
             "processes": self.processes.world,
         }
-        more = self.usage.tensors()
         with self.driver.engine.at_rest():
             save_checkpoint(
-                self.checkpoints, self.state.step, self.model, self.optimizers, said, more, self.processes
+                self.checkpoints, self.state.step, self.model, self.optimizers, facts, tensors, self.processes
             )
         if self.processes.is_main:
-            self.watch.best.sweep(self.state)
+            self.validation.best.sweep(self.state)

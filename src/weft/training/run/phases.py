@@ -11,14 +11,14 @@ from weft.training.optim import l0
 from weft.training.optim.owners import OwnerOptimizers
 from weft.training.optim.schedule import lr_factor
 from weft.training.settings import LearningRates, Training
-from weft.training.step.gradients import Penalty, step_seed
+from weft.training.step.gradients import Penalty
 
 if TYPE_CHECKING:
     from weft.model.model import Model
 
 
 class Phases:
-    """What differs between the phases: learning rates, optimisers, a penalty, gates that are drawn.
+    """What differs between the phases: learning rates, optimisers, a penalty. `l0.Gates` draws and decides.
 
     Args:
         model: the model; its gates must not be decided yet.
@@ -42,11 +42,6 @@ class Phases:
             )
         self.before = 0 if self.l0 is None else self.l0.steps
         self.total = self.before + training.steps
-
-    def draw_gates(self, number: int) -> None:
-        """Where gates are being found, one u a gate and step: for all of its parts, and in every process."""
-        if number < self.before:
-            l0.draw(self.gates, step_seed(self.training.seed, number, 0, "gates"))
 
     def lr(self, step: int) -> tuple[float, float | None]:
         """The share of the peak learning rate, and the peak where the step's phase has its own."""

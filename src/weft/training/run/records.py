@@ -1,4 +1,4 @@
-"""What is remembered of the steps for the log: losses, what a window of steps trained on, what was used."""
+"""What is remembered of the steps for the log: losses, and what a window of steps trained on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from weft.sampling.plan.plan import Step
 from weft.training.run.state import State, fresh_window
-from weft.training.run.usage import Usage
 from weft.training.step.task_losses import TaskLosses
 from weft.utils.processes import Processes
 
@@ -20,12 +19,11 @@ class Records:
 
     Args:
         names: the tasks, [T].
-        usage: which examples were trained on.
         processes: those that train together; each knows the losses of its own examples until they are summed.
     """
 
-    def __init__(self, names: Sequence[str], usage: Usage, processes: Processes) -> None:
-        self.names, self.usage, self.processes = names, usage, processes
+    def __init__(self, names: Sequence[str], processes: Processes) -> None:
+        self.names, self.processes = names, processes
         self._own = TaskLosses.zero(len(names))  # since they were last summed
 
     def add(
@@ -34,7 +32,7 @@ class Records:
         step: Step,
         share: NDArray[np.float64] | None,
         mixed: bool,
-    ) -> list[str]:
+    ) -> None:
         """A step is done.
 
         Args:
@@ -42,11 +40,8 @@ class Records:
             step: its examples, of all processes.
             share: each task's expected share of the draws, [T]; None where it is not known beforehand.
             mixed: whether each example is a draw; else the step is one.
-
-        Returns:
-            What a person should be warned of.
         """
-        task, index = step.task[: step.real], step.index[: step.real]
+        task = step.task[: step.real]
         window = state.window
         window.steps += 1
         counts = np.bincount(task, minlength=len(self.names))
@@ -56,7 +51,6 @@ class Records:
             window.share = []
         elif window.share:
             window.share = [float(s) for s in share + window.share]
-        return self.usage.add(step.number, task, index)
 
     def lost(self, losses: TaskLosses) -> None:
         """What this process's examples of some steps have lost."""

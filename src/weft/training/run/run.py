@@ -24,8 +24,7 @@ from weft.training.run.checkpoint import last_checkpoint
 from weft.training.run.checks import check_training
 from weft.training.run.log import Log, NoLog
 from weft.training.run.loop import Loop
-from weft.training.run.notes import notes
-from weft.training.run.plan import plan_of
+from weft.training.run.plan import notes, plan_of
 from weft.training.run.progress import Progress, Quiet, progress_for
 from weft.training.run.resume import differences
 from weft.training.settings import Training
@@ -37,6 +36,7 @@ from weft.utils.processes import Processes
 if TYPE_CHECKING:
     from weft.data.splits.split import Split
     from weft.model.model import Model
+    from weft.training.run.component import Component
 
 
 SHOWN = 6
@@ -76,6 +76,7 @@ def train(
     progress: bool = True,
     tasks: Sequence[str] | None = None,
     with_bundle: bool = True,
+    components: Sequence[Component] = (),
 ) -> Run:
     """Train a model; it ends with the best weights, and its bundle is in the run's folder.
 
@@ -93,6 +94,8 @@ def train(
         progress: show what happens.
         tasks: the names of the tasks that train; by default all.
         with_bundle: whether to write the bundle; else the model alone has the weights.
+        components: what else hooks into the training loop, such as `[weft.Ema(0.999)]`: see `Component`. A
+            run is resumed with the same ones.
     """
     training = training or Training()
     if training.lr is None:
@@ -121,6 +124,7 @@ def train(
         folder,
         [task.name for task in trained],
         processes,
+        components,
     )
     # nothing is written before everything has been read
     if not resume:
@@ -149,9 +153,11 @@ def train(
         with whole_model(model):
             if with_bundle and processes.is_main:
                 save(model, folder / "bundle", with_encoder)
-        told = {**loop.watch.outcome(loop.state), "data_used": loop.usage.report()["share"]}
+        outcome = loop.validation.outcome(loop.state)
         last = {} if training.evaluate_every else loop.since()
         by = {**loop.driver.report(), "waited": round(loop.driver.waited, 2)}
+        taken = [*outcome, *by, *metrics, *last, "step", "stops", "split", "seconds", "engine_fallback"]
+        told = {**outcome, **loop.components.log_fields("end", taken)}
         seconds = round(loop.state.seconds, 2)
         log.write("end", step=loop.state.step, **told, **by, seconds=seconds, **metrics, **last)
         # last: it says that the run has ended
@@ -260,7 +266,7 @@ def _changed(loop: Loop, before: list[str]) -> str:
     """Of which tasks the rows are others."""
     names = [
         *(f"{name}/train" for name in loop.names),
-        *(f"{name}/validation" for name in loop.watch.validation),
+        *(f"{name}/validation" for name in loop.validation.validation),
     ]
     if len(before) != len(names):
         return ""

@@ -1,10 +1,11 @@
-"""Stopping tasks early: whoever gets no better is drawn no more."""
+"""Early stopping: a task that gets no better is sampled no more."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from weft.training.run.component import Component
 from weft.training.run.state import TaskProgress
 from weft.training.settings import Stop
 
@@ -46,7 +47,9 @@ def note_scores(
     return found
 
 
-def tired(tasks: Sequence[TaskProgress], stop: Stop | None, steps: int, stopped: Sequence[int]) -> list[int]:
+def out_of_patience(
+    tasks: Sequence[TaskProgress], stop: Stop | None, steps: int, stopped: Sequence[int]
+) -> list[int]:
     """The tasks that are to stop now.
 
     Args:
@@ -58,3 +61,25 @@ def tired(tasks: Sequence[TaskProgress], stop: Stop | None, steps: int, stopped:
     if stop is None or steps < stop.after:
         return []
     return [t for t, task in enumerate(tasks) if task.waited >= stop.patience and t not in stopped]
+
+
+class Stopping(Component):
+    """Stops every task whose patience has run out.
+
+    The scores and the stops are the loop's own state: the best weights follow from the first, and the plan
+    from the second.
+
+    Args:
+        stop: when a task stops; None: never.
+    """
+
+    name = "stopping"
+
+    def __init__(self, stop: Stop | None) -> None:
+        self.stop = stop
+
+    def after_evaluation(self) -> None:
+        """See `Component`."""
+        state = self.run.state
+        for task in out_of_patience(state.tasks, self.stop, state.step - self.run.before, state.stopped):
+            self.run.stop_task(task)

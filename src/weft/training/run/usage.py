@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from weft.errors import WeftError
+from weft.training.run.component import Component, LogEvent, StepDone
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from weft.utils.counter_rng import Ints
 
 
@@ -20,7 +19,7 @@ KEPT = 20
 """The finished epochs that are told of, the last ones: a log line must not grow with the run."""
 
 
-class Usage:
+class Usage(Component):
     """The share of data used, and the longest stretch of steps that each task went without an example.
 
     The share is that of distinct examples which received a gradient: over all of a task's, or over all of all
@@ -35,6 +34,8 @@ class Usage:
         starved: warn of a task that goes more steps than this without an example; None: never.
         epoch_steps: the steps of an epoch.
     """
+
+    name = "usage"
 
     def __init__(
         self, names: Sequence[str], sizes: Sequence[int], starved: int | None, epoch_steps: int
@@ -53,8 +54,8 @@ class Usage:
         self._warned = np.zeros(tasks, bool)
         self._stopped = np.zeros(tasks, bool)
 
-    def begin(self, step: int) -> None:
-        """Count from this step on: what came before is not known."""
+    def without_state(self, step: int) -> None:
+        """See `Component`: count from this step on, what came before is not known."""
         self._done = step
         self._last[:] = step - 1
 
@@ -86,6 +87,24 @@ class Usage:
         self._warned[seen] = False
         return self._warnings()
 
+    def after_step(self, done: StepDone) -> None:
+        """See `Component`."""
+        step = done.step
+        for warning in self.add(step.number, step.task[: step.real], step.index[: step.real]):
+            self.run.say(f"warning: {warning}")
+
+    def after_evaluation(self) -> None:
+        """See `Component`: tasks may have been stopped."""
+        for task in self.run.state.stopped:
+            if not self._stopped[task]:
+                self.stopped(task)
+
+    def log_fields(self, event: LogEvent) -> dict[str, Any]:
+        """See `Component`."""
+        if event == "evaluation":
+            return {"usage": self.report()}
+        return {"data_used": self.report()["share"]} if event == "end" else {}
+
     def stopped(self, task: int) -> None:
         """The task is drawn no more, from the next step on: it is not starving, and its stretch ends here."""
         self._longest[task] = max(self._longest[task], self._going_on(self._done)[task])
@@ -108,8 +127,12 @@ class Usage:
         }
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps beside `tensors`, JSON-able."""
+        """See `Component`. `ever` and `epoch`: the examples used, one bit per example, [⌈N/8⌉] of uint8."""
+        import torch
+
+        used = {"ever": self._ever, "epoch": self._epoch}
         return {
+            **{name: torch.from_numpy(np.packbits(one.flags)) for name, one in used.items()},
             "done": self._done,
             "epoch_steps": self.epoch_steps,
             "finished": list(self._finished),
@@ -119,17 +142,10 @@ class Usage:
             "stopped": self._stopped.tolist(),
         }
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Which examples were used, a bit each, for a checkpoint: `ever` and `epoch`, [⌈N/8⌉] of uint8."""
-        import torch
-
-        used = {"ever": self._ever, "epoch": self._epoch}
-        return {name: torch.from_numpy(np.packbits(one.flags)) for name, one in used.items()}
-
-    def load(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Go on from what `tensors` and `state` gave of the same tasks."""
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """See `Component`; the tasks and their sizes must be the same."""
         total, tasks = int(self.sizes.sum()), len(self.sizes)
-        found = [tensors[name].numpy() for name in ("ever", "epoch")]
+        found = [state[name].numpy() for name in ("ever", "epoch")]
         if (
             len(state["last"]) != tasks
             or state["epoch_steps"] != self.epoch_steps

@@ -1,4 +1,4 @@
-"""What happens between steps: the model is evaluated, its best weights are kept, and tasks are stopped."""
+"""Evaluations during training: the scores, and the best weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.evaluation.scores import Scores, main_score
 from weft.training.optim.precision import precision
 from weft.training.run.best import PER_TASK, Best
 from weft.training.run.state import State
-from weft.training.run.stopping import note_scores, tired
+from weft.training.run.stopping import note_scores
 from weft.training.settings import Training
 from weft.utils.processes import Processes
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 
-class Watch:
+class Validation:
     """Evaluates a model in training.
 
     Args:
@@ -68,17 +68,16 @@ class Watch:
         capture: Literal["auto", "always"] = "auto" if whole is None else "always"
         return evaluate(self.model, self.validation, rows, self.processes, precision=inside, capture=capture)
 
-    def note(self, state: State, scores: Scores, draws: Mapping[str, int]) -> None:
+    def note(self, state: State, scores: Scores) -> None:
         """Note an evaluation: weights that are the best so far are kept.
 
         Args:
-            state: of the run.
+            state: of the run; its window is that of the steps since the last evaluation.
             scores: what was found.
-            draws: how often each task was drawn since the last evaluation.
         """
         own = [main_score(scores["tasks"][name]) for name in self.names]
         delta = 0.0 if self.training.stop is None else self.training.stop.min_delta
-        trained = [draws[name] > 0 for name in self.names]
+        trained = [draws > 0 for draws in state.window.draws]
         better = note_scores(state.tasks, own, trained, state.step, delta)
         for task in np.flatnonzero(better).tolist() if self.best.per_task else ():
             self.best.keep_task(task, state)
@@ -90,15 +89,6 @@ class Watch:
             state.best, state.best_step = score, state.step
             if not self.best.per_task:
                 self.best.keep_all(state)
-
-    def tired(self, state: State, steps: int) -> list[int]:
-        """The tasks that are to stop now.
-
-        Args:
-            state: of the run.
-            steps: the steps done, those of a phase that finds gates left out.
-        """
-        return tired(state.tasks, self.training.stop, steps, state.stopped)
 
     def outcome(self, state: State) -> dict[str, Any]:
         """How the run ended: the step that the model is of, each task's where they differ, and the stops."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.sampling.plan.plan import Candidates, Plan, Step
-from weft.training.engines import build_engine
+from weft.training.engines import ENGINES, FALLBACK, build_engine
 from weft.training.engines import (
     choose_engine as choose_engine,  # those who ask for a run's engine look here too
 )
@@ -67,13 +67,13 @@ class Driver:
     ) -> None:
         self.name, self.note = choose_engine(model, training, processes)
         self.shapes: Shapes | None = None
-        if self.name != "eager":
+        if ENGINES[self.name].compiles:
             self.shapes = Shapes(train, plan, training.accumulate, model.longest)
         self.parts = MicroBatches(model, training, train, ids, processes, self.shapes)
         self.gradients = StepGradients(model, self.parts, names)
         self.waited = 0.0
         self.verifier: Verifier | None = None
-        if training.verify_engine and self.name != "eager":
+        if training.verify_engine and ENGINES[self.name].compiles:
             self.verifier = Verifier(is_bf16(training, self.gradients.device), plan.steps)
         self.fallback: dict[str, Any] | None = None
         self.events: list[tuple[str, dict[str, Any]]] = []
@@ -161,9 +161,9 @@ class Driver:
 
     def _give_up(self, why: EngineFailed, step: int, say: Callable[[str], None]) -> None:
         self.note = str(why)
-        say(f"train.engine {self.name}: {why}; the run goes on with eager")
+        say(f"train.engine {self.name}: {why}; the run goes on with {FALLBACK}")
         self.fallback = {"from": self.name, "step": step, "why": str(why)}
-        event: dict[str, Any] = {"step": step, "from": self.name, "to": "eager", "why": str(why)}
+        event: dict[str, Any] = {"step": step, "from": self.name, "to": FALLBACK, "why": str(why)}
         if isinstance(why, Disagreement):
             # patches that are wrong must not be worn by the eager engine either
             self._plain = why.patches
@@ -171,7 +171,7 @@ class Driver:
         self.events.append(("engine", event))
         self._lost.add(self.engine.losses())
         self.close()
-        self.name = "eager"
+        self.name = FALLBACK
 
     def drop_ahead(self) -> None:
         """Forget what was prepared ahead: the plan no longer holds it."""
