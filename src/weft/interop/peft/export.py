@@ -18,12 +18,12 @@ from weft.interop.peft.format import (
     ENCODER_ALONE,
     FORMAT,
     HEAD_FILE,
-    OWN_HEADS,
     README_FILE,
     ROOT,
     SEQ_CLS,
     WEFT_FILE,
     WEIGHTS_FILE,
+    classifier_of,
     classifier_tensors,
 )
 from weft.interop.peft.updates import Updates, filled, no_update, updates_of
@@ -97,8 +97,7 @@ def has_own_head(model: Model, task: Task, updates: Updates) -> bool:
     Its head must read the encoder's pooler, and an update of the pooler must have a place: the families that
     bring a copy of it along have none for an update.
     """
-    encoder: Any = model.encoder
-    own = OWN_HEADS.get(encoder.config.model_type)
+    own = classifier_of(model.encoder)
     if own is None or model.pool != "pooler" or task.kind not in ("classify", "regress"):
         return False
     return own.pooler is None or not any(path.startswith("pooler.") for path in updates.blocks)
