@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from weft.model.target_table import bad_label, target_table
-from weft.tasks.kinds.kind import Kind, Places
+from weft.tasks.kinds.collate import Places
+from weft.tasks.kinds.kind import Kind
 from weft.tasks.task import Task
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from weft.tasks.checks import (
     OPTIONS,
     SPLITS,
     check_head,
+    check_metrics,
     check_options,
     check_range,
     check_splits,
@@ -143,18 +144,7 @@ class Task:
         check_head(self)
         check_splits(self)
         kind.complete(self)
-        self._set("metrics", tuple(self.metrics) or kind.metrics)
-        for metric in self.metrics:
-            known = kind.metrics_for(self.size or 0)
-            if metric not in known:
-                raise WeftError(
-                    f"task {self.name!r}: metric {metric!r} does not fit {self.head}; "
-                    f"{did_you_mean(metric, known)}"
-                )
-            if metric == "question_em" and not self.group:
-                raise WeftError(
-                    f"task {self.name!r}: metric {metric!r} needs 'group', the columns that name a question"
-                )
+        check_metrics(self, kind)
         given: Mapping[str, Any] = self.files
         self._set("files", {s: Path(f) if isinstance(f, str) else f for s, f in given.items()})
         for split in self.files:
