@@ -12,17 +12,8 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.commands.assemble import assemble
-from weft.cli.commands.check import check
-from weft.cli.commands.compact import compact
-from weft.cli.commands.export import export
-from weft.cli.commands.import_peft import import_peft
-from weft.cli.commands.predict import predict
-from weft.cli.commands.submit import submit
-from weft.cli.commands.task import task
+from weft.cli.commands import COMMANDS, Command
 from weft.cli.devices import device_of
-from weft.cli.show.policy import policy
-from weft.cli.show.show import show
 from weft.config.model_data import find_tasks, labelled_rows, tasks_with_data
 from weft.errors import RunFailed, WeftError
 from weft.utils import launch_env as launched
@@ -30,31 +21,11 @@ from weft.utils import launch_env as launched
 INTERRUPTED = 130
 """The parser's exit code for Ctrl-C, as a shell expects it."""
 
-app = typer.Typer(
-    name="weft",
-    help="One pretrained text encoder, many tasks, a few extra parameters for each.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.add_typer(show, name="show")
-app.add_typer(task, name="task")
-app.command()(assemble)
-app.command()(check)
-app.command()(compact)
-app.command()(export)
-app.command(name="import")(import_peft)
-app.command()(policy)
-app.command()(predict)
-app.command()(submit)
-
 RunArgument = Annotated[str, typer.Argument(metavar="RUN.yaml", help="a run file, or a preset by name")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="key=value", help="such as train.steps=500")]
 Json = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
 
 
-@app.command()
 def train(
     source: RunArgument,
     overrides: Overrides = None,
@@ -113,7 +84,6 @@ def train(
         print(f"bundle: {done.folder / 'bundle'}")
 
 
-@app.command()
 def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN|BUNDLE", help="a run's folder, or a bundle")],
     tasks: Annotated[
@@ -176,6 +146,27 @@ def evaluate(
         print_scores(scores, title=f"{folder}: {split}", beside=beside)
 
 
+def build_app() -> typer.Typer:
+    """The command line with every command of `COMMANDS`."""
+    app = typer.Typer(
+        name="weft",
+        help="One pretrained text encoder, many tasks, a few extra parameters for each.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    for name in COMMANDS:
+        command = COMMANDS[name]
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        elif isinstance(command, Command):
+            app.command(name=name, cls=command.cls)(command.function)
+        else:
+            app.command(name=name)(command)
+    return app
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run a command line; returns the exit code and never raises for a user's mistake.
 
@@ -189,7 +180,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        code = app(arguments, standalone_mode=False)
+        code = build_app()(arguments, standalone_mode=False)
     except RunFailed as failed:
         # whichever process it is: the others wait for this one, and cannot know why it went
         print(failed, file=sys.__stderr__ if launched.rank() > 0 else sys.stderr)

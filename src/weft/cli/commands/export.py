@@ -4,63 +4,93 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import yaml
+from typer.core import TyperCommand
 
+from weft.cli.commands import Command
 from weft.errors import WeftError, did_you_mean
+from weft.settings import SettingsError
 
-TARGETS = ("peft",)
+
+class WithFormats(TyperCommand):
+    """Lists the export formats and their options below the help."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write a line for each format, and for each of its options."""
+        from weft.interop import EXPORTERS
+
+        lines = []
+        for name in EXPORTERS:
+            lines.append((name, EXPORTERS[name].summary))
+            fields = EXPORTERS[name].model_fields
+            lines += [(f"  {key}", field.description or "") for key, field in fields.items()]
+        with formatter.section("Formats (--to) and their options (--set KEY=VALUE)"):
+            formatter.write_dl(lines)
 
 
 def export(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="a bundle, or a run's folder")],
-    to: Annotated[str, typer.Option(help="the library: peft")],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="where to write")],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="the format, one of those below")],
+    out: Annotated[Path, typer.Option(metavar="PATH", help="the file or folder to write")],
     task: Annotated[
         str | None, typer.Option(help="whose adapters; needed if there are several tasks")
     ] = None,
-    head: Annotated[
-        str,
-        typer.Option(help="auto: the family's own classifier where it is the same; file: a file"),
-    ] = "auto",
+    head: Annotated[str | None, typer.Option(help="the same as --set head=…: auto or file, of peft")] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="an option of the format; may be given repeatedly"),
+    ] = None,
     encoder: Annotated[str | None, typer.Option(help="where the encoder is, if not where it was")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
 ) -> None:
-    """Write one task as a LoRA folder that PEFT loads, with equal outputs."""
-    if to not in TARGETS:
-        raise WeftError(f"--to {to!r} is unknown; {did_you_mean(to, TARGETS)}")
-    from weft.bundle.load import find_bundle, load
+    """Write one task for another library."""
+    from weft.bundle.load import find_bundle
+    from weft.interop import EXPORTERS
 
+    if to not in EXPORTERS:
+        raise WeftError(f"--to {to!r} is unknown; {did_you_mean(to, EXPORTERS)}")
+    settings = _settings(options or [])
+    if head is not None:
+        settings["head"] = head
+    try:
+        exporter = EXPORTERS[to](**settings)
+    except SettingsError as wrong:
+        named = [
+            f"--head {text}" if key == "head" and head else f"{key}: {text}" for key, text in wrong.mistakes
+        ]
+        raise WeftError(f"export format {to!r}: " + "; ".join(named)) from None
     find_bundle(bundle)
-    from weft.interop.peft.export import HEADS, check_place, export_peft
-    from weft.interop.peft.folder import read_json
-    from weft.interop.peft.format import CONFIG_FILE, SEQ_CLS
+    exporter.check(out)  # before the model is loaded
 
-    # before the model is loaded
-    if head not in HEADS:
-        raise WeftError(f"--head {head!r} is unknown; {did_you_mean(head, HEADS)}")
-    check_place(out)
+    from weft.bundle.load import load
+
     model = load(bundle, encoder=encoder)
     names = [one.name for one in model.tasks]
     if task is None and len(names) > 1:
         raise WeftError(f"{bundle} has {len(names)} tasks, {', '.join(names)}; say which with --task")
-    name = names[0] if task is None else task
-    export_peft(model, name, out, head)
-    config = read_json(out / CONFIG_FILE)
-    own_head = config["task_type"] == SEQ_CLS
-    told = {
-        "folder": str(out),
-        "task": name,
-        "task_type": config["task_type"],
-        "head": "classifier" if own_head else "head.safetensors",
-        "targets": len(config["target_modules"]),
-        "rank": config["r"],
-        "lora_bias": config["lora_bias"],
-    }
+    name = names[model.task_id(task)] if task is not None else names[0]
+    facts = exporter.export(model, name, out)
     if as_json:
-        print(json.dumps(told))
-        return
-    kind = "AutoModelForSequenceClassification" if own_head else "AutoModel"
-    print(f"{out}: task {name}, {told['targets']} modules of rank {told['rank']} at the most")
-    print(f"load it with peft.PeftModel.from_pretrained({kind}…, {str(out)!r}); see {out / 'README.md'}")
+        print(json.dumps({"out": str(out), "task": name, **facts}))
+    else:
+        print("\n".join(exporter.report(out, name, facts)))
+
+
+def _settings(options: list[str]) -> dict[str, Any]:
+    """`key=value` as settings; values are read as YAML, as in `weft train RUN.yaml key=value`."""
+    settings: dict[str, Any] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not key or not equals:
+            raise WeftError(f"--set {option!r}: expected KEY=VALUE, such as head=file")
+        try:
+            settings[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise WeftError(f"--set {option!r}: the value is not YAML") from None
+    return settings
+
+
+COMMAND = Command(export, WithFormats)

@@ -12,6 +12,7 @@ from weft.bundle.updates import check_finite
 from weft.encoder.load import weights_sha256
 from weft.errors import WeftError, did_you_mean
 from weft.interop.peft.card import card
+from weft.interop.peft.exporter import HEADS
 from weft.interop.peft.format import (
     CLASSIFIER,
     CONFIG_FILE,
@@ -34,8 +35,6 @@ from weft.utils.version import __version__
 if TYPE_CHECKING:
     from weft.model.model import Model
     from weft.tasks.task import Task
-
-HEADS = ("auto", "file")
 
 
 def export_peft(model: Model, task: str, folder: str | Path, head: str = "auto") -> Path:

@@ -35,7 +35,8 @@ class Annealed(Sampler):
     )
     epoch_steps: PositiveInt | None = Field(
         None,
-        description="s, the steps of an epoch, instead of `epochs`: E = ⌈steps/s⌉, e = ⌊step/s⌋; 2400 in PALs",
+        description="s, the steps of an epoch, instead of `epochs`: E = ⌈steps/s⌉, e = ⌊step/s⌋; "
+        "2400 in PALs",
     )
 
     def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
