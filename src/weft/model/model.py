@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from weft.adapters.attention import name_attentions
 from weft.adapters.by_site import by_site
 from weft.core.layout import Layout
-from weft.core.route import Route, task_owner
+from weft.core.route import Route
+from weft.core.stacked import task_owner
 from weft.encoder.anatomy import longest_row, sites_of
 from weft.encoder.body import Body, SeparateBodies, WovenBody
 from weft.encoder.load import Encoder, weights_sha256

@@ -31,7 +31,20 @@ if TYPE_CHECKING:
     from weft.data.readers.source import Source
 
 
-__all__ = ["IDENTITY", "OF_HEADS", "OF_SPLITS", "SPLITS", "SYNTHETIC", "Task", "check_tasks"]
+__all__ = [
+    "ALSO",
+    "IDENTITY",
+    "OF_HEADS",
+    "OF_SPLITS",
+    "SPLITS",
+    "SYNTHETIC",
+    "Task",
+    "check_tasks",
+    "task_of",
+]
+
+ALSO = ":"
+"""Between a task and a further set that it is judged on: "mnli:mm"."""
 
 SYNTHETIC = "swatch"
 """The suite whose rows are generated, not read."""
@@ -219,3 +232,8 @@ def check_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:
         if names.count(name) > 1:
             raise WeftError(f"two tasks are named {name!r}")
     return tasks
+
+
+def task_of(name: str) -> str:
+    """The task of `TASK` or `TASK:SET`."""
+    return name.partition(ALSO)[0]
