@@ -54,6 +54,11 @@ def export(
         raise WeftError(f"--to {to!r} is unknown; {did_you_mean(to, EXPORTERS)}")
     settings = _settings(options or [])
     if head is not None:
+        known = EXPORTERS[to].model_fields
+        if "head" not in known:
+            raise WeftError(
+                f"--head: export format {to!r} has no option head; it has: {', '.join(known) or 'none'}"
+            )
         settings["head"] = head
     try:
         exporter = EXPORTERS[to](**settings)
