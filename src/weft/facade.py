@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import nn
 
-from weft.core.route import task_owner
+from weft.core.stacked import task_owner
 from weft.encoder.weave import unweave
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
 from weft.errors import WeftError, did_you_mean
@@ -19,10 +19,10 @@ class Registry(Generic[T]):
 
     Args:
         what: what the names stand for, as error texts say it ("method", "kind").
-        entries: name → "module:attribute".
+        entries: name → "module:attribute", or the object itself.
     """
 
-    def __init__(self, what: str, entries: dict[str, str]) -> None:
+    def __init__(self, what: str, entries: Mapping[str, str | T]) -> None:
         self.what = what
         self._entries: dict[str, str | T] = dict(entries)
 

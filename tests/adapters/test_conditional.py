@@ -20,7 +20,8 @@ from weft.adapters.conditional_norm import ConditionalNorm, OwnConditionalNorm
 from weft.adapters.film import Film
 from weft.adapters.stacked import StackedLinear
 from weft.adapters.task_embedding import TaskEmbedding, TransformedEmbedding
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 from weft.encoder.sites import Site
 from weft.errors import WeftError
 

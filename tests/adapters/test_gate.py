@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 from tests.support.golden import golden
 from weft.adapters.gate import OPEN, SHUT, RankGate, hard_concrete, open_probability
 from weft.core.gate_settings import L0
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 
 TASKS = ["a", "b", "c"]
 

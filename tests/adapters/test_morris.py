@@ -11,7 +11,8 @@ from tests.support.tiny import FAMILIES, TASKS, batch, build, scramble
 from weft.adapters import CpAdapter, LowRankBiasAdapter, TuckerAdapter
 from weft.adapters.gate import OPEN, SHUT
 from weft.core.gate_settings import L0
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 from weft.encoder.sites import Site
 
 NAMES = ["x", "y", "z"]

@@ -13,7 +13,8 @@ from tests.support.golden import golden
 from tests.support.tiny import tiny
 from weft.adapters import ParallelAdapter, Projected, Projection, StackedAttention, StackedFeedForward
 from weft.adapters.attention import name_attentions
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 from weft.encoder import sites_of
 from weft.encoder.body import WovenBody
 from weft.errors import WeftError

@@ -17,7 +17,7 @@ from weft.adapters.low_rank_bias import LowRankBiasAdapter
 from weft.adapters.tucker import TuckerAdapter
 from weft.analysis.similarity import Similarity, SiteSimilarity, cosines
 from weft.core.gate_settings import L0
-from weft.core.route import Slots
+from weft.core.stacked import Slots
 from weft.encoder.sites import Site
 from weft.errors import WeftError
 

@@ -391,7 +391,7 @@ def test_every_registered_method_is_in_the_table():
 
 
 def test_every_known_family_is_in_the_table():
-    from weft.encoder.anatomy import FAMILIES as KNOWN
+    from weft.encoder.families import FAMILIES as KNOWN
 
     assert {tiny(f).config.model_type for f in FAMILIES} == set(KNOWN)
     assert load_encoder("random:bert-tiny").model.config.model_type in KNOWN

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+import torch
 from torch import nn
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig, AutoModel, Data2VecTextConfig, Data2VecTextModel
 
 import weft
 from tests.support.tiny import _SIZES, FAMILIES, tiny
-from weft.encoder import anatomy
-from weft.encoder.anatomy import register_family, sites_of
+from weft.encoder.anatomy import anatomy_of, longest_row, sites_of
+from weft.encoder.families import FAMILIES as KNOWN
+from weft.encoder.families import register_family
 from weft.encoder.sites import BLOCK_LINEAR, KINDS, LINEAR
 from weft.errors import WeftError
 
@@ -71,12 +75,57 @@ def test_an_unknown_family_built_like_a_known_one_is_told_how_to_join(monkeypatc
     text = str(wrong.value)
     assert "'data2vec-text'" in text
     assert "register_family('data2vec-text', 'bert')" in text
-    assert "CONTRIBUTING" in text
-    monkeypatch.setattr(anatomy, "FAMILIES", dict(anatomy.FAMILIES))
+    assert "docs/extension.md" in text
+    monkeypatch.setattr(KNOWN, "_entries", dict(KNOWN._entries))
     register_family("data2vec-text", "bert")
     assert sites_of(encoder).num_layers == 2
     with pytest.raises(WeftError, match="already"):
         register_family("data2vec-text", "bert")
+
+
+LONGEST = {
+    # the table has 64 places; with padding id 1 the first two are never used
+    **dict.fromkeys(("bert", "electra", "distilbert", "deberta-v2"), 64),
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert", "mpnet"), 62),
+    **dict.fromkeys(("deberta-v3", "modernbert"), None),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_longest_row_is_what_the_table_of_positions_holds(family):
+    encoder = tiny(family)
+    longest = longest_row(encoder)
+    assert longest == LONGEST[family]
+    if longest is not None:
+        rows = torch.full((1, longest + 1), 9)
+        assert encoder(rows[:, :-1]).last_hidden_state.shape == (1, longest, 32)
+        with pytest.raises((IndexError, RuntimeError)):
+            encoder(rows)
+
+
+@pytest.mark.parametrize("like", ["bert", "roberta"])
+def test_positions_are_numbered_as_the_family_does_whatever_it_is_registered_like(monkeypatch, like):
+    """data2vec-text numbers positions from the padding id on: 514 places take rows of 512 tokens."""
+    monkeypatch.setattr(KNOWN, "_entries", dict(KNOWN._entries))
+    register_family("data2vec-text", like)
+    sizes = _SIZES | {"max_position_embeddings": 514}
+    encoder = Data2VecTextModel(Data2VecTextConfig(**sizes)).eval()
+    assert encoder.config.pad_token_id == 1
+    assert longest_row(encoder) == 512
+    model = weft.Model(encoder, [weft.Task("a", size=2)], max_length=512)
+    ids = torch.full((1, 512), 9)
+    out = model(input_ids=ids, attention_mask=torch.ones_like(ids), task=torch.zeros(1, dtype=torch.long))
+    assert out.hidden.shape == (1, 512, 32)
+    with pytest.raises(WeftError, match="expected at most 512"):
+        model.set_max_length(513)
+    assert anatomy_of(encoder).classifier is None  # its classifier is not that of the family it is built like
+
+
+def test_a_table_may_say_its_first_position(monkeypatch):
+    monkeypatch.setattr(KNOWN, "_entries", dict(KNOWN._entries))
+    register_family("data2vec-text", replace(KNOWN["bert"], first_position=10))
+    encoder = AutoModel.from_config(AutoConfig.for_model("data2vec-text", **_SIZES))
+    assert longest_row(encoder) == 54
 
 
 def test_an_unknown_family_is_told_what_is_missing():

@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 import weft
 from tests.support.tiny import tiny
 from weft.encoder import load
+from weft.encoder.catalogue import ARCHITECTURES
 from weft.encoder.load import PACKAGES, file_sha256, load_encoder
-from weft.encoder.random_weights import ARCHITECTURES
 from weft.errors import WeftError
 
 

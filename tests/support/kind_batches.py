@@ -10,7 +10,8 @@ from torch import Tensor
 
 from weft.core.layout import Layout
 from weft.tasks.kinds import KINDS
-from weft.tasks.kinds.kind import Kind, Places
+from weft.tasks.kinds.collate import Places
+from weft.tasks.kinds.kind import Kind
 
 LENGTH = 6
 

@@ -8,7 +8,7 @@ from weft.core.layout import Layout
 from weft.errors import WeftError
 from weft.tasks import Task, check_tasks
 from weft.tasks.kinds import KINDS
-from weft.tasks.kinds.kind import Places
+from weft.tasks.kinds.collate import Places
 
 ALONE = Places((), 0)
 LAYOUT = Layout(None, 0)

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from weft.adapters.bias import BiasAdapter
 from weft.adapters.low_rank_bias import LowRankBiasAdapter
-from weft.core.route import Route, Slots, select
+from weft.core.route import Route
+from weft.core.stacked import Slots
+from weft.kernels.dispatch import select
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter

@@ -7,7 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from weft.core.route import Memory, Route, StackedModule
+from weft.core.route import Memory, Route
+from weft.core.stacked import StackedModule
 from weft.encoder.sites import Site, check_kind
 from weft.errors import WeftError
 from weft.kernels.dispatch import add

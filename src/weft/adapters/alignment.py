@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from weft.adapters.adapter import Adapter
 from weft.adapters.film import Film
 from weft.adapters.task_embedding import Condition
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 from weft.encoder.sites import Site
 
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.adapters.stacked import StackedLinear
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 from weft.errors import WeftError
 from weft.kernels.dispatch import is_half
 from weft.kernels.grouped import ALIGNED

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from weft.adapters.adapter import Adapter
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 from weft.encoder.sites import LINEAR, NORM, Site
 from weft.kernels.dispatch import add_rows
 from weft.kernels.joined import Components, joins, own_slot

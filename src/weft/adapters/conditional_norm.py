@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from weft.adapters.adapter import Adapter
 from weft.adapters.film import Film
 from weft.adapters.task_embedding import Condition
-from weft.core.route import Route, Slots, StackedModule
+from weft.core.route import Route
+from weft.core.stacked import Slots, StackedModule
 from weft.encoder.sites import BLOCK_NORM, Site
 
 Form = Literal["code", "paper"]

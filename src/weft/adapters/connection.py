@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from weft.adapters.adapter import Adapter
 from weft.adapters.stacked import StackedNorm
-from weft.core.route import Memory, Route, Slots
+from weft.core.route import Memory, Route
+from weft.core.stacked import Slots
 from weft.encoder.sites import Site
 
 

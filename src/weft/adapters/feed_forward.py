@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.adapters.stacked import StackedLinear
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 
 
 class StackedFeedForward(nn.Module):

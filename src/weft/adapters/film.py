@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from weft.adapters.stacked import STD, StackedLinear
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 
 
 class Film(nn.Module):

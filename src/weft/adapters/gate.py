@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.core.gate_settings import DECIDED
-from weft.core.route import Route, Slots, StackedModule
+from weft.core.route import Route
+from weft.core.stacked import Slots, StackedModule
 
 if TYPE_CHECKING:
     from weft.core.gate_settings import L0

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from weft.adapters.adapter import Adapter
-from weft.core.route import Route, Slots, StackedModule
+from weft.core.route import Route
+from weft.core.stacked import Slots, StackedModule
 from weft.encoder.sites import VALUE, Site
 
 

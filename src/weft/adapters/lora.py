@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from weft.adapters.ranked import RankedAdapter
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 from weft.encoder.sites import LINEAR, Site
 from weft.kernels.dropout import dropped
 from weft.kernels.joined import Components, joins, own_slot

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from weft.adapters.ranked import RankedAdapter
 from weft.adapters.stacked import uniform
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 from weft.encoder.sites import LINEAR, NORM, Site
 from weft.kernels.dispatch import add_rows
 from weft.kernels.joined import Components, joins

@@ -8,7 +8,8 @@ from weft.adapters.attention import StackedAttention
 from weft.adapters.feed_forward import StackedFeedForward
 from weft.adapters.lhuc import Amplitude
 from weft.adapters.stacked import ACTIVATIONS, STD, StackedLinear
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 
 
 class Projection(nn.Module):

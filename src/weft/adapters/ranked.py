@@ -9,7 +9,8 @@ from torch import Tensor
 
 from weft.adapters.adapter import Adapter
 from weft.adapters.gate import RankGate
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 from weft.encoder.sites import Site
 from weft.kernels.dispatch import low_rank
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.core.route import Init, Route, Slots, StackedModule
+from weft.core.route import Route
+from weft.core.stacked import Init, Slots, StackedModule
 
 STD = 0.02
 """BERT's start, and that of every new map in the PALs code: N(0, 0.02), biases at zero."""

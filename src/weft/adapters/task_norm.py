@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from weft.adapters.adapter import Adapter
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 from weft.encoder.sites import NORM, Site
 
 

@@ -12,7 +12,8 @@ from weft.adapters.attention import StackedAttention
 from weft.adapters.feed_forward import StackedFeedForward
 from weft.adapters.projected import Projection
 from weft.adapters.stacked import StackedNorm
-from weft.core.route import Route, Slots
+from weft.core.route import Route
+from weft.core.stacked import Slots
 from weft.encoder.sites import Site
 
 Sublayer = StackedAttention | StackedFeedForward

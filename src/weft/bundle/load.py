@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from weft.bundle.padding import Ranked, fill, fits, ranked_parameters
 from weft.bundle.save import FORMAT, MANIFEST, METADATA, SHARED_FILE, in_files, key, method_sha256, task_file
-from weft.core.route import task_owner
+from weft.core.stacked import task_owner
 from weft.encoder.load import as_encoder, file_sha256, weights_sha256
 from weft.errors import WeftError
 from weft.kernels.dispatch import checked_setting

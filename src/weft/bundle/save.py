@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from weft.bundle.padding import Ranked, ranked_parameters, without_padding
-from weft.core.route import task_owner
+from weft.core.stacked import task_owner
 from weft.encoder.catalogue import RANDOM
 from weft.encoder.load import file_sha256
 from weft.encoder.weave import unweave

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from weft.bundle.load import copy_in, find_bundle, read_manifest, read_tasks
 from weft.bundle.padding import fill, ranked_parameters
 from weft.bundle.save import SHARED_FILE, in_files, task_file
-from weft.core.route import ENCODER
+from weft.core.stacked import ENCODER
 from weft.errors import WeftError
 from weft.methods import build_method
 from weft.model.ownership import Owned, owned

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from weft.core.route import task_owner
+from weft.core.stacked import task_owner
 from weft.encoder.load import Encoder
 from weft.encoder.sites import Site
 from weft.encoder.weave import unweave

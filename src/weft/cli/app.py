@@ -9,44 +9,33 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import typer
 
-from weft.cli.commands.assemble import assemble
-from weft.cli.commands.check import check
-from weft.cli.commands.compact import compact
-from weft.cli.commands.evaluate import evaluate
-from weft.cli.commands.export import export
-from weft.cli.commands.import_peft import import_peft
-from weft.cli.commands.policy import policy
-from weft.cli.commands.predict import predict
-from weft.cli.commands.submit import submit
-from weft.cli.commands.task import task
-from weft.cli.commands.train import train
-from weft.cli.show.show import show
+from weft.cli.commands import COMMANDS, Command
 from weft.errors import RunFailed, WeftError
 from weft.utils import launch_env as launched
 
 INTERRUPTED = 130
 """The parser's exit code for Ctrl-C, as a shell expects it."""
 
-app = typer.Typer(
-    name="weft",
-    help="One pretrained text encoder, many tasks, a few extra parameters for each.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.add_typer(show, name="show")
-app.add_typer(task, name="task")
-app.command()(assemble)
-app.command()(check)
-app.command()(compact)
-app.command()(evaluate)
-app.command()(export)
-app.command(name="import")(import_peft)
-app.command()(policy)
-app.command()(predict)
-app.command()(submit)
-app.command()(train)
+
+def build_app() -> typer.Typer:
+    """The command line with every command of `COMMANDS`."""
+    app = typer.Typer(
+        name="weft",
+        help="One pretrained text encoder, many tasks, a few extra parameters for each.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    for name in COMMANDS:
+        command = COMMANDS[name]
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        elif isinstance(command, Command):
+            app.command(name=name, cls=command.cls)(command.function)
+        else:
+            app.command(name=name)(command)
+    return app
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -62,7 +51,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        code = app(arguments, standalone_mode=False)
+        code = build_app()(arguments, standalone_mode=False)
     except RunFailed as failed:
         # whichever process it is: the others wait for this one, and cannot know why it went
         print(failed, file=sys.__stderr__ if launched.rank() > 0 else sys.stderr)

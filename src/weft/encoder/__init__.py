@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from weft.utils.lazy import lazy
 
 if TYPE_CHECKING:
-    from weft.encoder.anatomy import Anatomy, register_family, sites_of
+    from weft.encoder.anatomy import sites_of
+    from weft.encoder.families import Anatomy, register_family
     from weft.encoder.load import Encoder, load_encoder
     from weft.encoder.sites import Site, Sites
 
@@ -16,12 +17,12 @@ __all__ = ["Anatomy", "Encoder", "Site", "Sites", "load_encoder", "register_fami
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "Anatomy": "weft.encoder.anatomy",
+        "Anatomy": "weft.encoder.families",
         "Encoder": "weft.encoder.load",
         "Site": "weft.encoder.sites",
         "Sites": "weft.encoder.sites",
         "load_encoder": "weft.encoder.load",
-        "register_family": "weft.encoder.anatomy",
+        "register_family": "weft.encoder.families",
         "sites_of": "weft.encoder.anatomy",
     },
 )

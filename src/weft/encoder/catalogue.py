@@ -1,11 +1,15 @@
-"""The names of encoders, as far as they can be judged without loading anything."""
+"""The names of encoders: installed packages, and architectures without weights (`random:bert-base`).
+
+Names are judged without loading anything. The ledger counts random architectures on the meta device without
+any memory, and benchmarks run them anywhere.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from weft.encoder.random_weights import ARCHITECTURES
 from weft.errors import WeftError, did_you_mean
 
 RANDOM = "random:"
@@ -37,6 +41,102 @@ PACKAGES = {
     )
 }
 
+_BASE: dict[str, Any] = {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+}
+_LARGE: dict[str, Any] = {
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+}
+_ROBERTA: dict[str, Any] = {
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+}
+_DEBERTA_V3: dict[str, Any] = {
+    "vocab_size": 128100,
+    "relative_attention": True,
+    "position_buckets": 256,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-7,
+    "max_relative_positions": -1,
+}
+_DISTILBERT: dict[str, Any] = {"dim": 768, "n_layers": 6, "n_heads": 12, "hidden_dim": 3072}
+_MODERNBERT_LARGE: dict[str, Any] = {
+    "hidden_size": 1024,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+    "intermediate_size": 2624,
+}
+
+ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert-base": ("bert", {**_BASE, "vocab_size": 30522}),
+    "bert-base-cased": ("bert", {**_BASE, "vocab_size": 28996}),
+    "bert-large": ("bert", {**_LARGE, "vocab_size": 30522}),
+    "bert-large-cased": ("bert", {**_LARGE, "vocab_size": 28996}),
+    "bert-tiny": (
+        "bert",
+        {
+            "vocab_size": 30522,
+            "hidden_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 512,
+        },
+    ),
+    "minilm": (
+        "bert",
+        {
+            "vocab_size": 30522,
+            "hidden_size": 384,
+            "num_hidden_layers": 6,
+            "num_attention_heads": 12,
+            "intermediate_size": 1536,
+        },
+    ),
+    "roberta-base": ("roberta", {**_BASE, **_ROBERTA, "vocab_size": 50265}),
+    "roberta-large": ("roberta", {**_LARGE, **_ROBERTA, "vocab_size": 50265}),
+    "xlm-roberta-base": ("xlm-roberta", {**_BASE, **_ROBERTA, "vocab_size": 250002}),
+    "xlm-roberta-large": ("xlm-roberta", {**_LARGE, **_ROBERTA, "vocab_size": 250002}),
+    "camembert-base": ("camembert", {**_BASE, **_ROBERTA, "vocab_size": 32005}),
+    "electra-small": (
+        "electra",
+        {
+            "vocab_size": 30522,
+            "embedding_size": 128,
+            "hidden_size": 256,
+            "num_hidden_layers": 12,
+            "num_attention_heads": 4,
+            "intermediate_size": 1024,
+        },
+    ),
+    "electra-base": ("electra", {**_BASE, "vocab_size": 30522, "embedding_size": 768}),
+    "electra-large": ("electra", {**_LARGE, "vocab_size": 30522, "embedding_size": 1024}),
+    "distilbert-base": ("distilbert", {**_DISTILBERT, "vocab_size": 30522}),
+    "mpnet-base": (
+        "mpnet",
+        {**_BASE, "vocab_size": 30527, "max_position_embeddings": 514, "layer_norm_eps": 1e-5},
+    ),
+    "deberta-v3-small": ("deberta-v2", {**_BASE, **_DEBERTA_V3, "num_hidden_layers": 6}),
+    "deberta-v3-base": ("deberta-v2", {**_BASE, **_DEBERTA_V3}),
+    "deberta-v3-large": ("deberta-v2", {**_LARGE, **_DEBERTA_V3}),
+    "modernbert-base": ("modernbert", {}),  # the configuration's own defaults
+    "modernbert-large": ("modernbert", _MODERNBERT_LARGE),
+}
+"""Name → (model type, what differs from its configuration's defaults)."""
+
 
 def check_name(name: str) -> None:
     """Refuse a name that cannot be an encoder; a hub id is known only when it is loaded.
@@ -57,3 +157,23 @@ def check_name(name: str) -> None:
 def looks_like_path(name: str) -> bool:
     """Whether a name is meant as a folder and not as a hub id."""
     return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
+
+
+def random_encoder(name: str, seed: int, meta: bool = False) -> Any:
+    """The architecture `name` with fresh weights, drawn from `seed` alone.
+
+    Args:
+        name: one of `ARCHITECTURES`.
+        seed: of the weights.
+        meta: build it on the meta device, without memory.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    if name not in ARCHITECTURES:
+        raise WeftError(f"encoder 'random:{name}' does not exist; {did_you_mean(name, ARCHITECTURES)}")
+    model_type, differs = ARCHITECTURES[name]
+    config = AutoConfig.for_model(model_type, **differs)
+    with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
+        torch.manual_seed(seed)
+        return AutoModel.from_config(config, dtype=torch.float32)

@@ -12,8 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.encoder.catalogue import PACKAGES, RANDOM, Package, check_name
-from weft.encoder.random_weights import ARCHITECTURES, random_encoder
+from weft.encoder.catalogue import ARCHITECTURES, PACKAGES, RANDOM, Package, check_name, random_encoder
 from weft.errors import WeftError, did_you_mean
 
 if TYPE_CHECKING:

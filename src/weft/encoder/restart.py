@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from weft.core.route import ENCODER
+from weft.core.stacked import ENCODER
 from weft.encoder.anatomy import anatomy_of
 from weft.utils.seeding import generator
 

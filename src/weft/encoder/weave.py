@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from weft.core.route import Memory, RouteHolder
-from weft.encoder.anatomy import Anatomy
 from weft.encoder.deberta import weave_disentangled
+from weft.encoder.families import Anatomy
 from weft.encoder.from_lengths import drop_from_lengths, keep_from_lengths
 from weft.encoder.sites import LINEAR, NORM, Site, Sites
 from weft.encoder.woven import (

@@ -12,7 +12,7 @@ from weft.evaluation.scores import Scores, main_score
 from weft.inference.precision import PassContext, precision_context
 from weft.inference.runner import answers
 from weft.tasks.kinds import KINDS
-from weft.tasks.set_names import ALSO, task_of
+from weft.tasks.task import ALSO, task_of
 
 if TYPE_CHECKING:
     from weft.data.tokens.tokens import Tokens

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from weft.core.route import StackedModule, task_owner
+from weft.core.stacked import StackedModule, task_owner
 from weft.growing.settings import SAME
 from weft.utils.seeding import derived, generator
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bundle.load import find_bundle, load, load_changed, read_manifest
 from weft.bundle.one_task import check_out, task_of
-from weft.core.route import ENCODER, SHARED
+from weft.core.stacked import ENCODER, SHARED
 from weft.errors import WeftError
 from weft.evaluation.baselines import majority
 from weft.growing.check import mistakes_again, unused_again

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from weft.core.route import StackedModule, task_owner
+from weft.core.stacked import StackedModule, task_owner
 from weft.errors import WeftError
 from weft.tasks.checks import STARTS
 from weft.utils.seeding import generator

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.core.route import task_owner
+from weft.core.stacked import task_owner
 from weft.errors import WeftError
 from weft.evaluation.scores import Scores
 from weft.growing.rows import TaskRows

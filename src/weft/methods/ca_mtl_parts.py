@@ -18,7 +18,7 @@ from weft.adapters.conditional_norm import ConditionalNorm, OwnConditionalNorm
 from weft.adapters.film import Film
 from weft.adapters.stacked import StackedLinear
 from weft.adapters.task_embedding import TaskEmbedding, TransformedEmbedding
-from weft.core.route import Slots
+from weft.core.stacked import Slots
 from weft.encoder.sites import BLOCK_NORM, Site, Sites
 
 if TYPE_CHECKING:

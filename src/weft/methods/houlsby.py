@@ -47,7 +47,7 @@ class Houlsby(PalsMethod):
         from weft.adapters.connection import ResidualAdapter
         from weft.adapters.projected import Projected, Projection
         from weft.adapters.task_norm import TaskNormAdapter
-        from weft.core.route import Slots
+        from weft.core.stacked import Slots
 
         own = Slots.per_task(tasks)
         for site in sites.select(["attention_delta", "ffn_delta"], self.layers):

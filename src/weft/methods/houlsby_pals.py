@@ -44,7 +44,7 @@ class HoulsbyPals(ZeroInitMethod):
         """A low-rank function and a projected attention in each block."""
         from weft.adapters.connection import ParallelAdapter, ResidualAdapter
         from weft.adapters.projected import Projected
-        from weft.core.route import Slots
+        from weft.core.stacked import Slots
 
         own = Slots.per_task(tasks)
         low = Projections(

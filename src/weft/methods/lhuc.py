@@ -26,7 +26,7 @@ class Lhuc(PalsMethod):
     def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """A `LhucAdapter` at each value."""
         from weft.adapters.lhuc import LhucAdapter
-        from weft.core.route import Slots
+        from weft.core.stacked import Slots
 
         for site in sites.select(self.sites, self.layers):
             yield site, LhucAdapter(site, Slots.per_task(tasks))

@@ -15,7 +15,7 @@ from weft.settings import Named
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
-    from weft.core.route import Slots
+    from weft.core.stacked import Slots
     from weft.encoder.sites import Site, Sites
 
 _LAYERS = re.compile(r"layers?\s+\S.*")
@@ -145,7 +145,7 @@ class Method(Named):
 
 def slots_for(share: Share, tasks: Sequence[str]) -> Slots:
     """The slots that a `share` setting means."""
-    from weft.core.route import Slots
+    from weft.core.stacked import Slots
 
     if share == "task":
         return Slots.per_task(tasks)

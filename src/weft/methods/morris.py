@@ -41,7 +41,7 @@ class Morris(RankMethod):
         from weft.adapters.cp import CpAdapter
         from weft.adapters.low_rank_bias import LowRankBiasAdapter
         from weft.adapters.tucker import TuckerAdapter
-        from weft.core.route import Slots
+        from weft.core.stacked import Slots
 
         shared, own = Slots.one(tasks), Slots.per_task(tasks)
         for site, rank in self.ranked_sites(sites):

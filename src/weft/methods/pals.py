@@ -60,7 +60,7 @@ class Pals(BesideBlocks):
         """A projected function at each block."""
         from weft.adapters.feed_forward import StackedFeedForward
         from weft.adapters.projected import Projected
-        from weft.core.route import Slots
+        from weft.core.stacked import Slots
 
         own = Slots.per_task(tasks)
         pairs = Projections(self.share, sites.width, self.d_s, tasks, seed, self.zero_init)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.adapters.attention import StackedAttention
     from weft.adapters.lhuc import Amplitude
     from weft.adapters.projected import Projection
-    from weft.core.route import Slots
+    from weft.core.stacked import Slots
     from weft.encoder.sites import Site, Sites
 
 ShareProjections = Literal["layers", "tasks", "both", "none"]
@@ -52,7 +52,7 @@ class PalsMethod(Method):
         yield from self.adapters(sites, tasks, seed)
         if self.pooler == "task":
             from weft.adapters.task_linear import TaskLinearAdapter
-            from weft.core.route import Slots
+            from weft.core.stacked import Slots
 
             for site in sites.select(["pooler"]):
                 yield site, TaskLinearAdapter(site, Slots.per_task(tasks))
@@ -96,7 +96,7 @@ class BesideBlocks(ZeroInitMethod):
     def amplitude(self, sites: Sites, tasks: Sequence[str]) -> Amplitude | None:
         """The scale of one function, where asked for."""
         from weft.adapters.lhuc import Amplitude
-        from weft.core.route import Slots
+        from weft.core.stacked import Slots
 
         return Amplitude(sites.width, Slots.per_task(tasks)) if self.lhuc else None
 
@@ -105,7 +105,7 @@ class BesideBlocks(ZeroInitMethod):
     ) -> tuple[Site, Adapter]:
         """The function at its site."""
         from weft.adapters.connection import ParallelAdapter, SerialAdapter
-        from weft.core.route import Slots
+        from weft.core.stacked import Slots
 
         if self.connection == "serial":
             return site, SerialAdapter(site, function, Slots.per_task(tasks), sites.pre_norm)
@@ -153,7 +153,7 @@ class Projections:
         zero_init: bool,
         name: str = "",
     ) -> None:
-        from weft.core.route import Slots
+        from weft.core.stacked import Slots
 
         slots = Slots.one(tasks) if share in ("tasks", "both") else Slots.per_task(tasks)
         self.tied = share in ("layers", "both")

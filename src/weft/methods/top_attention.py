@@ -12,7 +12,7 @@ from weft.methods.top_stack import TopStackMethod
 
 if TYPE_CHECKING:
     from weft.adapters.top import Sublayer
-    from weft.core.route import Slots
+    from weft.core.stacked import Slots
 
 
 class TopAttention(TopStackMethod):

@@ -11,7 +11,7 @@ from weft.methods.top_stack import TopStackMethod
 
 if TYPE_CHECKING:
     from weft.adapters.top import Sublayer
-    from weft.core.route import Slots
+    from weft.core.stacked import Slots
 
 INNER = {1: 408, 2: 252}
 """The hidden widths that give a layer of d_s 204 as many weights as an attention has."""

@@ -47,7 +47,7 @@ class TopLayer(PalsMethod):
         from weft.adapters.attention import StackedAttention
         from weft.adapters.feed_forward import StackedFeedForward
         from weft.adapters.top import TopLayer as TopLayerAdapter
-        from weft.core.route import Slots
+        from weft.core.stacked import Slots
 
         own = Slots.per_task(tasks)
         inner = self.inner or sites.select(["ffn_out"], [0])[0].in_width

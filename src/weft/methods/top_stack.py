@@ -13,7 +13,7 @@ from weft.methods.task_function import PalsMethod
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
     from weft.adapters.top import Sublayer
-    from weft.core.route import Slots
+    from weft.core.stacked import Slots
     from weft.encoder.sites import Site, Sites
 
 
@@ -38,7 +38,7 @@ class TopStackMethod(PalsMethod):
         """One `TopStack`."""
         from weft.adapters.projected import Projection
         from weft.adapters.top import ResidualLayer, TopStack
-        from weft.core.route import Slots
+        from weft.core.stacked import Slots
 
         own = Slots.per_task(tasks)
         for site in sites.select(["top"]):

@@ -11,29 +11,34 @@ from typing import Any
 
 from weft.metrics.bio import entities
 from weft.metrics.labels import f1_of
+from weft.metrics.metric import metric
 
 Sentences = Sequence[tuple[Sequence[str], Sequence[str]]]
 Tags = Sequence[Sequence[str]]
 
 
+@metric("entities")
 def entity_f1(gold: Sentences, found: Tags, groups: object = None) -> float:
     """2·right/(gold + found) over the entities of all sentences together (micro)."""
     right, theirs, ours = _counts(_spans([tags for _, tags in gold]), _spans(found))
     return f1_of(right, theirs + ours)
 
 
+@metric("entities")
 def entity_precision(gold: Sentences, found: Tags, groups: object = None) -> float:
     """The share of the found entities that are right; 0 where none is found."""
     right, _, ours = _counts(_spans([tags for _, tags in gold]), _spans(found))
     return right / ours if ours else 0.0
 
 
+@metric("entities")
 def entity_recall(gold: Sentences, found: Tags, groups: object = None) -> float:
     """The share of the gold entities that are found; 0 where there is none."""
     right, theirs, _ = _counts(_spans([tags for _, tags in gold]), _spans(found))
     return right / theirs if theirs else 0.0
 
 
+@metric("entities")
 def surface_f1(gold: Sentences, found: Tags, groups: object = None) -> float:
     """WNUT17's F1 of surface forms: 2·right/(gold + found) over sets of (words, type).
 
@@ -45,6 +50,7 @@ def surface_f1(gold: Sentences, found: Tags, groups: object = None) -> float:
     return f1_of(right, theirs + ours)
 
 
+@metric("tags")
 def token_accuracy(gold: Sentences, found: Tags, groups: object = None) -> float:
     """The share of the words that have the right tag, `O` among them."""
     pairs = [

@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from weft.metrics.labels import f1
+from weft.metrics.metric import metric
 
 
+@metric("labels", labels=2)
 def f1a(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     """F1 of label 1 over all answers of all questions: MultiRC's F1a, the same as `f1`."""
     return f1(gold, found)
 
 
+@metric("labels", labels=2, needs_groups=True)
 def question_em(gold: ArrayLike, found: ArrayLike, groups: Sequence[Hashable] | None = None) -> float:
     """The share of groups all of whose examples are right: MultiRC's EM; without groups, each its own."""
     right = np.asarray(gold) == np.asarray(found)

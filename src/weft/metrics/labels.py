@@ -10,25 +10,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.metrics.metric import metric
 
+
+@metric("labels", "choices")
 def accuracy(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     """The share of right labels."""
     gold, found = _both(gold, found)
     return float((gold == found).mean()) if gold.size else 0.0
 
 
+@metric("label_sets")
 def exact(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     """The share of examples all of whose labels are right."""
     gold, found = _both(gold, found)
     return float((gold == found).reshape(len(gold), -1).all(1).mean()) if gold.size else 0.0
 
 
+@metric("labels", labels=2)
 def f1(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     """F1 of label 1 against label 0: the second of two labels is the one that counts."""
     gold, found = _both(gold, found)
     return f1_of(float(((gold == 1) & (found == 1)).sum()), float((gold == 1).sum() + (found == 1).sum()))
 
 
+@metric("labels", "label_sets")
 def macro_f1(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     """The mean over the labels of each label's F1.
 
@@ -38,12 +44,14 @@ def macro_f1(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     return float(np.mean([f1_of(r, b) for r, b in zip(right, both, strict=True)])) if len(right) else 0.0
 
 
+@metric("label_sets")
 def micro_f1(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     """F1 of all labels' counts together."""
     right, both = _counts(gold, found)
     return f1_of(float(right.sum()), float(both.sum()))
 
 
+@metric("labels")
 def matthews(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     """Matthews' correlation, of any number of labels; 0 where all gold labels or all answers are alike.
 

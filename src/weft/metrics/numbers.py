@@ -7,7 +7,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.metrics.metric import metric
 
+
+@metric("numbers")
 def pearson(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     """Pearson's correlation, over all outputs together; 0 where all answers are alike."""
     from scipy.stats import pearsonr
@@ -16,6 +19,7 @@ def pearson(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     return 0.0 if _constant(gold, found) else _finite(pearsonr(gold, found).statistic)
 
 
+@metric("numbers")
 def spearman(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     """Spearman's rank correlation, over all outputs together; 0 where all answers are alike."""
     from scipy.stats import spearmanr
@@ -24,6 +28,7 @@ def spearman(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     return 0.0 if _constant(gold, found) else _finite(spearmanr(gold, found).statistic)
 
 
+@metric("numbers", lower_is_better=True)
 def mse(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
     """The mean squared error."""
     gold, found = _numbers(gold), _numbers(found)

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.metrics.metric import metric
+
 Lists = Sequence[Sequence[float]]
 
 
+@metric("rankings")
 def mrr(gold: Lists, found: Lists, groups: object = None) -> float:
     """The mean of 1/rank of the first relevant candidate; ties are broken against the system.
 
@@ -23,11 +26,13 @@ def mrr(gold: Lists, found: Lists, groups: object = None) -> float:
     return _mean(_reciprocal_rank, gold, found)
 
 
+@metric("rankings")
 def p_at_1(gold: Lists, found: Lists, groups: object = None) -> float:
     """The share of queries whose first candidate is relevant; ties are broken against the system."""
     return _mean(lambda relevance, scores: float(_reciprocal_rank(relevance, scores) == 1), gold, found)
 
 
+@metric("rankings")
 def ndcg(gold: Lists, found: Lists, groups: object = None) -> float:
     """The mean of DCG/ideal DCG, over all ranks, with linear gains.
 

@@ -12,15 +12,19 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from weft.metrics.metric import metric
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
+@metric("texts")
 def exact_match(gold: Sequence[Sequence[str]], found: Sequence[str], groups: object = None) -> float:
     """The share of answers that are one of their right texts."""
     return _mean_of_best(lambda right, answer: float(plain(right) == plain(answer)), gold, found)
 
 
+@metric("texts")
 def token_f1(gold: Sequence[Sequence[str]], found: Sequence[str], groups: object = None) -> float:
     """The mean F1 of the answers' words, those that occur twice counted twice.
 

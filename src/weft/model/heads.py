@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.core.route import Route, Slots, StackedModule, task_owner
+from weft.core.route import Route
+from weft.core.stacked import Slots, StackedModule, task_owner
 from weft.errors import WeftError
 from weft.kernels.dropout import dropped
 from weft.model.pooling import TASK_POOLER, Reads, base_pool, width_of

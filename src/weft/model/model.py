@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from weft.adapters.attention import name_attentions
 from weft.adapters.by_site import by_site
 from weft.core.layout import Layout
-from weft.core.route import Route, task_owner
-from weft.encoder.anatomy import sites_of
+from weft.core.route import Route
+from weft.core.stacked import task_owner
+from weft.encoder.anatomy import longest_row, sites_of
 from weft.encoder.body import Body, SeparateBodies, WovenBody
 from weft.encoder.load import Encoder, weights_sha256
-from weft.encoder.positions import longest_row
 from weft.encoder.restart import restart_block
 from weft.encoder.trainable import set_trained
 from weft.encoder.weavable import weavable
@@ -114,7 +114,7 @@ class Model(ModelFacade, ModelThreads, nn.Module):
             # what no head reads must not train, nor be counted
             told = " and ".join(map(repr, sorted(read)))
             sites.leave_out("pooler", f"the heads read {told} (pool), so that nothing reads the pooler")
-        limits = [longest_row(base.config), *(part.longest_row for part in self.method.parts)]
+        limits = [longest_row(base), *(part.longest_row for part in self.method.parts)]
         self.longest: int | None = min((limit for limit in limits if limit is not None), default=None)
         self.set_max_length(min(128, self.longest or 128) if max_length is None else max_length)
         self.pad_id: int = base.config.pad_token_id or 0

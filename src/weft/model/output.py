@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.core.layout import Layout
-from weft.core.route import select
+from weft.kernels.dispatch import select
 
 
 @dataclass(repr=False)

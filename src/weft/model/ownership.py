@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor, nn
 
-from weft.core.route import ENCODER, Role, StackedModule
+from weft.core.stacked import ENCODER, Role, StackedModule
 
 if TYPE_CHECKING:
     from weft.model.model import Model

@@ -8,7 +8,8 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from weft.core.route import Route, StackedModule
+from weft.core.route import Route
+from weft.core.stacked import StackedModule
 from weft.encoder.body import Body
 from weft.kernels.dispatch import select, wants_order
 

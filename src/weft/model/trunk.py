@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from weft.core.route import Route, StackedModule, select
+from weft.core.route import Route
+from weft.core.stacked import StackedModule
 from weft.encoder.anatomy import anatomy_of
 from weft.errors import WeftError
+from weft.kernels.dispatch import select
 from weft.model.inputs import single_task
 
 if TYPE_CHECKING:

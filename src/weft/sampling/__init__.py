@@ -1,4 +1,4 @@
-"""Which examples each step trains on: samplers, one policy a file, and the plan that follows from them.
+"""Which examples each step trains on: samplers, and the plan that follows from them.
 
 A new sampler is one file and one line in `SAMPLERS`.
 """
@@ -14,16 +14,11 @@ from weft.sampling.samplers.sampler import Sampler
 
 if TYPE_CHECKING:
     from weft.sampling.plan.plan import Candidates, Epoch, Plan, Share, Step, TaskSummary
-    from weft.sampling.plan.stretched import Stretched
     from weft.sampling.samplers.annealed import Annealed
+    from weft.sampling.samplers.by_size import Power, Proportional, SquareRoot, Temperature, Uniform
     from weft.sampling.samplers.counterfactual import Counterfactual
+    from weft.sampling.samplers.in_turn import RoundRobin, Stretched
     from weft.sampling.samplers.mt_uncertainty import MtUncertainty
-    from weft.sampling.samplers.power import Power
-    from weft.sampling.samplers.proportional import Proportional
-    from weft.sampling.samplers.round_robin import RoundRobin
-    from weft.sampling.samplers.square_root import SquareRoot
-    from weft.sampling.samplers.temperature import Temperature
-    from weft.sampling.samplers.uniform import Uniform
 
 SAMPLERS: Registry[type[Sampler]] = Registry(
     "sampler",
@@ -31,13 +26,13 @@ SAMPLERS: Registry[type[Sampler]] = Registry(
         "annealed": "weft.sampling.samplers.annealed:Annealed",
         "counterfactual": "weft.sampling.samplers.counterfactual:Counterfactual",
         "mt_uncertainty": "weft.sampling.samplers.mt_uncertainty:MtUncertainty",
-        "power": "weft.sampling.samplers.power:Power",
-        "proportional": "weft.sampling.samplers.proportional:Proportional",
-        "round_robin": "weft.sampling.samplers.round_robin:RoundRobin",
-        "square_root": "weft.sampling.samplers.square_root:SquareRoot",
-        "stretched": "weft.sampling.plan.stretched:Stretched",
-        "temperature": "weft.sampling.samplers.temperature:Temperature",
-        "uniform": "weft.sampling.samplers.uniform:Uniform",
+        "power": "weft.sampling.samplers.by_size:Power",
+        "proportional": "weft.sampling.samplers.by_size:Proportional",
+        "round_robin": "weft.sampling.samplers.in_turn:RoundRobin",
+        "square_root": "weft.sampling.samplers.by_size:SquareRoot",
+        "stretched": "weft.sampling.samplers.in_turn:Stretched",
+        "temperature": "weft.sampling.samplers.by_size:Temperature",
+        "uniform": "weft.sampling.samplers.by_size:Uniform",
     },
 )
 

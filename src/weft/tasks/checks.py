@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError, did_you_mean
@@ -12,6 +12,8 @@ from weft.tasks.kinds import KINDS
 from weft.tasks.mark import as_mark
 
 if TYPE_CHECKING:
+    from weft.metrics import Metric
+    from weft.tasks.kinds.kind import Kind
     from weft.tasks.task import Task
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -97,6 +99,38 @@ def check_head(task: Task) -> None:
         raise WeftError(f"task {task.name!r}: layers: expected 1, 2 or 3; found {task.layers!r}")
     if task.hidden is not None and (type(task.hidden) is not int or task.hidden < 1):
         raise WeftError(f"task {task.name!r}: hidden: expected a width above 0; found {task.hidden!r}")
+
+
+def check_metrics(task: Task, kind: Kind) -> None:
+    """Give a task the usual metrics of its answers; refuse one that compares something else."""
+    from weft.metrics import ANSWER_TYPES, METRICS, fitting
+
+    types = kind.answer_types_of(task)
+    task._set("metrics", tuple(task.metrics) or ANSWER_TYPES[types[0]].metrics)
+    size = task.size or 0
+    for name in task.metrics:
+        if name not in METRICS:
+            hint = did_you_mean(str(name), fitting(types, size))
+            raise WeftError(f"task {task.name!r}: metric {name!r} does not exist; {hint}")
+        if not METRICS[name].fits(types, size):
+            why, hint = _why(METRICS[name], types), did_you_mean(name, fitting(types, size))
+            raise WeftError(f"task {task.name!r}: metric {name!r} does not fit {task.head}: {why}; {hint}")
+        if METRICS[name].needs_groups and not task.group:
+            raise WeftError(
+                f"task {task.name!r}: metric {name!r} needs 'group', the columns that name a question"
+            )
+
+
+def _why(metric: Metric, answer_types: Sequence[str]) -> str:
+    """Why a metric cannot judge answers of these types."""
+    from weft.metrics import ANSWER_TYPES
+
+    if set(metric.compares) & set(answer_types):
+        return f"it needs {metric.labels} labels"
+    needs = [ANSWER_TYPES[one].needs for one in metric.compares if ANSWER_TYPES[one].needs]
+    further = f" ({', '.join(needs)})" if needs else ""
+    compares, answers = " or ".join(metric.compares), " or ".join(answer_types)
+    return f"it compares {compares}{further}, and the task's answers are {answers}"
 
 
 def check_splits(task: Task) -> None:

@@ -16,6 +16,7 @@ from weft.tasks.checks import (
     OPTIONS,
     SPLITS,
     check_head,
+    check_metrics,
     check_options,
     check_range,
     check_splits,
@@ -31,7 +32,20 @@ if TYPE_CHECKING:
     from weft.data.readers.source import Source
 
 
-__all__ = ["IDENTITY", "OF_HEADS", "OF_SPLITS", "SPLITS", "SYNTHETIC", "Task", "check_tasks"]
+__all__ = [
+    "ALSO",
+    "IDENTITY",
+    "OF_HEADS",
+    "OF_SPLITS",
+    "SPLITS",
+    "SYNTHETIC",
+    "Task",
+    "check_tasks",
+    "task_of",
+]
+
+ALSO = ":"
+"""Between a task and a further set that it is judged on: "mnli:mm"."""
 
 SYNTHETIC = "swatch"
 """The suite whose rows are generated, not read."""
@@ -144,18 +158,7 @@ class Task:
         check_head(self)
         check_splits(self)
         kind.complete(self)
-        self._set("metrics", tuple(self.metrics) or kind.metrics)
-        for metric in self.metrics:
-            known = kind.metrics_for(self.size or 0)
-            if metric not in known:
-                raise WeftError(
-                    f"task {self.name!r}: metric {metric!r} does not fit {self.head}; "
-                    f"{did_you_mean(metric, known)}"
-                )
-            if metric == "question_em" and not self.group:
-                raise WeftError(
-                    f"task {self.name!r}: metric {metric!r} needs 'group', the columns that name a question"
-                )
+        check_metrics(self, kind)
         given: Mapping[str, Any] = self.files
         self._set("files", {s: Path(f) if isinstance(f, str) else f for s, f in given.items()})
         for split in self.files:
@@ -234,3 +237,8 @@ def check_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:
         if names.count(name) > 1:
             raise WeftError(f"two tasks are named {name!r}")
     return tasks
+
+
+def task_of(name: str) -> str:
+    """The task of `TASK` or `TASK:SET`."""
+    return name.partition(ALSO)[0]

@@ -17,7 +17,7 @@ from tests.support.tiny_run import save_encoder
 from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.data.batching.batch import class_weights, make_batch
 from weft.errors import WeftError
-from weft.model.target_table import target_table
+from weft.model.targets import target_table
 from weft.tasks.kinds import KINDS
 from weft.training.run.loop import Loop
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.data.conftest import SUFFIXES, write
 from weft.data import DataError, read_rows
-from weft.data.readers.formats import ENDINGS, READERS, format_of
+from weft.data.readers.formats import FORMATS, endings, format_of
 from weft.data.readers.source import Source, as_source
 from weft.errors import WeftError
 
@@ -29,8 +29,8 @@ def jsonl(path, *rows):
 
 
 def test_every_ending_has_a_reader_and_every_reader_is_there():
-    assert set(ENDINGS.values()) <= set(READERS)
-    assert all(callable(READERS[name]) for name in READERS)
+    assert set(endings().values()) <= set(FORMATS)
+    assert all(callable(FORMATS[name].read) for name in FORMATS)
     assert (format_of("A.TSV.gz"), format_of("a.conll"), format_of("a.txt")) == ("tsv", "conll", None)
 
 

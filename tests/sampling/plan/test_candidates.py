@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.every_sampler import some_stops
 from weft.errors import WeftError
 from weft.sampling import Plan
-from weft.sampling.samplers.weights import example_weights
+from weft.sampling.plan.weights import example_weights
 
 
 def make(sizes=(40, 7, 1), sampler="mt_uncertainty", steps=100, batch_size=4, **more):

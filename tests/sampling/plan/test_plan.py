@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.every_sampler import DRAWN, some_stops, spec, window_of
 from weft.errors import WeftError
 from weft.sampling import Plan
-from weft.sampling.samplers.weights import RULES
+from weft.sampling.plan.weights import RULES
 
 
 def make_lengths(sizes):

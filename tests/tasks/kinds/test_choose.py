@@ -16,7 +16,8 @@ from weft.evaluation.evaluate import judged
 from weft.suites import load_suite
 from weft.tasks import Task
 from weft.tasks.kinds import KINDS
-from weft.tasks.kinds.kind import Inputs, Places
+from weft.tasks.kinds.collate import Places
+from weft.tasks.kinds.kind import Inputs
 
 KIND = KINDS["choose"]()
 

@@ -15,7 +15,7 @@ from weft.errors import WeftError
 from weft.evaluation.evaluate import judged
 from weft.tasks import Task
 from weft.tasks.kinds import KINDS
-from weft.tasks.kinds.kind import Places
+from weft.tasks.kinds.collate import Places
 
 KIND = KINDS["classify"]()
 

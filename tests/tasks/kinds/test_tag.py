@@ -15,7 +15,8 @@ from weft.evaluation.evaluate import judged
 from weft.suites import load_suite
 from weft.tasks import Task
 from weft.tasks.kinds import KINDS
-from weft.tasks.kinds.kind import Inputs, Places
+from weft.tasks.kinds.collate import Places
+from weft.tasks.kinds.kind import Inputs
 from weft.tasks.kinds.tag import NOT_A_WORD, is_bio
 
 KIND = KINDS["tag"]()
@@ -126,7 +127,9 @@ def test_tags_that_are_no_entities_are_judged_word_by_word():
     assert Task("t", "tag", size=3, texts=("w",)).metrics == ("token_accuracy",)
     assert Task("t", "tag", labels=TAGS, texts=("w",)).metrics == ("entity_f1", "surface_f1")
     with pytest.raises(
-        WeftError, match="metric 'entity_f1' needs tags such as O, B-person, I-person; found N, V"
+        WeftError,
+        match=r"metric 'entity_f1' does not fit tag-2: it compares entities \(labels such as O, B-person, "
+        r"I-person\), and the task's answers are tags; Known: token_accuracy",
     ):
         Task("t", "tag", labels=("N", "V"), texts=("w",), metrics=("entity_f1",))
     assert is_bio(("B-x", "O"))

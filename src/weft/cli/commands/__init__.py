@@ -1,1 +1,44 @@
-"""The commands."""
+"""The commands, one per file: parse, call, print. A new command is one file and one line in `COMMANDS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import typer
+from typer.core import TyperCommand
+
+from weft.registry import Registry
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command whose help says more than its function does.
+
+    Attributes:
+        function: the command; its arguments are the command line's, its docstring the help.
+        cls: the class that writes the help.
+    """
+
+    function: Callable[..., None]
+    cls: type[TyperCommand] = TyperCommand
+
+
+COMMANDS: Registry[Callable[..., None] | Command | typer.Typer] = Registry(
+    "command",
+    {
+        "assemble": "weft.cli.commands.assemble:assemble",
+        "check": "weft.cli.commands.check:check",
+        "compact": "weft.cli.commands.compact:compact",
+        "evaluate": "weft.cli.commands.evaluate:evaluate",
+        "export": "weft.cli.commands.export:COMMAND",
+        "import": "weft.cli.commands.import_peft:import_peft",
+        "policy": "weft.cli.commands.policy:policy",
+        "predict": "weft.cli.commands.predict:predict",
+        "show": "weft.cli.show.show:show",
+        "submit": "weft.cli.commands.submit:submit",
+        "task": "weft.cli.commands.task:task",
+        "train": "weft.cli.commands.train:train",
+    },
+)
+"""A function with typed arguments, or a `typer.Typer` with commands of its own."""

@@ -3,63 +3,95 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import yaml
+from typer.core import TyperCommand
 
+from weft.cli.commands import Command
 from weft.cli.options import BundleArgument, EncoderOption, Json, TaskOption, one_task
 from weft.cli.output import print_json
 from weft.errors import WeftError, did_you_mean
+from weft.settings import SettingsError
 
-TARGETS = ("peft",)
+
+class WithFormats(TyperCommand):
+    """Lists the export formats and their options below the help."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write a line for each format, and for each of its options."""
+        from weft.interop import EXPORTERS
+
+        lines = []
+        for name in EXPORTERS:
+            lines.append((name, EXPORTERS[name].summary))
+            fields = EXPORTERS[name].model_fields
+            lines += [(f"  {key}", field.description or "") for key, field in fields.items()]
+        with formatter.section("Formats (--to) and their options (--set KEY=VALUE)"):
+            formatter.write_dl(lines)
 
 
 def export(
     bundle: BundleArgument,
-    to: Annotated[str, typer.Option(help="export format: peft")],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="folder to write to")],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="export format, one of those below")],
+    out: Annotated[Path, typer.Option(metavar="PATH", help="file or folder to write")],
     task: TaskOption = None,
-    head: Annotated[
-        str,
-        typer.Option(
-            help="auto: as the family's own classifier where the two are equal, else as head.safetensors; "
-            "file: always as head.safetensors"
-        ),
-    ] = "auto",
+    head: Annotated[str | None, typer.Option(help="same as --set head=…: auto or file (peft only)")] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="option of the format; may be given repeatedly"),
+    ] = None,
     encoder: EncoderOption = None,
     as_json: Json = False,
 ) -> None:
-    """Write one task as a LoRA folder that PEFT loads, with equal outputs."""
-    if to not in TARGETS:
-        raise WeftError(f"--to {to!r} is unknown; {did_you_mean(to, TARGETS)}")
-    from weft.bundle.load import find_bundle, load
+    """Write one task for another library."""
+    from weft.bundle.load import find_bundle
+    from weft.interop import EXPORTERS
 
+    if to not in EXPORTERS:
+        raise WeftError(f"--to {to!r} is unknown; {did_you_mean(to, EXPORTERS)}")
+    settings = _settings(options or [])
+    if head is not None:
+        known = EXPORTERS[to].model_fields
+        if "head" not in known:
+            raise WeftError(
+                f"--head: export format {to!r} has no option head; it has: {', '.join(known) or 'none'}"
+            )
+        settings["head"] = head
+    try:
+        exporter = EXPORTERS[to](**settings)
+    except SettingsError as wrong:
+        named = [
+            f"--head {text}" if key == "head" and head else f"{key}: {text}" for key, text in wrong.mistakes
+        ]
+        raise WeftError(f"export format {to!r}: " + "; ".join(named)) from None
     find_bundle(bundle)
-    from weft.interop.peft.export import HEADS, check_place, export_peft
-    from weft.interop.peft.folder import read_json
-    from weft.interop.peft.format import CONFIG_FILE, SEQ_CLS
+    exporter.check(out)  # before the model is loaded
 
-    # before the model is loaded
-    if head not in HEADS:
-        raise WeftError(f"--head {head!r} is unknown; {did_you_mean(head, HEADS)}")
-    check_place(out)
+    from weft.bundle.load import load
+
     model = load(bundle, encoder=encoder)
     name = one_task(model, bundle, task)
-    export_peft(model, name, out, head)
-    config = read_json(out / CONFIG_FILE)
-    own_head = config["task_type"] == SEQ_CLS
-    facts = {
-        "folder": str(out),
-        "task": name,
-        "task_type": config["task_type"],
-        "head": "classifier" if own_head else "head.safetensors",
-        "targets": len(config["target_modules"]),
-        "rank": config["r"],
-        "lora_bias": config["lora_bias"],
-    }
+    facts = exporter.export(model, name, out)
     if as_json:
-        print_json(facts)
-        return
-    kind = "AutoModelForSequenceClassification" if own_head else "AutoModel"
-    print(f"{out}: task {name}, {facts['targets']} modules of rank {facts['rank']} at the most")
-    print(f"load it with peft.PeftModel.from_pretrained({kind}…, {str(out)!r}); see {out / 'README.md'}")
+        print_json({"out": str(out), "task": name, **facts})
+    else:
+        print("\n".join(exporter.report(out, name, facts)))
+
+
+def _settings(options: list[str]) -> dict[str, Any]:
+    """`key=value` as settings; values are read as YAML, as in `weft train RUN.yaml key=value`."""
+    settings: dict[str, Any] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not key or not equals:
+            raise WeftError(f"--set {option!r}: expected KEY=VALUE, such as head=file")
+        try:
+            settings[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise WeftError(f"--set {option!r}: the value is not YAML") from None
+    return settings
+
+
+COMMAND = Command(export, WithFormats)

@@ -18,8 +18,7 @@ from weft.data.tokens.progress import Tokenizing, tokenizing
 from weft.data.tokens.tokens import Tokens, tokenize
 from weft.errors import WeftError
 from weft.tasks.kinds import KINDS
-from weft.tasks.set_names import ALSO
-from weft.tasks.task import SPLITS, Task
+from weft.tasks.task import ALSO, SPLITS, Task
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from weft.data.readers.table import Table
@@ -12,44 +14,58 @@ from weft.registry import Registry
 
 Reader = Callable[..., Table]
 
-READERS: Registry[Reader] = Registry(
+
+@dataclass(frozen=True)
+class Format:
+    """A format of files.
+
+    Attributes:
+        reader: who reads it, `(path, columns, optional, **options) → Table`, or where that is,
+            "module:function". Its keyword arguments are the format's options.
+        endings: how names of such files end, in lower case; a file with another name says its `format`.
+    """
+
+    reader: Reader | str
+    endings: tuple[str, ...] = ()
+
+    @property
+    def read(self) -> Reader:
+        """The reader itself, imported when first used."""
+        if not isinstance(self.reader, str):
+            return self.reader
+        module, _, function = self.reader.partition(":")
+        reader: Reader = getattr(importlib.import_module(module), function)
+        return reader
+
+
+FORMATS: Registry[Format] = Registry(
     "format",
     {
-        "conll": "weft.data.readers.conll:read_conll",
-        "csv": "weft.data.readers.delimited:read_csv",
-        "hub": "weft.data.readers.hub:read_hub_source",
-        "jsonl": "weft.data.readers.json_lines:read_jsonl",
-        "mrqa": "weft.data.readers.mrqa:read_mrqa",
-        "multirc": "weft.data.readers.multirc:read_multirc",
-        "parquet": "weft.data.readers.parquet:read_parquet",
-        "record": "weft.data.readers.record:read_record",
-        "squad": "weft.data.readers.squad_json:read_squad",
-        "tsv": "weft.data.readers.delimited:read_tsv",
+        "conll": Format("weft.data.readers.conll:read_conll", (".conll", ".conll.gz")),
+        "csv": Format("weft.data.readers.delimited:read_csv", (".csv", ".csv.gz")),
+        "hub": Format("weft.data.readers.hub:read_hub_source"),
+        "jsonl": Format("weft.data.readers.json_lines:read_jsonl", (".jsonl", ".jsonl.gz")),
+        "mrqa": Format("weft.data.readers.mrqa:read_mrqa"),
+        "multirc": Format("weft.data.readers.multirc:read_multirc"),
+        "parquet": Format("weft.data.readers.parquet:read_parquet", (".parquet",)),
+        "record": Format("weft.data.readers.record:read_record"),
+        "squad": Format("weft.data.readers.squad_json:read_squad", (".json", ".json.gz")),
+        "tsv": Format("weft.data.readers.delimited:read_tsv", (".tsv", ".tsv.gz")),
     },
 )
-"""A format's name → who reads it: `(path, columns, optional, **options) → Table`. A new one is one file and
-one line here."""
+"""The formats by name. A new one is one file and one line here."""
 
-ENDINGS: dict[str, str] = {
-    ".conll": "conll",
-    ".conll.gz": "conll",
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".json": "squad",
-    ".json.gz": "squad",
-    ".jsonl": "jsonl",
-    ".jsonl.gz": "jsonl",
-    ".parquet": "parquet",
-    ".tsv": "tsv",
-    ".tsv.gz": "tsv",
-}
-"""How a name ends → its format. Other names, and other meanings of these, are said by `Source.format`."""
+
+def endings() -> dict[str, str]:
+    """How a name ends → its format. Other names, and other meanings of these, are said by `Source.format`."""
+    return {ending: name for name in FORMATS for ending in FORMATS[name].endings}
 
 
 def format_of(name: str) -> str | None:
     """The format that a file's name tells, or None."""
-    found = [form for ending, form in ENDINGS.items() if name.lower().endswith(ending)]
-    return found[0] if found else None
+    known = endings()
+    fitting = [ending for ending in known if name.lower().endswith(ending)]
+    return known[max(fitting, key=len)] if fitting else None
 
 
 def check_options(form: str, options: Mapping[str, Any], general: Iterable[str]) -> dict[str, Any]:
@@ -60,7 +76,7 @@ def check_options(form: str, options: Mapping[str, Any], general: Iterable[str])
         options: what was given.
         general: the options that every format has, which no reader sees.
     """
-    parameters = inspect.signature(READERS[form]).parameters
+    parameters = inspect.signature(FORMATS[form].read).parameters
     takes = [name for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
     for name in takes:
         if parameters[name].default is inspect.Parameter.empty and name not in options:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.data.readers.formats import ENDINGS, READERS, check_options, format_of
+from weft.data.readers.formats import FORMATS, check_options, endings, format_of
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.shaping import SHAPING, compute, exchanged, filter_columns, filtered
 from weft.data.readers.source import HUB, Source
@@ -30,7 +30,7 @@ def read_rows(
     that is not there is None. Blank lines of text files are skipped.
 
     Args:
-        path: a file whose name ends as one of `ENDINGS`, a `Source`, or a sequence of dicts.
+        path: a file whose name ends as one of `endings()`, a `Source`, or a sequence of dicts.
         columns: the columns that must be there.
         optional: columns that are read where they are there.
         name: what messages call rows in memory.
@@ -51,14 +51,14 @@ def _from_file(
     form = form or format_of(path.name)
     if form is None:
         message = (
-            f"found the ending {path.suffix!r}; expected a name that ends in {', '.join(ENDINGS)}; "
+            f"found the ending {path.suffix!r}; expected a name that ends in {', '.join(sorted(endings()))}; "
             "of another name say the format"
         )
         raise DataError(Problem(str(path), message, value=path.suffix))
     try:
         if form != HUB:
             _must_exist(path)
-        return READERS[form](path, columns, optional, **options)
+        return FORMATS[form].read(path, columns, optional, **options)
     except OSError as failed:
         message = f"the file cannot be read: {failed.strerror or failed}"
         raise DataError(Problem(str(path), message)) from failed

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weft.data.readers.formats import ENDINGS, READERS, check_options, format_of
+from weft.data.readers.formats import FORMATS, check_options, format_of
 from weft.data.readers.shaping import SHAPING, check_shaping
 from weft.errors import WeftError, did_you_mean
 
@@ -21,7 +21,7 @@ class Source:
 
     Attributes:
         path: the file; for the format `hub` a data set's id, `NAME`, `OWNER/NAME` or `OWNER/NAME/CONFIG`.
-        format: one of `READERS`; by default what the name's ending tells.
+        format: one of `FORMATS`; by default what the name's ending tells.
         columns: the task's name of a column → the file's, for those that differ. `a.b` is the key `b` of the
             objects in column `a`, or the column `a_b`.
         options: of the format (see its reader), and of any format (see `weft.data.readers.shaping`).
@@ -48,8 +48,8 @@ class Source:
                     f"{self.path}: columns: expected the task's name: the file's name; "
                     f"found {name!r}: {column!r}"
                 )
-        if self.format is not None and self.format not in READERS:
-            raise WeftError(f"{self.path}: format {self.format!r}; {did_you_mean(str(self.format), READERS)}")
+        if self.format is not None and self.format not in FORMATS:
+            raise WeftError(f"{self.path}: format {self.format!r}; {did_you_mean(str(self.format), FORMATS)}")
         form = self.form
         if form is not None:
             try:
@@ -95,7 +95,7 @@ def as_source(given: object, folder: Path | None = None) -> Source | Path:
     known = ("path", "format", "columns", "options")
     if not isinstance(given, Mapping) or "path" not in given:
         raise WeftError(
-            f"expected a file, or {{path: FILE, format: {'|'.join(READERS)}, columns: …}}; found {given!r}"
+            f"expected a file, or {{path: FILE, format: {'|'.join(FORMATS)}, columns: …}}; found {given!r}"
         )
     for key in given:
         if key not in known:
@@ -107,8 +107,3 @@ def as_source(given: object, folder: Path | None = None) -> Source | Path:
         path = Path(settings["path"]).expanduser()
         settings["path"] = path if folder is None else folder / path
     return Source(**settings)
-
-
-def endings() -> str:
-    """The endings of names that tell a format, for messages."""
-    return ", ".join(ENDINGS)

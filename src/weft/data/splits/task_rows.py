@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from weft.data.splits.split import Split
 from weft.data.splits.splits import prepare
-from weft.tasks.set_names import ALSO
-from weft.tasks.task import Task
+from weft.tasks.task import ALSO, Task
 
 
 class TaskRows(NamedTuple):

@@ -12,18 +12,19 @@ from weft.bundle.updates import check_finite
 from weft.encoder.load import weights_sha256
 from weft.errors import WeftError, did_you_mean
 from weft.interop.peft.card import card
+from weft.interop.peft.exporter import HEADS
 from weft.interop.peft.format import (
     CLASSIFIER,
     CONFIG_FILE,
     ENCODER_ALONE,
     FORMAT,
     HEAD_FILE,
-    OWN_HEADS,
     README_FILE,
     ROOT,
     SEQ_CLS,
     WEFT_FILE,
     WEIGHTS_FILE,
+    classifier_of,
     classifier_tensors,
 )
 from weft.interop.peft.updates import Updates, filled, no_update, updates_of
@@ -34,8 +35,6 @@ from weft.utils.version import __version__
 if TYPE_CHECKING:
     from weft.model.model import Model
     from weft.tasks.task import Task
-
-HEADS = ("auto", "file")
 
 
 def export_peft(model: Model, task: str, folder: str | Path, head: str = "auto") -> Path:
@@ -97,8 +96,7 @@ def has_own_head(model: Model, task: Task, updates: Updates) -> bool:
     Its head must read the encoder's pooler, and an update of the pooler must have a place: the families that
     bring a copy of it along have none for an update.
     """
-    encoder: Any = model.encoder
-    own = OWN_HEADS.get(encoder.config.model_type)
+    own = classifier_of(model.encoder)
     if own is None or model.pool != "pooler" or task.kind not in ("classify", "regress"):
         return False
     return own.pooler is None or not any(path.startswith("pooler.") for path in updates.blocks)

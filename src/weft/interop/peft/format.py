@@ -12,10 +12,12 @@ Beside them weft writes what PEFT has no word for:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+
+from weft.encoder.anatomy import anatomy_of
+from weft.encoder.families import FAMILIES, Classifier
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,45 +36,26 @@ SEQ_CLS = "SEQ_CLS"
 ENCODER_ALONE = "FEATURE_EXTRACTION"
 
 
-@dataclass(frozen=True)
-class OwnHead:
-    """How a family's own head for sequence classification is the same function as weft's on the pooler.
-
-    Attributes:
-        output: the linear map [C, d] to the logits, from the classifier.
-        pooler: the copy of the encoder's pooler that the classifier brings along, from the classifier; None
-            where it reads the encoder's.
-    """
-
-    output: str
-    pooler: str | None = None
+def classifier_of(encoder: Any) -> Classifier | None:
+    """How the family's model for sequence classification computes logits, where weft's heads do the same."""
+    return anatomy_of(encoder).classifier
 
 
-_WITH_POOLER = OwnHead("out_proj.", "dense.")
-
-OWN_HEADS: dict[str, OwnHead] = {
-    "bert": OwnHead(""),
-    "roberta": _WITH_POOLER,
-    "xlm-roberta": _WITH_POOLER,
-    "camembert": _WITH_POOLER,
-    "mpnet": _WITH_POOLER,
-}
-"""By `model_type`: logits = W·tanh(P·hidden[:, 0] + p) + b, which is weft's head with `pool: pooler`.
-
-The heads of the others have a hidden layer that no encoder has: ELECTRA's and DeBERTa's end it with gelu,
-DistilBERT's with relu, ModernBERT's with gelu and a norm.
-"""
+def with_classifier() -> list[str]:
+    """The families of which `classifier_of` finds one."""
+    return [family for family in FAMILIES if FAMILIES[family].classifier is not None]
 
 
 def classifier_tensors(encoder: Any, weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
     """The tensors of the family's own classifier that computes weft's head, by their names inside it.
 
     Args:
-        encoder: a Hugging Face encoder of one of `OWN_HEADS`, with a pooler.
+        encoder: a Hugging Face encoder of one of `with_classifier()`, with a pooler.
         weight: the head's, [C, d].
         bias: the head's, [C].
     """
-    own = OWN_HEADS[encoder.config.model_type]
+    own = anatomy_of(encoder).classifier
+    assert own is not None, "the caller has asked `classifier_of`"
     found = {f"{own.output}weight": weight, f"{own.output}bias": bias}
     if own.pooler is not None:
         dense = encoder.pooler.dense
@@ -82,7 +65,8 @@ def classifier_tensors(encoder: Any, weight: Tensor, bias: Tensor) -> dict[str, 
 
 def has_encoders_pooler(encoder: Any, tensors: dict[str, Tensor]) -> bool:
     """Whether a classifier's copy of the pooler, if it has one, is the encoder's own pooler."""
-    own = OWN_HEADS[encoder.config.model_type]
+    own = anatomy_of(encoder).classifier
+    assert own is not None, "the caller has asked `classifier_of`"
     if own.pooler is None:
         return True
     dense = encoder.pooler.dense

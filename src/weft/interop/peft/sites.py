@@ -13,7 +13,13 @@ from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import LINEAR, NORM, Site
 from weft.errors import WeftError, did_you_mean
 from weft.interop.peft.folder import PeftFolder
-from weft.interop.peft.format import CLASSIFIER, OWN_HEADS, classifier_tensors, has_encoders_pooler
+from weft.interop.peft.format import (
+    CLASSIFIER,
+    classifier_of,
+    classifier_tensors,
+    has_encoders_pooler,
+    with_classifier,
+)
 
 
 @dataclass
@@ -122,7 +128,7 @@ def _add_whole_modules(found: SiteUpdates, peft: PeftFolder, encoder: Any, norms
             raise WeftError(
                 f"{peft.folder}: {path!r} went along whole (modules_to_save), and weft has no place for it; "
                 "expected norms, or the classifier of a family whose head weft has "
-                f"({', '.join(OWN_HEADS)})"
+                f"({', '.join(with_classifier())})"
             )
     for path, values in changed.items():
         found.norms[norms[path]] = _norm_change(peft, path, values, encoder.get_submodule(path))
@@ -150,16 +156,16 @@ def _classifier(peft: PeftFolder, tensors: dict[str, Tensor], encoder: Any) -> d
             f"{peft.folder}: its {CLASSIFIER} went along whole (modules_to_save); its task_type is "
             f"{peft.config.get('task_type')!r}, and weft reads a {CLASSIFIER} of SEQ_CLS alone"
         )
-    if family not in OWN_HEADS:
+    own = classifier_of(encoder)
+    if own is None:
         raise WeftError(
             f"{peft.folder}: the {CLASSIFIER} of {family} reads a hidden layer of its own, as no head of "
-            f"weft does; expected that of {', '.join(OWN_HEADS)}, or a LoRA of the encoder alone"
+            f"weft does; expected that of {', '.join(with_classifier())}, or a LoRA of the encoder alone"
         )
     if getattr(encoder, "pooler", None) is None:
         raise WeftError(
             f"{peft.folder}: its {CLASSIFIER} reads a pooler, and this encoder has no weights for one"
         )
-    own = OWN_HEADS[family]
     width = encoder.config.hidden_size
     like = classifier_tensors(encoder, torch.empty(0, width), torch.empty(0))
     if set(like) != set(tensors):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from weft.core.basis import basis_for
-from weft.core.route import StackedModule
+from weft.core.stacked import StackedModule
 from weft.model.ownership import owned
 
 if TYPE_CHECKING:

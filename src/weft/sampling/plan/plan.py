@@ -21,10 +21,10 @@ from weft.sampling.plan.lengths import Lengths
 from weft.sampling.plan.mixed import MixedSteps
 from weft.sampling.plan.orders import Orders
 from weft.sampling.plan.replacement import Replacement
+from weft.sampling.plan.single import SingleSteps
 from weft.sampling.plan.stops import Stops, check_stops, cut
 from weft.sampling.plan.summary import Epoch, Share, TaskSummary, largest_epoch, padding, summarise
-from weft.sampling.samplers.single import SingleSteps
-from weft.sampling.samplers.weights import check_rule, example_weights
+from weft.sampling.plan.weights import check_rule, example_weights
 from weft.utils.counter_rng import Ints
 
 __all__ = ["VERSION", "Candidates", "Epoch", "Plan", "Share", "Step", "TaskSummary"]

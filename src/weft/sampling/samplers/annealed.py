@@ -24,17 +24,25 @@ class Annealed(Sampler):
     """
 
     name = "annealed"
+    summary = (
+        "∝ n_i^α, α = 1 − drop·e/(E − 1) in epoch e of E (PALs): from sizes towards equal shares; "
+        "E = 1 means α = 1"
+    )
 
     drop: float = Field(0.8, ge=0, le=1, description="how much α falls, from 1, until the last epoch")
-    epochs: PositiveInt = Field(25, description="E, how many stretches of steps the run is cut into")
+    epochs: PositiveInt = Field(
+        25, description="E, how many stretches of steps the run is cut into: e = ⌊E·step/steps⌋"
+    )
     epoch_steps: PositiveInt | None = Field(
-        None, description="the steps of an epoch, instead of `epochs`; 2400 in PALs"
+        None,
+        description="s, the steps of an epoch, instead of `epochs`: E = ⌈steps/s⌉, e = ⌊step/s⌋; "
+        "2400 in PALs",
     )
 
     def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
         """One segment an epoch that has steps."""
         from weft.sampling.plan.choice import Segment
-        from weft.sampling.samplers.power_law import power_law
+        from weft.sampling.samplers.by_size import power_law
 
         if self.epoch_steps is None:
             epochs = self.epochs

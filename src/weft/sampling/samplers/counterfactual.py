@@ -85,6 +85,9 @@ class Counterfactual(Sampler):
     """
 
     name = "counterfactual"
+    summary = (
+        "as `policy` says, fixed: given, or learned from logs by `weft policy` ([policies.md](policies.md))"
+    )
 
     policy: Annotated[dict[str, float], BeforeValidator(_policy)] = Field(
         description="the probability of each task, {cola: 0.25, rte: 0.75}, or a file that holds them, as "

@@ -23,6 +23,7 @@ class MtUncertainty(Sampler):
     """
 
     name = "mt_uncertainty"
+    summary = "the model chooses the examples that it is least sure of (CA-MTL; see below)"
     chooses: ClassVar[bool] = True
 
     rule: Literal["code", "paper"] = Field(

@@ -20,11 +20,14 @@ class Sampler(Named, ABC):
     """A policy of choosing tasks, by the sizes of their training sets.
 
     Attributes:
+        summary: the probability of task i, in one line: n_i is the number of its training examples, T the
+            number of tasks. The table of samplers in docs/training.md has it, with the settings.
         chooses: whether the plan only gives candidates, among which the weights being trained decide.
         replacement: whether a task's examples are drawn one by one with replacement, instead of coming once
             an epoch; a sampler may have it as a setting.
     """
 
+    summary: ClassVar[str]
     chooses: ClassVar[bool] = False
     if TYPE_CHECKING:
 

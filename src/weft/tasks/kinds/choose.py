@@ -27,13 +27,9 @@ class Choose(Candidates):
     """
 
     name = "choose"
-    metrics = ("accuracy",)
+    answer_types = ("choices", "texts")
     options = ("choices",)
     stand_in = 1.0  # so that the loss of rows of other kinds is finite
-
-    def metrics_for(self, size: int) -> tuple[str, ...]:
-        """By the choice's number, or by its text."""
-        return ("accuracy", "exact_match", "token_f1")
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> tuple[int, ...]:
         """The right ids, from one or from a list."""
@@ -80,20 +76,12 @@ class Choose(Candidates):
         pairs = zip(labels, examples, strict=True)
         return [[(i, example.texts[first + i]) for i in label] for label, example in pairs]
 
-    def score(
-        self, names: Sequence[str], gold: Any, found: Any, groups: Sequence[Any] | None
-    ) -> dict[str, float]:
-        """Accuracy by numbers, the others by texts."""
-        right = [float(i in [n for n, _ in own]) for (i, _), own in zip(found, gold, strict=True)]
-        texts = [text for _, text in found]
-        gold_texts = [[text for _, text in own] for own in gold]
-        told: dict[str, float] = {}
-        for name in names:
-            if name == "accuracy":
-                told |= super().score([name], [1.0] * len(right), right, groups)
-            else:
-                told |= super().score([name], gold_texts, texts, groups)
-        return told
+    def compared(self, answer_type: str, gold: Any, found: Any) -> tuple[Any, Any]:
+        """Choices by their numbers, or by their texts."""
+        if answer_type == "texts":
+            return [[text for _, text in rights] for rights in gold], [text for _, text in found]
+        right = [float(i in [n for n, _ in rights]) for (i, _), rights in zip(found, gold, strict=True)]
+        return [1.0] * len(right), right
 
     def guess(
         self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]

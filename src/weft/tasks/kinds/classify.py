@@ -24,15 +24,10 @@ class Classify(Labelled):
 
     name = "classify"
     has_uncertainty = True
-    metrics = ("accuracy",)
+    answer_types = ("labels",)
     has_classes = True
     target_type = "int64"
     options: ClassVar[tuple[str, ...]] = ("apart", "class_weights")
-
-    def metrics_for(self, size: int) -> tuple[str, ...]:
-        """F1 is of one label against the other, so it needs two."""
-        binary = ("f1", "f1a", "question_em") if size == 2 else ()
-        return ("accuracy", "macro_f1", "matthews", *binary)
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> int:
         """A label's id, from its name or, where no name looks like a number, from the id itself."""

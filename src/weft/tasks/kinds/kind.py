@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weft.core.layout import Layout
     from weft.data.readers.example import ExampleRows
     from weft.data.tokens.tokens import Tokens
+    from weft.tasks.kinds.collate import Places
     from weft.tasks.task import Task
 
 
@@ -63,20 +64,6 @@ class Oddity(NamedTuple):
     severity: str = "warning"
 
 
-class Places(NamedTuple):
-    """Where a batch's examples are.
-
-    Attributes:
-        example: the example of each row, R of them.
-        length: the rows' length.
-        size: the largest size of the model's tasks of the kind; 0: what the targets need.
-    """
-
-    example: Sequence[int]
-    length: int
-    size: int = 0
-
-
 class Kind(ABC):
     """One kind of task: its features, head, loss, decoding and metrics.
 
@@ -86,7 +73,8 @@ class Kind(ABC):
         has_classes: whether every example has one label of a few.
         has_uncertainty: whether `uncertainty` can be found of its logits.
         squared: whether its loss is a squared error, no log-likelihood: learned weights tell them apart.
-        metrics: those that do unless a task says otherwise; the first is the score.
+        answer_types: what `decode` and `gold` give, some of `weft.metrics.ANSWER_TYPES`: a task may be judged
+            by every metric that compares one of them, by default by those of the first.
         options: the settings of a task that this kind takes and most others do not.
         texts: the least and the most text columns.
         reads: what its head reads: `pooled` [R, d], `tokens` [R, L, d], or `marked` [R, 3d].
@@ -106,7 +94,7 @@ class Kind(ABC):
     has_classes: ClassVar[bool] = False
     has_uncertainty: ClassVar[bool] = False
     squared: ClassVar[bool] = False
-    metrics: ClassVar[tuple[str, ...]]
+    answer_types: ClassVar[tuple[str, ...]]
     options: ClassVar[tuple[str, ...]] = ()
     texts: ClassVar[tuple[int, int]] = (1, 2)
     reads: ClassVar[str] = "pooled"
@@ -125,9 +113,9 @@ class Kind(ABC):
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
         """The number of outputs of a task's head, or an error that names the task."""
 
-    @abstractmethod
-    def metrics_for(self, size: int) -> tuple[str, ...]:
-        """The metrics that can judge a task of this size."""
+    def answer_types_of(self, task: Task) -> tuple[str, ...]:
+        """Those of its answer types that this task's labels allow."""
+        return self.answer_types
 
     def label_names(self, labels: tuple[str, ...], size: int) -> tuple[str, ...]:
         """The names of the labels, where the kind has any."""
@@ -216,30 +204,9 @@ class Kind(ABC):
 
         An example of another kind gets the stand-in.
         """
-        import numpy as np
-        import torch
+        from weft.tasks.kinds.collate import collate
 
-        from weft.tasks.kinds.by_row import by_row
-
-        own = [value for value, here in zip(values, mine, strict=True) if here]
-        size = places.size or max(map(self.least_size, own), default=1)
-        each = (
-            [self.as_array(value, size) if here else None for value, here in zip(values, mine, strict=True)]
-            if self.targets_by == "example"
-            else by_row(values, mine, places, None)
-        )
-        shape = self.target_shape(size)
-        if self.targets_by == "token":
-            shape = (max(places.length, max((len(row) for row in each if row), default=1)),)
-        found = np.full((len(each), *shape), self.stand_in, self.target_type)
-        for number, value in enumerate(each):
-            if value is None:
-                continue
-            if self.targets_by == "token":
-                found[number, : len(value)] = value
-            else:
-                found[number] = value
-        return torch.from_numpy(found)
+        return collate(self, values, mine, places)
 
     @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
@@ -303,13 +270,28 @@ class Kind(ABC):
         """The answers to several examples; a kind whose answers are simple computes them together."""
         return [self.answer(own, task, example) for own, example in zip(logits, examples, strict=True)]
 
+    def compared(self, answer_type: str, gold: Any, found: Any) -> tuple[Any, Any]:
+        """What a metric of this answer type compares; of a kind with several, each may be another view.
+
+        Args:
+            answer_type: one of its own.
+            gold: what `gold` gave.
+            found: what `decode` gave.
+        """
+        return gold, found
+
     def score(
         self, names: Sequence[str], gold: Any, found: Any, groups: Sequence[Any] | None
     ) -> dict[str, float]:
         """The metrics of these names, over all answers."""
-        from weft.metrics import score
+        from weft.metrics import METRICS
 
-        return score(names, gold, found, groups)
+        scores = {}
+        for name in names:
+            metric = METRICS[name]
+            answer_type = next(own for own in self.answer_types if own in metric.compares)
+            scores[name] = metric(*self.compared(answer_type, gold, found), groups)
+        return scores
 
 
 def shares(logits: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -28,14 +28,10 @@ class Multilabel(Labelled):
 
     name = "multilabel"
     has_uncertainty = True
-    metrics = ("micro_f1", "macro_f1", "exact")
+    answer_types = ("label_sets",)
     options = ("apart",)
     kept_type = "bool"
     empty_label = True
-
-    def metrics_for(self, size: int) -> tuple[str, ...]:
-        """F1 over all labels together, the mean of each label's, and the share of examples all right."""
-        return self.metrics
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> tuple[int, ...]:
         """The ids that hold, in order."""

@@ -32,13 +32,9 @@ class Rank(Candidates):
     """
 
     name = "rank"
-    metrics = ("mrr", "ndcg", "p_at_1")
+    answer_types = ("rankings",)
     options = ("choices", "rank_loss")
     least = 1
-
-    def metrics_for(self, size: int) -> tuple[str, ...]:
-        """Those of ranking."""
-        return self.metrics
 
     def complete(self, task: Task) -> None:
         """The loss is the softmax's unless said otherwise."""

@@ -26,7 +26,7 @@ class Regress(Kind):
     name = "regress"
     has_range = True
     squared = True
-    metrics = ("pearson", "spearman")
+    answer_types = ("numbers",)
     options: ClassVar[tuple[str, ...]] = ("apart",)
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
@@ -36,10 +36,6 @@ class Regress(Kind):
         if size is not None and size < 1:
             raise WeftError(f"task {task!r}: {self.name} needs one output or more; found size {size}")
         return size or 1
-
-    def metrics_for(self, size: int) -> tuple[str, ...]:
-        """All of them, for any number of outputs."""
-        return ("pearson", "spearman", "mse")
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> float | list[float]:
         """A number, or one for each output."""

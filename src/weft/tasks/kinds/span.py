@@ -48,7 +48,7 @@ class Span(Kind):
 
     name = "span"
     has_uncertainty = True
-    metrics = ("token_f1", "exact_match")
+    answer_types = ("texts",)
     options = ("stride",)
     texts = (2, 2)
     reads = "tokens"
@@ -63,10 +63,6 @@ class Span(Kind):
         if labels or size not in (None, 2):
             raise WeftError(f"task {task!r}: span has no labels and no size of its own; leave them out")
         return 2
-
-    def metrics_for(self, size: int) -> tuple[str, ...]:
-        """Those of the official script."""
-        return self.metrics
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> list[tuple[str, int]]:
         """(text, first character) of each gold answer."""

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.errors import WeftError
 from weft.tasks.kinds.kind import Given, Inputs, Oddity, Wrong
 from weft.tasks.kinds.labelled import Labelled, label_id
 from weft.tasks.values import listed
@@ -36,7 +35,7 @@ class Tag(Labelled):
 
     name = "tag"
     has_uncertainty = True
-    metrics = ("entity_f1", "surface_f1")
+    answer_types = ("entities", "tags")
     options = ("stride",)
     texts = (1, 1)
     reads = "tokens"
@@ -47,20 +46,9 @@ class Tag(Labelled):
     windows = "words"
     channels = ("words",)
 
-    def metrics_for(self, size: int) -> tuple[str, ...]:
-        """Of entities, and of words."""
-        return ("entity_f1", "entity_precision", "entity_recall", "surface_f1", "token_accuracy")
-
-    def complete(self, task: Task) -> None:
-        """Tags that are no BIO are judged word by word."""
-        if not is_bio(task.labels):
-            task._set("metrics", tuple(task.metrics) or ("token_accuracy",))
-            for metric in task.metrics:
-                if metric != "token_accuracy":
-                    raise WeftError(
-                        f"task {task.name!r}: metric {metric!r} needs tags such as O, B-person, I-person; "
-                        f"found {', '.join(task.labels[:6])}"
-                    )
+    def answer_types_of(self, task: Task) -> tuple[str, ...]:
+        """Tags that are no BIO name no entities."""
+        return self.answer_types if is_bio(task.labels) else ("tags",)
 
     def inputs(self, task: Task, given: Given) -> tuple[Inputs, list[Wrong]]:
         """The words: a list of them, or a text that is cut at white space."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from weft.core.route import ENCODER, SHARED, task_owner
+from weft.core.stacked import ENCODER, SHARED, task_owner
 from weft.errors import RunFailed, WeftError
 from weft.model.ownership import Owned, owned
 from weft.training.conflict.conflict import Conflict, Merged

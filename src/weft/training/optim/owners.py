@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from weft.core.route import ENCODER, SHARED, StackedModule, task_owner
+from weft.core.stacked import ENCODER, SHARED, StackedModule, task_owner
 from weft.errors import WeftError, did_you_mean
 from weft.model.ownership import Owned, owned
 from weft.training.optim.bert_adam import EPS, BertAdam

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from weft.core.route import ENCODER, task_owner
+from weft.core.stacked import ENCODER, task_owner
 from weft.errors import WeftError
 from weft.model.ownership import owned
 from weft.training.optim.l0 import gates_of

@@ -5,7 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.core.route import Route, Slots, StackedModule
+from weft.core.route import Route
+from weft.core.stacked import Slots, StackedModule
 from weft.errors import WeftError
 from weft.kernels.dispatch import row_linear
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from weft.errors import WeftError
 from weft.model import losses
-from weft.sampling.samplers.weights import RULES, example_weights
+from weft.sampling.plan.weights import RULES, example_weights
 
 some_tasks = st.lists(st.integers(0, 63), min_size=1, max_size=100).map(np.array)
 

@@ -1,4 +1,4 @@
-"""`stretched`: the tasks take turns, and the small ones are made as long as the largest."""
+"""Samplers by which tasks take turns: `round_robin` and `stretched`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ from weft.sampling.samplers.sampler import Sampler
 if TYPE_CHECKING:
     from weft.sampling.plan.choice import Segment
     from weft.utils.counter_rng import Ints
+
+
+class RoundRobin(Sampler):
+    """Draw c goes to task c mod T: a batch of each task in turn or, in mixed batches, an example of each."""
+
+    name = "round_robin"
+    summary = "tasks take turns; an epoch of a task ends with a short batch"
+
+    def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
+        """One segment."""
+        from weft.sampling.plan.choice import Cycle, Segment
+
+        return [Segment(0, steps, Cycle(range(len(sizes)), tasks=len(sizes)))]
 
 
 class Stretched(Sampler):
@@ -24,6 +37,7 @@ class Stretched(Sampler):
     """
 
     name = "stretched"
+    summary = "tasks take turns; every task is cycled to the length of the longest, then cut into batches"
 
     def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
         """One segment."""

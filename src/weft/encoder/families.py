@@ -1,0 +1,209 @@
+"""What weft knows of each encoder family: one table per family, under the `model_type` of its configuration.
+
+All facts about families are here and nowhere else. A path names a module; `a|b` names alternatives, of which
+the first that exists is taken. A fused map is cut into equal parts, `("attn.Wqkv", 0, 3)` being the first of
+three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from weft.errors import WeftError, did_you_mean
+from weft.registry import Registry
+
+Place = str | tuple[str, int, int]
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """The head of a family's model for sequence classification, where weft has the same function.
+
+    logits = W·tanh(P·hidden[:, 0] + p) + b, which is a head with `pool: pooler`.
+
+    Attributes:
+        output: the linear map W [C, d], from the classifier.
+        pooler: the copy of the encoder's pooler P that the classifier brings along, from the classifier; None
+            where it reads the encoder's.
+    """
+
+    output: str
+    pooler: str | None = None
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """One family's table.
+
+    Attributes:
+        blocks: the path of the list of blocks.
+        in_block: the place of each site inside a block, from the block.
+        outside: the place of each site outside the blocks, from the root.
+        pre_norm: whether a norm stands before its sub-layer (and not after the residual).
+        after_first_block: a module between block 0 and block 1, where there may be one.
+        disentangled: whether positions enter by DeBERTa's relative terms, so that `scores` (and a query or
+            key map shared with the relative positions) is reached by `disentangled_attention_bias`.
+        bias_flags: the configuration's flags for biases, and the sites each of them gives one.
+        from_lengths: methods whose result follows from the length of the rows alone: the path of the module,
+            and the method's name.
+        positions: the path of the table of position embeddings. Where no such module exists, positions are
+            relative or rotary, and rows may be of any length.
+        first_position: the number of a row's first position. None: 0 or, where the table has a padding index
+            (as RoBERTa's), the one after it; the places before are never used.
+        classifier: how the family's model for sequence classification computes logits, where it is a function
+            that weft's heads have too; None where it is not. The classifiers of ELECTRA, DeBERTa, DistilBERT
+            and ModernBERT have a hidden layer that no encoder has.
+    """
+
+    blocks: str
+    in_block: Mapping[str, Place]
+    outside: Mapping[str, Place]
+    pre_norm: bool = False
+    after_first_block: str | None = None
+    disentangled: bool = False
+    bias_flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    from_lengths: tuple[tuple[str, str], ...] = ()
+    positions: str = "embeddings.position_embeddings"
+    first_position: int | None = None
+    classifier: Classifier | None = None
+
+
+BERT = Anatomy(
+    blocks="encoder.layer",
+    in_block={
+        "query": "attention.self.query",
+        "key": "attention.self.key",
+        "value": "attention.self.value",
+        "scores": "attention.self",
+        "attention_out": "attention.output.dense",
+        "attention_delta": "attention.output.dropout",
+        "norm_1": "attention.output.LayerNorm",
+        "ffn_in": "intermediate.dense",
+        "ffn_out": "output.dense",
+        "ffn_delta": "output.dropout",
+        "norm_2": "output.LayerNorm",
+    },
+    outside={
+        "embeddings_norm": "embeddings.LayerNorm",
+        "embeddings": "embeddings",
+        "pooler": "pooler.dense",
+    },
+    classifier=Classifier(""),
+)
+
+ROBERTA = replace(BERT, classifier=Classifier("out_proj.", "dense."))
+
+ELECTRA = replace(
+    BERT,
+    outside={"embeddings_norm": "embeddings.LayerNorm", "embeddings": "embeddings_project|embeddings"},
+    classifier=None,
+)
+
+DISTILBERT = Anatomy(
+    blocks="transformer.layer",
+    in_block={
+        "query": "attention.q_lin",
+        "key": "attention.k_lin",
+        "value": "attention.v_lin",
+        "scores": "attention",
+        "attention_out": "attention.out_lin",
+        "attention_delta": "attention",
+        "norm_1": "sa_layer_norm",
+        "ffn_in": "ffn.lin1",
+        "ffn_out": "ffn.lin2",
+        "ffn_delta": "ffn.dropout",
+        "norm_2": "output_layer_norm",
+    },
+    outside={"embeddings_norm": "embeddings.LayerNorm", "embeddings": "embeddings"},
+)
+
+MPNET = replace(
+    ROBERTA,
+    in_block={
+        **BERT.in_block,
+        "query": "attention.attn.q",
+        "key": "attention.attn.k",
+        "value": "attention.attn.v",
+        "scores": "attention.attn",
+        "attention_out": "attention.attn.o",
+        "attention_delta": "attention.dropout",
+        "norm_1": "attention.LayerNorm",
+    },
+    from_lengths=(("encoder", "relative_position_bucket"),),
+)
+
+DEBERTA_V2 = replace(
+    BERT,
+    in_block={
+        **BERT.in_block,
+        "query": "attention.self.query_proj",
+        "key": "attention.self.key_proj",
+        "value": "attention.self.value_proj",
+    },
+    outside={"embeddings_norm": "embeddings.LayerNorm", "embeddings": "embeddings"},
+    after_first_block="encoder.conv",
+    disentangled=True,
+    classifier=None,
+    from_lengths=(("encoder", "get_rel_pos"),),
+)
+
+MODERNBERT = Anatomy(
+    blocks="layers",
+    in_block={
+        "query": ("attn.Wqkv", 0, 3),
+        "key": ("attn.Wqkv", 1, 3),
+        "value": ("attn.Wqkv", 2, 3),
+        "scores": "attn",
+        "attention_out": "attn.Wo",
+        "attention_delta": "attn.out_drop",
+        "norm_1": "attn_norm",
+        "ffn_in": "mlp.Wi",
+        "ffn_out": "mlp.Wo",
+        "ffn_delta": "mlp",
+        "norm_2": "mlp_norm",
+    },
+    outside={"embeddings_norm": "embeddings.norm", "embeddings": "embeddings", "final_norm": "final_norm"},
+    pre_norm=True,
+    bias_flags={
+        "attention_bias": ("query", "attention_out"),
+        "mlp_bias": ("ffn_in", "ffn_out"),
+        "norm_bias": ("norm_1", "norm_2", "embeddings_norm", "final_norm"),
+    },
+)
+
+FAMILIES: Registry[Anatomy] = Registry(
+    "encoder family",
+    {
+        "bert": BERT,
+        "roberta": ROBERTA,
+        "xlm-roberta": ROBERTA,
+        "camembert": ROBERTA,
+        "electra": ELECTRA,
+        "distilbert": DISTILBERT,
+        "mpnet": MPNET,
+        "deberta-v2": DEBERTA_V2,
+        "modernbert": MODERNBERT,
+    },
+)
+"""By the `model_type` of the family's configuration."""
+
+
+def register_family(model_type: str, anatomy: Anatomy | str) -> None:
+    """Teach weft a family: its own table, or the name of a family whose encoder is built in the same way.
+
+    Args:
+        model_type: of the family's configuration.
+        anatomy: a table, or the name of a known family. Of that everything is taken but `classifier`: two
+            families with equal encoders may have different models for classification (data2vec-text is built
+            like BERT and classifies like RoBERTa). An export then has the head in a file.
+
+    Example:
+        >>> from weft.encoder import register_family
+        >>> register_family("data2vec-text", "bert")
+    """
+    if isinstance(anatomy, str):
+        if anatomy not in FAMILIES:
+            raise WeftError(f"encoder family {anatomy!r} is unknown; {did_you_mean(anatomy, FAMILIES)}")
+        anatomy = replace(FAMILIES[anatomy], classifier=None)
+    FAMILIES.register(model_type, anatomy)

@@ -1,0 +1,64 @@
+"""`weft export --to peft`: one task as a LoRA folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from weft.errors import did_you_mean
+from weft.interop.exporter import Exporter
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+
+HEADS = ("auto", "file")
+
+
+def _head(value: object) -> object:
+    if value not in HEADS:
+        raise ValueError(f"{value!r} is unknown; {did_you_mean(str(value), HEADS)}")
+    return value
+
+
+class PeftExporter(Exporter):
+    """A LoRA folder that PEFT loads, with equal outputs; see `export_peft`."""
+
+    name = "peft"
+    summary = "a LoRA folder that PEFT loads, with equal outputs"
+
+    head: Annotated[str, BeforeValidator(_head)] = Field(
+        "auto", description="auto: the family's own classifier where it is the same function; file: a file"
+    )
+
+    def check(self, out: Path) -> None:
+        """Only an earlier export may stand there."""
+        from weft.interop.peft.export import check_place
+
+        check_place(out)
+
+    def export(self, model: Model, task: str, out: Path) -> dict[str, Any]:
+        """Write the folder, and say what its configuration holds."""
+        from weft.interop.peft.export import export_peft
+        from weft.interop.peft.folder import read_json
+        from weft.interop.peft.format import CONFIG_FILE, SEQ_CLS
+
+        export_peft(model, task, out, self.head)
+        config = read_json(out / CONFIG_FILE)
+        return {
+            "folder": str(out),
+            "task_type": config["task_type"],
+            "head": "classifier" if config["task_type"] == SEQ_CLS else "head.safetensors",
+            "targets": len(config["target_modules"]),
+            "rank": config["r"],
+            "lora_bias": config["lora_bias"],
+        }
+
+    def report(self, out: Path, task: str, facts: dict[str, Any]) -> list[str]:
+        """How large it is, and how PEFT loads it."""
+        auto = "AutoModelForSequenceClassification" if facts["head"] == "classifier" else "AutoModel"
+        return [
+            f"{out}: task {task}, {facts['targets']} modules of rank {facts['rank']} at the most",
+            f"load it with peft.PeftModel.from_pretrained({auto}…, {str(out)!r}); see {out / 'README.md'}",
+        ]
