@@ -12,7 +12,7 @@ import typer.main
 
 from tests.support.pages import blocks, commands
 from tests.support.paths import ROOT
-from weft.cli.app import app
+from weft.cli.app import build_app
 from weft.model.head_settings import HeadSettings
 from weft.training.settings import Training
 
@@ -53,7 +53,7 @@ def parsed(words: list[str]) -> None:
     Values are not read: the files of an example do not exist. A word in capitals or angle brackets stands
     for a value.
     """
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(build_app())
     words = list(words)
     while hasattr(command, "commands"):
         if not words or words == ["--help"]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from weft import cli
-from weft.cli.app import app
+from weft.cli.app import build_app
 
 SOURCE = Path(cli.__file__).parent
 
@@ -28,7 +28,7 @@ def commands():
         for name, child in (children or {}).items():
             walk(child, [*path, name])
 
-    walk(get_command(app), [])
+    walk(get_command(build_app()), [])
     return found
 
 
