@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.acceleration.test_patch import inputs_of
 from tests.support.inductor import compile_quickly
+from tests.support.patching import inputs_of
 from tests.support.tiny import TASKS, build, labels, scramble
 from weft.acceleration.compiled import Compiled, blocks_of
 from weft.acceleration.hashed_dropout import FusedDropout, HashedDropout, drawn

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import weft
-from tests.acceleration.test_patch import inputs_of
+from tests.support.patching import inputs_of
 from tests.support.tiny import CONFIGS, TASKS, build, labels, no_dropout, scramble
 from weft.acceleration.attention import AttentionByLength
 from weft.acceleration.bias_tables import BiasTables

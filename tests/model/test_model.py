@@ -51,7 +51,7 @@ def test_a_heads_start_is_the_same_in_any_company_and_under_any_method():
 
 
 def test_the_pooler_runs_on_what_top_leaves():
-    from tests.encoder.test_weave import Probe
+    from tests.support.probe import Probe
     from weft.core.route import Route
     from weft.encoder.anatomy import sites_of
     from weft.encoder.body import WovenBody

@@ -8,11 +8,10 @@ import pytest
 import torch
 
 import weft
+from tests.support.engines import assert_same, built, options
 from tests.support.every_kind import NAMES, write_every_kind
 from tests.support.inductor import compile_quickly
 from tests.support.tiny_run import write_run
-from tests.training.engines.test_graph import assert_same, built
-from tests.training.engines.test_verify import options
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 
