@@ -1,12 +1,14 @@
 """What `make test` leaves out: cases that repeat a property in yet another setting (marker `more`).
 
-Every property, that is every test function, keeps some of its cases in `make test`. Three rules choose them:
+Every property, that is every test function, keeps some of its cases in `make test`. Four rules choose them:
 
 1. Tests that have a parameter `family` keep two encoder families, one of either anatomy: norms after the
    residual sum (`bert`) and before it (`modernbert`). A test without these keeps its first two families.
 2. Tests of the whole table of methods and families keep a diagonal: method number n keeps the families
    n and n + 5, modulo their number. So every method runs on two families, and every family runs several.
 3. Each combination of the other parameters keeps at least one family.
+4. Tests of all methods of the table, without families, keep each method under its own name; further
+   settings of it (`pals-serial`) are left out.
 
 Other long lists say themselves which cases they keep, by `some_of`. `make test-all` runs everything.
 """
@@ -14,13 +16,14 @@ Other long lists say themselves which cases they keep, by `some_of`. `make test-
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
 
 from tests.conformance.table import METHODS
 from tests.support.tiny import FAMILIES
+from weft.methods import METHODS as REGISTERED
 
 ANATOMIES = ("bert", "modernbert")
 """The families that a test of families keeps."""
@@ -33,15 +36,19 @@ LEFT_OUT: pytest.StashKey[int] = pytest.StashKey()
 """How many of them are marked `more`, where `-m "not more"` leaves them out."""
 
 
-def some_of(cases: Iterable[Any], keep: int) -> list[Any]:
-    """All cases as parameters; all but `keep` of them, evenly spread, are marked `more`.
+def some_of(cases: Iterable[Any], keep: int | Collection[Any]) -> list[Any]:
+    """All cases as parameters; all but these, or but so many that are evenly spread, are marked `more`.
 
-    The first case is always kept:
+    The first of evenly spread cases is always kept:
 
         @pytest.mark.parametrize("length", some_of(range(100), 4))  # make test: 0, 25, 50 and 75
+        @pytest.mark.parametrize("name", some_of(SETTINGS, ["plain", "gates"]))
     """
     cases = list(cases)
-    kept = {len(cases) * n // keep for n in range(keep)}
+    if isinstance(keep, int):
+        kept = {len(cases) * n // keep for n in range(keep)}
+    else:
+        kept = {cases.index(case) for case in keep}
     return [case if n in kept else _marked(case) for n, case in enumerate(cases)]
 
 
@@ -59,18 +66,31 @@ def on_diagonal(method: str, family: str) -> bool:
 
 
 def mark_more(items: Sequence[pytest.Item]) -> None:
-    """Mark by the three rules above, over all tests that were collected."""
+    """Mark by the four rules above, over all tests that were collected."""
     functions: dict[str, list[Any]] = defaultdict(list)
     for item in items:
-        if "family" in params_of(item):
-            functions[function_of(item)].append(item)
+        functions[function_of(item)].append(item)
     for cases in functions.values():
-        kept = [case for case in cases if _keeps(case, _families(cases))]
-        combinations = {_others(case) for case in kept}
-        for case in cases:
-            if case not in kept and _others(case) in combinations:
-                case.add_marker(pytest.mark.more)
-            combinations.add(_others(case))
+        if "family" in params_of(cases[0]):
+            _mark_families(cases)
+        elif [_method(case) for case in cases] == list(METHODS):
+            _mark_methods(cases)
+
+
+def _mark_families(cases: list[Any]) -> None:
+    families = list(dict.fromkeys(params_of(case)["family"] for case in cases))
+    kept = [case for case in cases if _keeps(case, families)]
+    combinations = {_others(case) for case in kept}
+    for case in cases:
+        if case not in kept and _others(case) in combinations:
+            case.add_marker(pytest.mark.more)
+        combinations.add(_others(case))
+
+
+def _mark_methods(cases: list[Any]) -> None:
+    for case in cases:
+        if _method(case) not in REGISTERED:
+            case.add_marker(pytest.mark.more)
 
 
 def _keeps(case: Any, families: list[str]) -> bool:
@@ -82,8 +102,8 @@ def _keeps(case: Any, families: list[str]) -> bool:
     return family in kept
 
 
-def _families(cases: Iterable[Any]) -> list[str]:
-    return list(dict.fromkeys(params_of(case)["family"] for case in cases))
+def _method(case: Any) -> Any:
+    return params_of(case).get("name", params_of(case).get("method"))
 
 
 def _others(case: Any) -> tuple[tuple[str, str], ...]:
