@@ -10,7 +10,7 @@ Every property, that is every test function, keeps some of its cases in `make te
 4. Tests of all methods of the table, without families, keep each method under its own name; further
    settings of it (`pals-serial`) are left out.
 
-Other long lists say themselves which cases they keep, by `some_of`. `make test-all` runs everything.
+Long lists of cases may say themselves which they keep, by `some_of`. `make test-all` runs everything.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ def _marked(case: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.more)
 
 
-def on_diagonal(method: str, family: str) -> bool:
-    """Whether `make test` runs a method of the conformance table on a family."""
-    n = list(METHODS).index(method)
-    return FAMILIES.index(family) in {n % len(FAMILIES), (n + len(FAMILIES) // 2) % len(FAMILIES)}
+def on_diagonal(method: str, family: str, families: int = 2) -> bool:
+    """Whether `make test` runs a method of the conformance table on a family, of so many for each method."""
+    first = list(METHODS).index(method)
+    apart = len(FAMILIES) // families
+    return family in {FAMILIES[(first + n * apart) % len(FAMILIES)] for n in range(families)}
 
 
 def mark_more(items: Sequence[pytest.Item]) -> None:

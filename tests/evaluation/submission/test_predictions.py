@@ -40,8 +40,7 @@ def stand_in(monkeypatch):
 
     def build(*tasks):
         names = [task.name for task in tasks]
-        source = SimpleNamespace(tokenizer=None)
-        return SimpleNamespace(tasks=tasks, task_id=names.index, source=source, max_length=8)
+        return SimpleNamespace(tasks=tasks, task_id=names.index, tokenizer=None, max_length=8)
 
     return build
 

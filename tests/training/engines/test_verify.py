@@ -171,7 +171,7 @@ def test_overlapping_threads_put_the_compilers_options_back():
 # runs: the engines without their compiler, or with one that computes what it should not
 
 
-@pytest.mark.parametrize("case", some_of([*CASES, "candidates"], 5))
+@pytest.mark.parametrize("case", some_of([*CASES, "candidates"], ["lora", "separate", "gates", "candidates"]))
 def test_verifying_changes_no_bit_of_a_captured_run(case, every_kind, tmp_path):
     """Weights, and so optimisers, step counts and random numbers; dropout is on."""
     file, more = every_kind, CASES.get(case, [])
