@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: quickstart test test-gpu lint bench clean
+.PHONY: quickstart test test-all test-gpu lint bench clean
 
 # torch goes in first and alone: asked for by a range, pip would take the newest build with all of CUDA.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -19,8 +19,13 @@ quickstart: $(VENV)/.installed
 	$(BIN)/weft evaluate runs/quickstart --baselines
 	$(BIN)/weft predict runs/quickstart examples/mixed.jsonl
 
+# Every property, in a few of its settings: minutes. tests/support/more.py says what is left out.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not more and not slow" $(ARGS)
+
+# Every property in every setting, and what takes more than a minute.
+test-all: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 # On a machine with a GPU, with its own Python: PyTorch's CUDA build, weft's dependencies and pytest-xdist.
 test-gpu:

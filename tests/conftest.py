@@ -11,6 +11,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.support.more import COLLECTED, LEFT_OUT, mark_more
+
 # two workers on two cores: tiny encoders run faster on one thread each
 torch.set_num_threads(1)
 
@@ -26,12 +28,34 @@ def pytest_collection_finish(session):
     gc.set_threshold(20_000, 20, 50)
 
 
-def pytest_collection_modifyitems(items):
-    """Tests that need a GPU are skipped where there is none."""
+@pytest.hookimpl(tryfirst=True)  # before `-m` deselects by the marks
+def pytest_collection_modifyitems(config, items):
+    """Tests that need a GPU are skipped where there is none; what repeats a property is marked `more`."""
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+    mark_more(items)
+    config.stash[COLLECTED] = list(items)
+    if "not more" in config.option.markexpr:
+        config.stash[LEFT_OUT] = sum(item.get_closest_marker("more") is not None for item in items)
+        if hasattr(config, "workeroutput"):  # a worker sends it to the main process, which collects nothing
+            config.workeroutput["left_out"] = config.stash[LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """All workers collect the same tests, so the number of one of them is that of the run."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Say what was left out, and how to run it."""
+    if left_out := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"{left_out} tests were left out that repeat a property in another setting (marker `more`): "
+            "`make test-all` runs them"
+        )
 
 
 @pytest.fixture(autouse=True)

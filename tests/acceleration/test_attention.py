@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.acceleration.test_patch import inputs_of
+from tests.support.patching import inputs_of
 from tests.support.tiny import TASKS, build, labels, scramble
 from weft.acceleration import attention as by_length
 from weft.acceleration.attention import TOGETHER, AttentionByLength

@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional
 
 import weft
+from tests.support.engines import built
 from tests.support.tiny_run import write_run
-from tests.training.engines.test_graph import built
 from weft.acceleration.cuda_graph import Capturer
 
 pytestmark = pytest.mark.gpu

@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import weft
-from tests.acceleration.test_patch import inputs_of
+from tests.support.more import some_of
+from tests.support.patching import inputs_of
 from tests.support.tiny import CONFIGS, TASKS, build, labels, no_dropout, scramble
 from weft.acceleration.attention import AttentionByLength
 from weft.acceleration.bias_tables import BiasTables
@@ -180,7 +181,7 @@ def test_a_model_runs_under_one_engine_at_a_time():
     Compiled(model).undo()
 
 
-@pytest.mark.parametrize("method", ["bitfit", "morris", "lora"])
+@pytest.mark.parametrize("method", some_of(["bitfit", "morris", "lora"], 1))
 def test_numbers_of_rows_and_lengths_are_left_open(method, monkeypatch):
     """In inference, what is looked up for the rows of a pass must not compile a block for each number."""
     plain = torch.compile

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import weft
+from tests.support.patching import TASKS, inputs_of, logits
 from tests.support.tiny import CONFIGS, tiny
 from weft.acceleration.bf16_norms import Bf16Norms
 from weft.acceleration.bf16_weights import Bf16Weights
@@ -16,20 +17,6 @@ from weft.acceleration.packed import fields_of, pack, views
 from weft.acceleration.patch import PatchStack
 from weft.errors import WeftError
 from weft.inference.captured import CapturedModel
-
-TASKS = [weft.Task("a", size=2), weft.Task("b", size=3), weft.Task("c", "regress", size=1)]
-
-
-def inputs_of(rows=6, length=8):
-    torch.manual_seed(0)
-    ids = torch.randint(5, 20, (rows, length))
-    mask = torch.ones_like(ids)
-    mask[1, 5:] = 0
-    return {"input_ids": ids, "attention_mask": mask, "task": torch.arange(rows) % len(TASKS)}
-
-
-def logits(output):
-    return torch.cat([x.float().flatten() for x in output.by_shape.values()])
 
 
 @pytest.mark.parametrize("family", CONFIGS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.acceleration.test_patch import inputs_of
+from tests.support.patching import inputs_of
 from tests.support.tiny import TASKS, build, labels, no_dropout, scramble
 from weft.acceleration import attention as by_length
 from weft.acceleration.compiled import patches_of

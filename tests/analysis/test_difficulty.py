@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support import paths
+from tests.support.paths import real_data
 from weft.analysis.difficulty import PARTS, Difficulty, WordCounts, difficulty, difficulty_of, words_of
 from weft.analysis.plots.difficulty import by_difficulty, write_picture
 from weft.analysis.stop_words import STOP_WORDS
@@ -19,7 +19,6 @@ from weft.errors import WeftError
 from weft.suites import load_suite
 
 edm = pytest.importorskip("edm.report.report_creator", reason="the package edm is not installed")
-SHARED = paths.SHARED / "data"
 
 PACKAGE = {
     "Distinct Words : Total Words": "distinct_words",
@@ -121,9 +120,7 @@ def test_portions_give_what_all_rows_give(rows, size):
 
 @pytest.mark.parametrize("name", ["cola", "mrpc", "rte"])
 def test_it_is_the_package_on_real_tasks(name):
-    if not SHARED.is_dir():
-        pytest.skip(f"the real data is not at {SHARED}")
-    (task,) = load_suite("glue", root=SHARED, only=[name])
+    (task,) = load_suite("glue", root=real_data(), only=[name])
     split = load_split(task, "train")
     assert_equal_to_package([" ".join(texts) for texts in split.texts], split.labels)
 

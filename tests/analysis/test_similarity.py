@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from tests.support.golden import golden
+from tests.support.similarities import assert_same, by_numpy
 from weft.adapters.bias import BiasAdapter
 from weft.adapters.cp import CpAdapter
 from weft.adapters.lora import LoraAdapter
@@ -70,22 +71,6 @@ def updates_of(adapter):
     """The updates themselves, [T, …] in numpy."""
     both = [adapter.weight_delta(task) for task in range(len(NAMES))]
     return np.stack([next(u for u in pair if u is not None).flatten().numpy() for pair in both])
-
-
-def by_numpy(updates):
-    """Equation 5, written out."""
-    count = len(updates)
-    found = np.full((count, count), np.nan)
-    for s in range(count):
-        for t in range(count):
-            norms = np.linalg.norm(updates[s]) * np.linalg.norm(updates[t])
-            if norms > 0:
-                found[s, t] = updates[s] @ updates[t] / norms
-    return found
-
-
-def assert_same(a, b, atol=1e-9):
-    np.testing.assert_allclose(a, b, rtol=0, atol=atol)  # NaN equals NaN
 
 
 def test_the_golden_similarities():

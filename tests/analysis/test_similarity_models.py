@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import weft
-from tests.analysis.test_similarity import assert_same, by_numpy
+from tests.support.similarities import assert_same, by_numpy
 from tests.support.tiny import TASKS, build, scramble, tiny
 from weft.analysis.similarity import PARTS, methods_with_similarity, similarity
 from weft.errors import WeftError

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support import paths
+from tests.support.paths import real_data
 from weft.data.tokens import backends
 
-SHARED = paths.SHARED / "data"
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet")
 
 
@@ -29,9 +28,7 @@ def tokenizer():
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    if not SHARED.is_dir():
-        pytest.skip(f"the real data is not at {SHARED}")
-    return SHARED
+    return real_data()
 
 
 def as_text(

@@ -10,38 +10,18 @@ from torch import nn
 from torch.nn import functional as F
 
 import weft
+from tests.support.probe import Probe
 from tests.support.tiny import FAMILIES, tiny
-from weft.adapters import Adapter
 from weft.core.route import Route
 from weft.encoder.anatomy import anatomy_of, sites_of
 from weft.encoder.body import WovenBody
-from weft.encoder.sites import KINDS, LINEAR, NORM, Site
+from weft.encoder.sites import LINEAR, NORM
 from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError
 
 BOTH = [
     (f, a) for f in FAMILIES for a in ("sdpa", "eager") if a == "eager" or f[:5] not in ("mpnet", "deber")
 ]
-
-
-class Probe(Adapter):
-    """Does what it is told, and keeps what it saw."""
-
-    fits = KINDS
-    reads = ("attention_input", "after_attention", "ffn_input")
-
-    def __init__(self, site: Site, act=None) -> None:
-        super().__init__(site)
-        self.act = act or (
-            lambda x, route: (
-                x if site.kind in ("embeddings", "attention_delta", "ffn_delta", "block", "top") else None
-            )
-        )
-        self.seen: list = []
-
-    def forward(self, x, route):
-        self.seen.append((x, route.block_input, route.after_attention))
-        return self.act(x, route)
 
 
 def inputs(encoder, rows=4, length=9):

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 import weft
-from tests.growing.test_retrain import A
 from tests.support.every_kind import rows_of_kind, task_of_kind
-from tests.support.new_task import CAT, FAST, add
+from tests.support.new_task import CAT, FAST, ROWS, add
+from tests.support.tiny import TASKS
 from weft.bundle.one_task import hashes
 from weft.errors import WeftError
 from weft.growing.heads import head_of, random_head
 
+A = replace(TASKS[0], files=ROWS)
 LORA = {"use": "lora", "rank": 2}
 SAME = {"no": "no", "yes": "yes"}
 FORMS = {

@@ -1,6 +1,13 @@
 import pytest
 
+from tests.support.tiny_run import save_encoder
 from weft.inference import captures
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A saved tiny encoder."""
+    return save_encoder(tmp_path_factory.mktemp("captured") / "encoder")
 
 
 @pytest.fixture

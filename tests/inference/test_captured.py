@@ -1,6 +1,6 @@
-"""Captured passes: the same answers as eager ones, checked, counted, and dropped when they no longer hold.
+"""Captured passes: the same answers as eager ones, counted, and dropped when they no longer hold.
 
-On a CPU the same code runs uncaptured; tests/gpu has the same on a GPU.
+On a CPU the same code runs uncaptured; test_on_gpu.py has the same on a GPU.
 """
 
 from __future__ import annotations
@@ -13,31 +13,16 @@ import numpy as np
 import pytest
 import torch
 
-import weft
-from tests.support.every_kind import NAMES, rows_of_kind, task_of_kind, tokens_of
+from tests.support.captured import ONE_ROW, model_of, predicted_until_captured, requests_of
+from tests.support.every_kind import NAMES, task_of_kind, tokens_of
 from tests.support.near import assert_near
 from tests.support.tiny import build, scramble
-from tests.support.tiny_run import save_encoder
 from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.errors import WeftError
 from weft.inference.captured import USES, CapturedModel
 from weft.inference.runner import answers
 
 TOKENIZER = tiny_tokenizer("words")
-ONE_ROW = ("classify", "regress", "two", "multilabel")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_encoder(tmp_path_factory.mktemp("captured") / "encoder")
-
-
-def model_of(folder, names=NAMES, method="lora"):
-    return scramble(weft.Model(folder, [task_of_kind(name) for name in names], method, max_length=24)).eval()
-
-
-def requests_of(names, count=3):
-    return [(name, row) for i in range(count) for name in names for row in rows_of_kind(name, 1, i)]
 
 
 @pytest.mark.parametrize("names", [NAMES, ONE_ROW])
@@ -65,13 +50,6 @@ def test_predict_and_predict_all(folder, method, capturing, monkeypatch):
     expected = model.predict(requests), model.predict_all(texts)
     for one in found:
         assert_near(one, expected)
-
-
-def predicted_until_captured(model, requests, **options):
-    """Make a call so often that its shapes are captured; returns the last answers."""
-    for _ in range(USES):
-        last = model.predict(requests, **options)
-    return last
 
 
 def test_a_shape_is_captured_on_its_third_use(folder, capturing):
@@ -119,50 +97,6 @@ def test_copies_of_a_model_capture_for_themselves(folder, capturing):
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert other.captures.of(other, "float32").shapes == 0
         assert_near(other.predict(requests), expected)
-
-
-@pytest.mark.parametrize("wrong", [0.5, float("nan")])
-def test_a_wrong_graph_is_never_used(folder, wrong, capturing, monkeypatch):
-    """A captured pass with different biases of the heads: one warning, and eager answers from then on."""
-    model = model_of(folder, ONE_ROW)
-    requests = requests_of(ONE_ROW)
-    expected = model.predict(requests)
-    biases = [head.bias for head in model.heads.values()]
-
-    def captured(self, function):
-        def run():
-            before = [bias.detach().clone() for bias in biases]
-            with torch.no_grad():
-                for bias in biases:
-                    bias += wrong
-                function()
-                for bias, value in zip(biases, before, strict=True):
-                    bias.copy_(value)
-
-        return run
-
-    monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", captured)
-    with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
-        found = [model.predict(requests) for _ in range(USES)]
-    for one in found:
-        assert_near(one, expected)
-    assert model.captures.of(model, "float32") is None
-    assert_near(model.predict(requests), expected)
-
-
-def test_a_capture_that_fails_is_no_error(folder, capturing, monkeypatch):
-    model = model_of(folder, ONE_ROW)
-    requests = requests_of(ONE_ROW)
-    expected = model.predict(requests)
-
-    def failing(self, function):
-        raise RuntimeError("operation not permitted when stream is capturing\nand more")
-
-    monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", failing)
-    with pytest.warns(RuntimeWarning, match="eagerly: operation not permitted when stream is capturing$"):
-        found = [model.predict(requests) for _ in range(USES)]
-    for one in found:
-        assert_near(one, expected)
 
 
 def test_bf16_on_request(folder, capturing):
@@ -313,29 +247,6 @@ def test_a_call_goes_on_when_its_passes_are_released(folder, capturing):
         assert_near(model.predict(requests), expected)
 
 
-def test_a_wrong_head_is_not_hidden_by_the_logits_of_tokens(folder, capturing, monkeypatch):
-    """A tagger has a thousand times as many logits as a classifier."""
-    tagger = weft.Task("many", kind="tag", labels=("O", *(f"B-{n}" for n in range(300))), texts=("words",))
-    tasks = [task_of_kind("classify"), tagger]
-    model = scramble(weft.Model(folder, tasks, "lora", max_length=24)).eval()
-    requests = requests_of(("classify",), 9)
-    bias = model.heads[model.tasks[0].head].bias
-
-    def captured(self, function):
-        def run():
-            with torch.no_grad():
-                bias.add_(0.3)
-                function()
-                bias.sub_(0.3)
-
-        return run
-
-    monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", captured)
-    with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
-        found = [model.predict(requests, precision="bf16") for _ in range(USES)]
-    assert_near(found[-1], found[0])
-
-
 def test_a_compiled_capture_guards_the_weights(folder, capturing):
     """They are held in other forms: what would read or change them is refused, and says what to do."""
     model = model_of(folder, ONE_ROW)
@@ -368,26 +279,3 @@ def test_only_so_many_graphs_are_kept(folder, capturing, monkeypatch):
         for text, right in zip(texts, expected, strict=True):
             assert_near(model.predict([("classify", text)]), right)
     assert model.captures.of(model, "float32").shapes <= 2
-
-
-def test_a_shape_without_memory_stays_eager_and_the_others_are_captured(folder, capturing, monkeypatch):
-    model = model_of(folder, ONE_ROW)
-    small, large = [("classify", "the cat")], requests_of(ONE_ROW)
-    expected = model.predict(small), model.predict(large)
-    plain = CapturedModel._captured
-
-    def scarce(self, inputs, *args):
-        if len(inputs["input_ids"]) > 1:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return plain(self, inputs, *args)
-
-    monkeypatch.setattr(CapturedModel, "_captured", scarce)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for _ in range(USES + 1):
-            assert_near((model.predict(small), model.predict(large)), expected)
-    captured = model.captures.of(model, "float32")
-    assert captured.shapes == 1
-    monkeypatch.setattr(captured, "compiled", True)  # such passes are captured at once, given the memory
-    assert captured._too_large
-    assert not any(captured.is_warm(form) for form in captured._too_large)

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval import metrics as oracle
 
-from tests.support.paths import SHARED
+from tests.support.paths import real_data
 from weft.metrics import score
 
 NAMES = ["entity_f1", "entity_precision", "entity_recall", "surface_f1", "token_accuracy"]
-WNUT = SHARED / "data" / "wnut17" / "validation.parquet"
 TAGS = ["O", "B-person", "I-person", "B-creative-work", "I-creative-work"]
 
 
@@ -100,14 +99,13 @@ def test_nothing_to_find():
         score(["token_accuracy"], [sentence("so it goes", "O O O")], [["O"]])
 
 
-@pytest.mark.skipif(not WNUT.is_file(), reason="needs ../shared/data")
 def test_real_tags_answered_with_mistakes():
     """WNUT17's validation sentences; one tag in eight is another."""
     import pyarrow.parquet as pq
 
     types = ("corporation", "creative-work", "group", "location", "person", "product")
     names = ["O", *(f"{prefix}-{name}" for name in types for prefix in "BI")]
-    table = pq.read_table(WNUT)
+    table = pq.read_table(real_data("wnut17", "validation.parquet"))
     words, tags = table["tokens"].to_pylist(), table["ner_tags"].to_pylist()
     gold = [(own, [names[i] for i in ids]) for own, ids in zip(words, tags, strict=True)]
     draw = random.Random(1)

@@ -5,23 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import paths
+from tests.support.paths import real_data
 from weft.data import load_split
 from weft.errors import WeftError
 from weft.suites import find_suite, load_suite, overlaps, suite_names, without_twins
 from weft.suites.tables import read_yaml, table_names
 from weft.tasks.task import Task
 
-SHARED = paths.SHARED / "data"
-needs_data = pytest.mark.skipif(
-    not SHARED.is_dir(), reason="the real data sets are not beside the repository"
-)
+
+@pytest.fixture(scope="module")
+def data() -> Path:
+    return real_data()
 
 
-def readme_sizes():
+def readme_sizes(data):
     """SUITE/TASK → rows of train, validation and test, of the table in the data's README."""
     sizes: dict[str, list[int]] = {}
-    for line in (SHARED / "README.md").read_text("utf-8").splitlines():
+    for line in (data / "README.md").read_text("utf-8").splitlines():
         if not line.startswith("| ") or not re.search(r"\d{2}", line):
             continue
         names, rows = (cell.strip() for cell in line.strip("| ").split("|")[:2])
@@ -38,41 +38,38 @@ def test_the_suites():
     assert suite_names() == expected
 
 
-@needs_data
-def test_every_real_file_is_read_whole():
+def test_every_real_file_is_read_whole(data):
     """As many rows as the data's README says, in every split of every task."""
     found: dict[str, list[int]] = {}
     read = set()
     for suite in suite_names():
         if suite in ("swatch", "mrqa", "swag"):
             continue
-        for task in load_suite(suite, SHARED):
+        for task in load_suite(suite, data):
             splits = [load_split(task, split) for split in task.files]
             found[f"{suite}/{task.name}"] = [len(split) + split.dropped for split in splits]
             read |= {Path(split.source) for split in splits}
-    assert found == readme_sizes()
+    assert found == readme_sizes(data)
     assert len(found) == 24
-    assert {path.resolve() for path in read} == {path.resolve() for path in SHARED.rglob("*.parquet")}
+    assert {path.resolve() for path in read} == {path.resolve() for path in data.rglob("*.parquet")}
 
 
-@needs_data
-def test_what_is_not_in_the_real_data_is_told():
-    assert find_suite("glue", SHARED).notes == [
+def test_what_is_not_in_the_real_data_is_told(data):
+    assert find_suite("glue", data).notes == [
         "suite glue: no test file of qqp, mnli",
         "suite glue: no mm file of mnli",
         "suite glue: no ax file of mnli",
     ]
-    assert "no train file of record" in find_suite("superglue", SHARED).notes[0]
+    assert "no train file of record" in find_suite("superglue", data).notes[0]
     for suite in ("mrqa", "swag"):
         with pytest.raises(WeftError, match="expected"):
-            find_suite(suite, SHARED)
+            find_suite(suite, data)
 
 
-@needs_data
-def test_all_of_it_together():
+def test_all_of_it_together(data):
     """23 tasks: superglue's rte is glue's, and the pairs that share texts are told."""
     names = ("glue", "superglue", "squad", "wnut17", "snli", "scitail", "cs224n")
-    tasks, notes = without_twins([task for name in names for task in load_suite(name, SHARED)])
+    tasks, notes = without_twins([task for name in names for task in load_suite(name, data)])
     assert notes == ["superglue/rte is left out: it is glue/rte, which is there already"]
     assert len(tasks) == len({task.name for task in tasks}) == 23
     told = overlaps(tasks)
@@ -87,9 +84,8 @@ def test_all_of_it_together():
     assert len(told) == 5
 
 
-@needs_data
-def test_glues_labels_mean_what_they_say():
-    tasks = {task.name: task for task in load_suite("glue", SHARED, ["rte", "cola", "stsb"])}
+def test_glues_labels_mean_what_they_say(data):
+    tasks = {task.name: task for task in load_suite("glue", data, ["rte", "cola", "stsb"])}
     rte = load_split(tasks["rte"], "validation")
     # "Christopher Reeve had an accident" does not follow: label 1 on the hub
     assert rte.texts[0][1] == "Christopher Reeve had an accident."

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.support import child
+from tests.support.more import params_of, some_of
 from tests.support.tiny_run import write_run
 
 context = multiprocessing.get_context("forkserver")
@@ -42,6 +43,12 @@ CASES = {
     "sharded, frozen": ["train.parallel=fsdp", "train.sampler=mt_uncertainty"],
 }
 """Further arguments. Dropout is 0, for every process draws its own."""
+
+KEPT = (
+    *("one task a batch", "task_mean, mixed, in three parts", "fewer examples than processes", "pcgrad"),
+    *("mt_uncertainty", "a task that stops", "sharded"),
+)
+"""What `make test` keeps: all ways to divide a step, and what processes must decide alike."""
 
 
 def without_dropout(folder: Path) -> str:
@@ -72,14 +79,17 @@ def together(calls: list[list[str]], cache: Path, world: int = 2) -> None:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """The folder of all runs: NAME-1 by one process, NAME-2 by two."""
+def runs(request, tmp_path_factory):
+    """The folder of the runs that are tested: NAME-1 by one process, NAME-2 by two."""
+    tests = [item for item in request.session.items if item.path == request.path]
+    names = {"one task a batch"} | {params_of(item)["name"] for item in tests if "name" in params_of(item)}
     folder = tmp_path_factory.mktemp("processes")
     run = without_dropout(folder)
     for world in (1, 2):
         calls = [
             [run, "heads.dropout=0", *more, "--out", str(folder / f"{name}-{world}")]
             for name, more in CASES.items()
+            if name in names
         ]
         together(calls, folder / "cache", world)
     return folder
@@ -99,7 +109,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
     return {k: v for k, v in found.items() if not re.search(r"key\.bias$|/key\.0\.[DE]$", k)}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some_of(CASES, KEPT))
 def test_two_processes_are_one(runs, name):
     """Sums of float32 in another order: losses to 1e-6, weights to 1e-5; learning rates are 1e-3 or 1e-2."""
     one, two = runs / f"{name}-1", runs / f"{name}-2"

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.data.tokens.test_tokens import PAIRS, SINGLE, split_of
+from tests.support.counting_tokenizer import PAIRS, SINGLE, split_of
 from tests.support.every_kind import task_of_kind, tokens_of
 from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.data import collate, tokenize

@@ -13,16 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import weft
-from tests.support.paths import SHARED
+from tests.support.paths import real_data
 from weft.data.splits.split import Split
 from weft.data.splits.splits import SplitRules, arrange, files_needed, load_rows, prepare, rules_of
 from weft.data.splits.subset import cut, halves, rows_of, share_of
 from weft.errors import WeftError
 from weft.suites import load_suite
-
-DATA = SHARED / "data"
-SCITAIL = DATA / "scitail" / "train.parquet"
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="needs ../shared/data")
 
 
 def rows(count, start=0):
@@ -223,22 +219,20 @@ def test_rules_may_be_others_than_the_task_s():
     assert [len(s) for s in found.splits.values()] == [30, 10]
 
 
-@needs_data
 def test_no_question_of_multirc_is_torn_apart():
-    (task,) = load_suite("superglue", DATA, only=["multirc"])
+    (task,) = load_suite("superglue", real_data(), only=["multirc"])
     found = prepare(replace(task, halves=True), ("validation", "test"))
     assert len(found["validation"]) + len(found["test"]) == 4848
     assert abs(len(found["validation"]) - len(found["test"])) < 20
     assert not torn(found["validation"], found["test"])
 
 
-@needs_data
 def test_scitail_has_no_validation_file():
     task = weft.Task(
         "scitail",
         texts=("premise", "hypothesis"),
         labels=("entails", "neutral"),
-        files={"train": SCITAIL},
+        files={"train": real_data("scitail", "train.parquet")},
         cut=0.1,
     )
     found = prepare(task)

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.data.tokens.test_tokens import (
+from tests.support.counting_tokenizer import (
     PAIRS,
     SINGLE,
     Counting,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.data.tokens.test_windows import WORDS, span_rows, span_task, tag_task
 from tests.support.tiny_tokenizers import tiny_tokenizer
+from tests.support.windows import WORDS, span_rows, span_task, tag_task
 from weft.data import load_split, tokenize
 from weft.data.tokens.encode import stride_of
 from weft.data.tokens.tokens import in_memory

@@ -9,14 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
+from tests.support.windows import WORDS, span_rows, span_task, tag_task
 from weft.data import load_split
 from weft.data.tokens.encode import stride_of
 from weft.data.tokens.tokens import in_memory
 from weft.errors import WeftError
-from weft.tasks import Task
 
 every_tokenizer = pytest.mark.parametrize("name", TOKENIZERS)
-WORDS = ("the", "cat's", "hat,", "antidisestablishmentarianism", "Zürich", "雨が降る", "🙂", "x", "1987", "—")
 EXOTIC = (*WORDS, "\u200b", "e\u0301", "[SEP]", "\u00ad", "ﬁne", "👩‍👩‍👧")
 spaces = st.sampled_from([" ", " ", " ", "  ", "\n", " \t "])
 
@@ -29,24 +28,6 @@ def texts(draw, words=EXOTIC, longest=60):
     text = chosen[0] + "".join(space + word for space, word in zip(between, chosen[1:], strict=True))
     assume(text.strip())
     return text
-
-
-def span_task(rows, stride):
-    return Task("s", "span", texts=("q", "c"), label="answers", stride=stride, files={"train": rows})
-
-
-def span_rows(pairs):
-    return [
-        {"q": q, "c": c, "answers": {"text": [c.split()[0]], "answer_start": [c.index(c.split()[0])]}}
-        for q, c in pairs
-    ]
-
-
-def tag_task(sentences, stride):
-    rows = [{"words": list(words), "tags": ["O"] * len(words)} for words in sentences]
-    return Task(
-        "t", "tag", labels=("O", "B-x"), texts=("words",), label="tags", stride=stride, files={"train": rows}
-    )
 
 
 def windowed(task, tokenizer, max_length):

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from tests.support.paths import SHARED
+from tests.support.paths import real_data
 from weft.errors import WeftError
 from weft.evaluation.submission.archive import zipped
 from weft.evaluation.submission.form import Predicted, TextForm
@@ -29,7 +29,6 @@ FILES = {  # as the server wants them: lines, what may stand there
 }
 FORMS = {form.key: form for form in SUPERGLUE.forms}
 IDS = list(answer_ids())
-MULTIRC = SHARED / "data" / "superglue" / "multirc" / "test.parquet"
 
 
 def texts_of(place):
@@ -284,10 +283,9 @@ def test_the_checker_finds_every_deviation(case, filled, tmp_path):
         assert words in problem
 
 
-@pytest.mark.skipif(not MULTIRC.is_file(), reason="needs ../shared/data")
 def test_the_ids_are_those_of_the_test_set():
     import pyarrow.parquet as pq
 
-    table = pq.read_table(MULTIRC)
+    table = pq.read_table(real_data("superglue", "multirc", "test.parquet"))
     columns = [table[f"idx_{part}"].to_pylist() for part in ("paragraph", "question", "answer")]
     assert list(zip(*columns, strict=True)) == IDS

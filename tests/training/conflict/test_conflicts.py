@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.conflicting import gradients, gramian, worst
 from weft.errors import RunFailed, WeftError
 from weft.training.conflict import CONFLICTS, LEFT_OUT, Conflict, build_conflict, conflict
 from weft.training.conflict.pcgrad import PCGrad
@@ -14,23 +15,6 @@ from weft.training.conflict.pcgrad import PCGrad
 pytest.importorskip("torchjd")
 
 STATEFUL = ["nash_mtl", "grad_vac", {"use": "cr_mogm", "weighting": "grad_vac", "alpha": 0.7}]
-
-
-def gradients(seed, tasks, width, spread=1.0):
-    """Rows of very different length that often conflict, [tasks, width]."""
-    drawn = torch.Generator().manual_seed(seed)
-    rows = torch.randn(tasks, width, generator=drawn, dtype=torch.float64)
-    return rows * torch.exp(spread * torch.randn(tasks, 1, generator=drawn, dtype=torch.float64))
-
-
-def gramian(rows):
-    return rows @ rows.T
-
-
-def worst(rows, weights):
-    """The least product of the merged gradient with a task's, relative to the lengths that went into it."""
-    lengths = rows.norm(dim=1)
-    return float(((rows @ (weights @ rows)) / (lengths * (weights.abs() @ lengths))).min())
 
 
 @pytest.mark.parametrize("name", CONFLICTS)

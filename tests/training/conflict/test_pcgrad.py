@@ -3,8 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.conflicting import gradients, gramian, worst
 from tests.support.golden import read_golden
-from tests.training.conflict.test_conflicts import gradients, gramian, worst
 from weft.errors import WeftError
 from weft.training.conflict import build_conflict
 from weft.training.conflict.pcgrad import PCGrad, PCGradTseng, project

@@ -13,10 +13,10 @@ import torch
 from transformers import AutoConfig, AutoModel, BertConfig, BertModel
 
 import weft
-from tests.acceleration.test_patch import logits
+from tests.support.engines import CASES, assert_same, built
+from tests.support.patching import logits
 from tests.support.tiny import CONFIGS
 from tests.support.tiny_run import breaking_off, write_run
-from tests.training.engines.test_graph import CASES, assert_same, built
 from weft.acceleration.difference import difference
 from weft.data.batching.batch import TrainingBatch
 from weft.inference.captured import CapturedModel

@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from tests.support.engines import Uncompiled, assert_same, go
 from tests.support.tiny_run import write_run
-from tests.training.engines.test_graph import Uncompiled, assert_same
-from tests.training.engines.test_verify import go
 from weft.acceleration.compiled import blocks_of
 from weft.acceleration.patch import Forwards
 from weft.training.engines.probe import Probe

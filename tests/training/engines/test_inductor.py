@@ -8,21 +8,15 @@ import pytest
 import torch
 
 import weft
+from tests.support.engines import assert_same, built, options
 from tests.support.every_kind import NAMES, write_every_kind
+from tests.support.inductor import compile_quickly
 from tests.support.tiny_run import write_run
-from tests.training.engines.test_graph import assert_same, built
-from tests.training.engines.test_verify import options
-from weft.acceleration import compiled
-from weft.acceleration.compiler_options import inductor_options
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 
 DRAWN = 1e-12
 """A dropout that leaves nothing out, and is drawn and compiled all the same."""
-
-QUICK = {"aot_inductor.debug_compile": True}
-"""The C++ compiler does not optimise: the code that is generated is the same, and is ready a third sooner."""
-
 
 THREADS = {"cpp.threads": 2}
 """The suite runs on one thread, for which the compiler generates simpler code: sums without atomic additions
@@ -31,7 +25,7 @@ do not show that a scatter cannot be generated."""
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
-    monkeypatch.setattr(compiled, "inductor_options", lambda: {**inductor_options(), **QUICK})
+    compile_quickly(monkeypatch)
 
 
 def go(file, out, engine, *overrides, dropout):
@@ -48,7 +42,7 @@ def losses(log):
 @pytest.mark.slow
 def test_all_kinds_in_one_batch_are_trained_as_by_the_eager_engine(tmp_path, monkeypatch):
     """Heads of one slot and of several, forward and backward; compiling is nearly all of the time."""
-    monkeypatch.setattr(compiled, "inductor_options", lambda: {**inductor_options(), **QUICK, **THREADS})
+    compile_quickly(monkeypatch, **THREADS)
     train = {"steps": 2, "batch_size": 42, "max_length": 24, "lr": 0.005, "mixed": True, "log_every": 1}
     train |= {"sampler": "uniform", "group_by_length": False, "seed": 7}  # all tasks in both steps
     file = write_every_kind(tmp_path, train, layers=1)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 
 import pytest
 import torch
 
-import weft
+from tests.support.engines import CASES, go, options
+from tests.support.more import some_of
 from tests.support.tiny import CONFIGS, batch, build, labels, scramble
 from tests.support.tiny_run import write_run
-from tests.training.engines.test_graph import CASES, Uncompiled, as_graph, built
 from weft.acceleration.compiler_options import compiler_options, per_thread
 from weft.acceleration.difference import difference
 from weft.training.engines import verifier
@@ -20,7 +19,6 @@ from weft.training.engines.probe import Probe
 from weft.training.engines.quiet import without_dropout, without_trace
 from weft.training.engines.verifier import Verifier
 from weft.training.engines.verify import Difference, Reading, Tolerance, compared
-from weft.training.step import driver
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 
@@ -126,14 +124,6 @@ def test_random_numbers_and_modes_are_put_back():
     assert torch.equal(torch.get_rng_state(), numbers)
 
 
-def options():
-    """The compiler's options that weft changes."""
-    config = torch._dynamo.config
-    duck = torch.fx.experimental._config.use_duck_shape
-    limits = config.recompile_limit, config.accumulated_recompile_limit
-    return config.force_nn_module_property_static_shapes, *limits, duck, config.specialize_float
-
-
 def test_the_compilers_options_are_put_back_after_an_error():
     before = options()
     limits = max(before[1], 512), max(before[2], 4096)
@@ -181,20 +171,7 @@ def test_overlapping_threads_put_the_compilers_options_back():
 # runs: the engines without their compiler, or with one that computes what it should not
 
 
-def go(file, out, engine, *overrides, dropout=0.1, compiled=Uncompiled, progress=False):
-    """Train by an engine whose compiled pieces are `compiled`; returns the model and the log."""
-    run, model = built(file, overrides, dropout)
-    with pytest.MonkeyPatch.context() as patch:
-        if engine == "graph":
-            as_graph(patch)
-        if engine == "compiled":
-            patch.setattr(driver, "choose_engine", lambda *_: ("compiled", None))
-        patch.setattr("weft.acceleration.compiled.Compiled", compiled)
-        weft.train(model, run.training, out, resolved=run.resolved, progress=progress)
-    return model, [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-
-
-@pytest.mark.parametrize("case", [*CASES, "candidates"])
+@pytest.mark.parametrize("case", some_of([*CASES, "candidates"], ["lora", "separate", "gates", "candidates"]))
 def test_verifying_changes_no_bit_of_a_captured_run(case, every_kind, tmp_path):
     """Weights, and so optimisers, step counts and random numbers; dropout is on."""
     file, more = every_kind, CASES.get(case, [])

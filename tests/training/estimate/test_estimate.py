@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import weft
+from tests.support.engines import as_graph
 from tests.support.tiny_run import rows_of, save_encoder
-from tests.training.engines.test_graph import as_graph
 from weft.acceleration.compiled import check_free
 from weft.acceleration.cuda_graph import Capturer
 from weft.data.splits.splits import prepare

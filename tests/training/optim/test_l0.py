@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import weft
+from tests.support.more import some_of
 from tests.support.tiny import TASKS, batch, build, labels, no_dropout, scramble
 from weft.adapters.gate import OPEN, SHUT
 from weft.config import load_run
@@ -219,7 +220,7 @@ def in_phase_one(method):
     return model
 
 
-@pytest.mark.parametrize("method", GATED)
+@pytest.mark.parametrize("method", some_of(GATED, 1))
 def test_compiled_it_draws_other_gates_in_every_step(method):
     model = in_phase_one(method)
     torch.compiler.reset()

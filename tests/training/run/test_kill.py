@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import child
+from tests.support.more import some_of
 from tests.support.tiny_run import write_run
 
 context = multiprocessing.get_context("forkserver")
@@ -124,7 +125,10 @@ def killed_at(process, run: Path, events: int, after: float) -> bool:
     return process.exitcode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+KEPT = ("annealed, two threads", "mt_uncertainty, gates", "a task that stops", "what remembers")
+
+
+@pytest.mark.parametrize("name", some_of(SETTINGS, KEPT))
 def test_killed_and_resumed_runs_end_bit_equal(name, tmp_path):
     overrides, threads = SETTINGS[name]
     run_file, cache = str(write_run(tmp_path)), tmp_path / "cache"

@@ -7,33 +7,18 @@ import json
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file, save_file
 
 import weft
-from tests.conformance.table import METHODS
 from tests.support.tiny import TASKS
-from tests.support.tiny_run import breaking_off, rows_of, save_encoder
+from tests.support.tiny_run import rows_of, save_encoder
+from tests.support.whole_runs import go, log_of
 from weft.config import load_run
 from weft.errors import RunFailed, WeftError
 from weft.evaluation.evaluate import fixed_rows
 from weft.training.optim.schedule import lr_factor
-from weft.training.run.checkpoint import last_checkpoint
 from weft.training.run.loop import step_seed
 
 pytestmark = pytest.mark.usefixtures("token_cache")
-
-
-def go(folder, out, overrides=(), resume=False, **settings):
-    run = load_run(folder / "run.yaml", overrides)
-    model = weft.Model(run.encoder, run.tasks, run.method, seed=run.training.seed)
-    done = weft.train(
-        model, run.training, out, resume=resume, resolved=run.resolved, progress=False, **settings
-    )
-    return model, done
-
-
-def log_of(run):
-    return [json.loads(line) for line in (run.folder / "log.jsonl").read_text().splitlines()]
 
 
 def test_a_run_leaves_its_folder(folder, tmp_path):
@@ -139,54 +124,6 @@ def test_every_method_sees_the_same_order(folder, tmp_path):
     assert len(plans) == 1
 
 
-def test_resume_is_refused_where_it_would_not_be_the_same_run(folder, tmp_path):
-    out = tmp_path / "out"
-    with pytest.raises(WeftError, match="holds no run to resume"):
-        go(folder, out, resume=True)
-    stop_after(folder, out, 7)
-    with pytest.raises(WeftError, match="is not empty; go on with --resume"):
-        go(folder, out)
-    with pytest.raises(WeftError, match=r"train.lr: 0.01 then, 0.02 now"):
-        go(folder, out, ["train.lr=0.02"], resume=True)
-    with pytest.raises(WeftError, match=r"\n  method.rank: 2 then, 3 now$"):
-        go(folder, out, ["method.rank=3"], resume=True)
-    rows = (folder / "cat.train.jsonl").read_text()
-    try:
-        (folder / "cat.train.jsonl").write_text(rows + rows.split("\n")[0] + "\n")
-        with pytest.raises(WeftError, match="was made with other data of cat/train, changed since"):
-            go(folder, out, resume=True)
-        # the same sizes and lengths, other labels
-        (folder / "cat.train.jsonl").write_text(
-            rows.replace('"yes"', '"?"').replace('"no"', '"yes"').replace("?", "no")
-        )
-        with pytest.raises(WeftError, match="was made with other data"):
-            go(folder, out, resume=True)
-    finally:
-        (folder / "cat.train.jsonl").write_text(rows)
-    weights = folder / "encoder" / "model.safetensors"
-    kept = weights.read_bytes()
-    try:
-        save_file({k: v * 3 for k, v in load_file(weights).items()}, weights, {"format": "pt"})
-        with pytest.raises(WeftError, match="was made with other weights of the encoder"):
-            go(folder, out, resume=True)
-    finally:
-        weights.write_bytes(kept)
-    state = next((out / "checkpoints").glob("step-*/state.json"))
-    kept = state.read_bytes()
-    try:
-        state.write_bytes(kept.replace(b'"tokens": ', b'"tokens": 9'))
-        with pytest.raises(WeftError, match="was made by an earlier weft, which tokenized texts otherwise"):
-            go(folder, out, resume=True)
-    finally:
-        state.write_bytes(kept)
-    (out / ".gitignore").write_text("*")
-    _, run = go(folder, out, ["train.log_every=2"], resume=True)  # what changes no weight may differ
-    with pytest.raises(WeftError, match="has ended"):
-        go(folder, out, resume=True)
-    assert "resume" in [e["event"] for e in log_of(run)]
-    assert (out / ".gitignore").exists()  # what is not ours is left alone
-
-
 def test_a_run_that_diverges_fails(folder, tmp_path):
     for overrides in (["train.lr=1e30", "train.clip=null", "method=full"],):
         with pytest.raises(RunFailed, match=r"step \d+: the loss of task '\w+' is .*; the run diverged"):
@@ -200,96 +137,6 @@ def test_settings_that_this_model_cannot_keep(folder, tmp_path):
     with pytest.raises(WeftError, match="best: 'nope'"):
         weft.train(model, weft.Training(best="nope"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def stop_after(folder, out, steps, overrides=()):
-    """Begin a run and break it off by an error in step `steps`."""
-    with breaking_off(steps), pytest.raises(KeyboardInterrupt):
-        go(folder, out, overrides)
-    return last_checkpoint(out / "checkpoints")
-
-
-def test_a_run_killed_in_its_first_moment_begins_anew(folder, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / ".run.yaml.new").write_text("half")
-    _, run = go(folder, tmp_path / "out", ["train.steps=2"])
-    assert not (run.folder / ".run.yaml.new").exists()
-
-
-def test_resumed_in_this_process_too(folder, tmp_path):
-    straight, _ = go(folder, tmp_path / "straight")
-    checkpoint = stop_after(folder, tmp_path / "broken", 11)
-    assert checkpoint.name == "step-00000009"
-    assert {p.suffix for p in checkpoint.iterdir()} == {".safetensors", ".json"}
-    resumed, _ = go(folder, tmp_path / "broken", resume=True)
-    for (name, one), (_, other) in zip(straight.named_parameters(), resumed.named_parameters(), strict=True):
-        assert torch.equal(one, other), name
-
-
-NAMES = {"a": "cat", "b": "same", "c": "count"}
-
-
-def test_a_run_is_resumed_by_its_own_run_yaml(folder, tmp_path):
-    """What a run wrote of itself means the same run when it is read, defaults and all."""
-    whole, run = go(folder, tmp_path / "whole")
-    go(folder, tmp_path / "cut")
-    (tmp_path / "cut" / "metrics.json").unlink()
-    again, _ = go(tmp_path / "cut", tmp_path / "cut", resume=True)
-    for one, other in zip(whole.parameters(), again.parameters(), strict=True):
-        assert torch.equal(one, other)
-    said = yaml.safe_load((run.folder / "run.yaml").read_text())
-    assert said["train"]["sampler"] == {"use": "proportional"}
-    # as an earlier weft wrote it
-    said["train"]["sampler"] = "proportional"
-    del said["train"]["precision"]
-    (tmp_path / "cut" / "metrics.json").unlink()
-    (tmp_path / "cut" / "run.yaml").write_text(yaml.safe_dump(said, sort_keys=False))
-    go(tmp_path / "cut", tmp_path / "cut", resume=True)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_resumes_bit_equal(name, folder, tmp_path):
-    spec = json.dumps(METHODS[name])
-    for short, long in NAMES.items():
-        spec = spec.replace(f'"{short}"', f'"{long}"')
-    overrides = [f"method={spec}", "train.mixed=true", "train.steps=8", "train.lr=0.003"]
-    straight, _ = go(folder, tmp_path / "straight", overrides)
-    stop_after(folder, tmp_path / "broken", 5, overrides)
-    resumed, _ = go(folder, tmp_path / "broken", overrides, resume=True)
-    for (key, one), (_, other) in zip(straight.named_parameters(), resumed.named_parameters(), strict=True):
-        assert torch.equal(one, other), key
-
-
-@pytest.mark.parametrize("stop", [2, 4, 5, 7, 9])
-@pytest.mark.parametrize("method", ["morris", "lora"])
-def test_a_run_with_gates_resumes_bit_equal_in_both_phases(method, stop, folder, tmp_path):
-    """Checkpoints after every second step: before, at and after the end of phase one, which has four."""
-    spec = f"method={{use: {method}, rank: 5, l0: {{steps: 4, gate_lr: 2, penalty: 0.01}}}}"
-    overrides = [spec, "train.mixed=true", "train.steps=6", "train.checkpoint_every=2", "train.accumulate=2"]
-    straight, first = go(folder, tmp_path / "straight", overrides)
-    stop_after(folder, tmp_path / "broken", stop, overrides)
-    resumed, second = go(folder, tmp_path / "broken", overrides, resume=True)
-    for (key, one), (_, other) in zip(straight.named_parameters(), resumed.named_parameters(), strict=True):
-        assert torch.equal(one, other), key
-    assert first.metrics == second.metrics
-    told = [
-        [{**e, "time": 0, "seconds": 0} for e in log_of(run) if e["event"] not in ("resume", "end")]
-        for run in (first, second)
-    ]
-    assert told[0] == told[1]
-
-
-def test_another_build_gets_one_line(folder, tmp_path, capsys):
-    checkpoint = stop_after(folder, tmp_path / "out", 8)
-    state = json.loads((checkpoint / "state.json").read_text())
-    (checkpoint / "state.json").write_text(json.dumps({**state, "torch": "1.0", "threads": 99}))
-    run = load_run(folder / "run.yaml")
-    model = weft.Model(run.encoder, run.tasks, run.method, seed=1)
-    weft.train(model, run.training, tmp_path / "out", resume=True, resolved=run.resolved)
-    said = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
-    assert len(said) == 1
-    assert "torch 1.0 then" in said[0]
-    assert "threads 99 then" in said[0]
 
 
 def test_rows_in_memory_and_no_run_file(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import weft
-from tests.training.run.test_run import go, stop_after
+from tests.support.whole_runs import go, stop_after
 from weft.errors import WeftError
 from weft.evaluation.scores import main_score
 from weft.settings import SettingsError

@@ -1,0 +1,105 @@
+"""Captured passes that are wrong, fail or do not fit: inference goes on with eager passes."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import weft
+from tests.support.captured import ONE_ROW, model_of, requests_of
+from tests.support.every_kind import task_of_kind
+from tests.support.near import assert_near
+from tests.support.tiny import scramble
+from weft.inference.captured import USES, CapturedModel
+
+
+@pytest.mark.parametrize("wrong", [0.5, float("nan")])
+def test_a_wrong_graph_is_never_used(folder, wrong, capturing, monkeypatch):
+    """A captured pass with different biases of the heads: one warning, and eager answers from then on."""
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(ONE_ROW)
+    expected = model.predict(requests)
+    biases = [head.bias for head in model.heads.values()]
+
+    def captured(self, function):
+        def run():
+            before = [bias.detach().clone() for bias in biases]
+            with torch.no_grad():
+                for bias in biases:
+                    bias += wrong
+                function()
+                for bias, value in zip(biases, before, strict=True):
+                    bias.copy_(value)
+
+        return run
+
+    monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", captured)
+    with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
+        found = [model.predict(requests) for _ in range(USES)]
+    for one in found:
+        assert_near(one, expected)
+    assert model.captures.of(model, "float32") is None
+    assert_near(model.predict(requests), expected)
+
+
+def test_a_capture_that_fails_is_no_error(folder, capturing, monkeypatch):
+    model = model_of(folder, ONE_ROW)
+    requests = requests_of(ONE_ROW)
+    expected = model.predict(requests)
+
+    def failing(self, function):
+        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+    monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", failing)
+    with pytest.warns(RuntimeWarning, match="eagerly: operation not permitted when stream is capturing$"):
+        found = [model.predict(requests) for _ in range(USES)]
+    for one in found:
+        assert_near(one, expected)
+
+
+def test_a_wrong_head_is_not_hidden_by_the_logits_of_tokens(folder, capturing, monkeypatch):
+    """A tagger has a thousand times as many logits as a classifier."""
+    tagger = weft.Task("many", kind="tag", labels=("O", *(f"B-{n}" for n in range(300))), texts=("words",))
+    tasks = [task_of_kind("classify"), tagger]
+    model = scramble(weft.Model(folder, tasks, "lora", max_length=24)).eval()
+    requests = requests_of(("classify",), 9)
+    bias = model.heads[model.tasks[0].head].bias
+
+    def captured(self, function):
+        def run():
+            with torch.no_grad():
+                bias.add_(0.3)
+                function()
+                bias.sub_(0.3)
+
+        return run
+
+    monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", captured)
+    with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
+        found = [model.predict(requests, precision="bf16") for _ in range(USES)]
+    assert_near(found[-1], found[0])
+
+
+def test_a_shape_without_memory_stays_eager_and_the_others_are_captured(folder, capturing, monkeypatch):
+    model = model_of(folder, ONE_ROW)
+    small, large = [("classify", "the cat")], requests_of(ONE_ROW)
+    expected = model.predict(small), model.predict(large)
+    plain = CapturedModel._captured
+
+    def scarce(self, inputs, *args):
+        if len(inputs["input_ids"]) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return plain(self, inputs, *args)
+
+    monkeypatch.setattr(CapturedModel, "_captured", scarce)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(USES + 1):
+            assert_near((model.predict(small), model.predict(large)), expected)
+    captured = model.captures.of(model, "float32")
+    assert captured.shapes == 1
+    monkeypatch.setattr(captured, "compiled", True)  # such passes are captured at once, given the memory
+    assert captured._too_large
+    assert not any(captured.is_warm(form) for form in captured._too_large)

@@ -1,0 +1,71 @@
+"""`weft export --to peft`: the folder, the README it writes, and users' mistakes."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import torch
+
+import weft
+from tests.support.peft_twin import CLOSE, METHODS, SEVERAL, logits
+from tests.support.tiny import scramble
+from tests.support.tiny_run import save_encoder
+from weft.cli import run
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("peft")
+    encoder = save_encoder(folder / "encoder")
+    scramble(weft.Model(encoder, SEVERAL, METHODS["morris"], max_length=24)).save(folder / "bundle")
+    return folder / "bundle"
+
+
+@pytest.mark.parametrize("head", ["auto", "file"])
+@pytest.mark.parametrize("task", ["a", "b", "c"])
+def test_the_command_and_the_readme_it_writes(bundle, tmp_path, capsys, monkeypatch, head, task):
+    out = tmp_path / "x"
+    code = run(
+        ["export", str(bundle), "--to", "peft", "--task", task, "--out", str(out), "--head", head, "--json"]
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert told["task_type"] == ("SEQ_CLS" if head == "auto" else "FEATURE_EXTRACTION")
+    # the code of the README runs as it stands, on files that Hugging Face loads
+    (code,) = re.findall(r"```python\n(.*?)```", (out / "README.md").read_text(), re.S)
+    monkeypatch.chdir(out)
+    names: dict = {}
+    with torch.no_grad():
+        exec(code.replace("the text", "the old cat").replace("the first", "a red dog"), names)
+    model = weft.load(bundle).eval()
+    ours = model.run(**names["inputs"], task=torch.full((1,), model.task_id(task)))
+    torch.testing.assert_close(names["logits"], logits(model, ours, task).detach(), **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--to", "keras", "--task", "a"], "--to 'keras' is unknown; Known: peft"),
+        (["--to", "petf", "--task", "a"], "did you mean 'peft'?"),
+        (["--to", "peft", "--task", "aa"], "task 'aa' is not in this model"),
+        (["--to", "peft"], "has 3 tasks, a, b, c; say which with --task"),
+        (["--to", "peft", "--task", "a", "--head", "fil"], "--head 'fil' is unknown; did you mean 'file'?"),
+    ],
+)
+def test_a_users_mistakes(bundle, tmp_path, capsys, arguments, told):
+    assert run(["export", str(bundle), "--out", str(tmp_path / "x"), *arguments]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "x").exists()
+
+
+def test_no_bundle_and_no_task_option_needed_for_one_task(tmp_path, capsys):
+    assert run(["export", str(tmp_path), "--to", "peft", "--out", str(tmp_path / "x")]) == 2
+    assert "holds no bundle" in capsys.readouterr().err
+    one = scramble(weft.Model(save_encoder(tmp_path / "encoder"), SEVERAL[:1], "lora"))
+    one.save(tmp_path / "bundle")
+    assert run(["export", str(tmp_path), "--to", "peft", "--out", str(tmp_path / "x")]) == 0
+    assert "AutoModelForSequenceClassification" in capsys.readouterr().out

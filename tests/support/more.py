@@ -1,0 +1,121 @@
+"""What `make test` leaves out: cases that repeat a property in yet another setting (marker `more`).
+
+Every property, that is every test function, keeps some of its cases in `make test`. Four rules choose them:
+
+1. Tests that have a parameter `family` keep two encoder families, one of either anatomy: norms after the
+   residual sum (`bert`) and before it (`modernbert`). A test without these keeps its first two families.
+2. Tests of the whole table of methods and families keep a diagonal: method number n keeps the families
+   n and n + 5, modulo their number. So every method runs on two families, and every family runs several.
+3. Each combination of the other parameters keeps at least one family.
+4. Tests of all methods of the table, without families, keep each method under its own name; further
+   settings of it (`pals-serial`) are left out.
+
+Long lists of cases may say themselves which they keep, by `some_of`. `make test-all` runs everything.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.conformance.table import METHODS
+from tests.support.tiny import FAMILIES
+from weft.methods import METHODS as REGISTERED
+
+ANATOMIES = ("bert", "modernbert")
+"""The families that a test of families keeps."""
+
+
+COLLECTED: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
+"""All tests that were collected, before any was deselected."""
+
+LEFT_OUT: pytest.StashKey[int] = pytest.StashKey()
+"""How many of them are marked `more`, where `-m "not more"` leaves them out."""
+
+
+def some_of(cases: Iterable[Any], keep: int | Collection[Any]) -> list[Any]:
+    """All cases as parameters; all but these, or but so many that are evenly spread, are marked `more`.
+
+    The first of evenly spread cases is always kept:
+
+        @pytest.mark.parametrize("length", some_of(range(100), 4))  # make test: 0, 25, 50 and 75
+        @pytest.mark.parametrize("name", some_of(SETTINGS, ["plain", "gates"]))
+    """
+    cases = list(cases)
+    if isinstance(keep, int):
+        kept = {len(cases) * n // keep for n in range(keep)}
+    else:
+        kept = {cases.index(case) for case in keep}
+    return [case if n in kept else _marked(case) for n, case in enumerate(cases)]
+
+
+def _marked(case: Any) -> Any:
+    if isinstance(case, type(pytest.param())):
+        return pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.more])
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.more)
+
+
+def on_diagonal(method: str, family: str, families: int = 2) -> bool:
+    """Whether `make test` runs a method of the conformance table on a family, of so many for each method."""
+    first = list(METHODS).index(method)
+    apart = len(FAMILIES) // families
+    return family in {FAMILIES[(first + n * apart) % len(FAMILIES)] for n in range(families)}
+
+
+def mark_more(items: Sequence[pytest.Item]) -> None:
+    """Mark by the four rules above, over all tests that were collected."""
+    functions: dict[str, list[Any]] = defaultdict(list)
+    for item in items:
+        functions[function_of(item)].append(item)
+    for cases in functions.values():
+        if "family" in params_of(cases[0]):
+            _mark_families(cases)
+        elif [_method(case) for case in cases] == list(METHODS):
+            _mark_methods(cases)
+
+
+def _mark_families(cases: list[Any]) -> None:
+    families = list(dict.fromkeys(params_of(case)["family"] for case in cases))
+    kept = [case for case in cases if _keeps(case, families)]
+    combinations = {_others(case) for case in kept}
+    for case in cases:
+        if case not in kept and _others(case) in combinations:
+            case.add_marker(pytest.mark.more)
+        combinations.add(_others(case))
+
+
+def _mark_methods(cases: list[Any]) -> None:
+    for case in cases:
+        if _method(case) not in REGISTERED:
+            case.add_marker(pytest.mark.more)
+
+
+def _keeps(case: Any, families: list[str]) -> bool:
+    method, family = params_of(case).get("method"), params_of(case)["family"]
+    if isinstance(method, str) and method in METHODS and set(families) == set(FAMILIES):
+        return on_diagonal(method, family)
+    kept = [name for name in families if name in ANATOMIES]
+    kept += [name for name in families if name not in kept][: 2 - len(kept)]
+    return family in kept
+
+
+def _method(case: Any) -> Any:
+    return params_of(case).get("name", params_of(case).get("method"))
+
+
+def _others(case: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((name, repr(value)) for name, value in params_of(case).items() if name != "family")
+
+
+def params_of(item: pytest.Item) -> dict[str, Any]:
+    """The parameters of a test by name; none where it has none."""
+    return getattr(getattr(item, "callspec", None), "params", {})
+
+
+def function_of(item: pytest.Item) -> str:
+    """The property that a test is a case of: its file and function."""
+    return item.nodeid.partition("[")[0]

@@ -1,0 +1,62 @@
+"""What `make test` leaves out repeats a property that it runs as well."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from tests.conformance.table import METHODS
+from tests.support.more import COLLECTED, function_of, on_diagonal, params_of, some_of
+from tests.support.tiny import FAMILIES
+
+
+@pytest.fixture(scope="module")
+def functions(request):
+    """Test function → its cases that were collected, whatever was selected of them."""
+    found = defaultdict(list)
+    for item in request.config.stash[COLLECTED]:
+        found[function_of(item)].append(item)
+    return found
+
+
+def kept(cases):
+    return [case for case in cases if not any(case.get_closest_marker(name) for name in ("more", "slow"))]
+
+
+def test_every_property_keeps_a_case(functions):
+    gone = [name for name, cases in functions.items() if not kept(cases)]
+    slow = [name for name in gone if all(case.get_closest_marker("slow") for case in functions[name])]
+    assert gone == slow
+
+
+def test_every_property_of_families_keeps_two_of_them(functions):
+    for name, cases in functions.items():
+        families = {params_of(case).get("family") for case in cases} - {None}
+        if len(families) > 1:
+            assert len({params_of(case)["family"] for case in kept(cases)}) >= 2, name
+
+
+def test_every_other_parameter_keeps_a_case(functions):
+    """What is left out for its family leaves out no method, length or flag; one test does so by itself."""
+    chosen = "tests/conformance/test_compiled.py::test_compiled_equals_eager_after_a_bare_one_was_compiled"
+    for name, cases in functions.items():
+        if name != chosen and any("family" in params_of(case) for case in cases):
+            for parameter in params_of(cases[0]).keys() - {"family"}:
+                values = {repr(params_of(case)[parameter]) for case in cases}
+                assert {repr(params_of(case)[parameter]) for case in kept(cases)} == values, (name, parameter)
+
+
+def test_the_diagonal_meets_every_method_and_every_family():
+    pairs = [(method, family) for method in METHODS for family in FAMILIES if on_diagonal(method, family)]
+    assert {method for method, _ in pairs} == set(METHODS)
+    assert {family for _, family in pairs} == set(FAMILIES)
+    assert len(pairs) == 2 * len(METHODS)
+
+
+def test_some_of():
+    marked = [case for case in some_of(range(10), 3) if not isinstance(case, int)]
+    assert [case.values[0] for case in marked] == [1, 2, 4, 5, 7, 8, 9]
+    assert all(mark.name == "more" for case in marked for mark in case.marks)
+    (_, named) = some_of([(1, 2), pytest.param(3, 4, id="x")], 1)
+    assert (named.values, named.id) == ((3, 4), "x")
