@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 import weft
+from tests.support.engines import as_graph
+from tests.support.inductor import QUICK
 from tests.support.tiny_run import breaking_off, write_run
-from tests.training.engines.test_graph import as_graph
-from tests.training.engines.test_inductor import QUICK
 from weft.acceleration import compiled
 from weft.acceleration.compiler_options import inductor_options
 from weft.config import load_run
