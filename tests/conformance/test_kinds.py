@@ -163,10 +163,10 @@ def test_a_task_leaves_the_others_heads_alone():
         assert moved == {f"task:{name}"}
 
 
+@pytest.mark.usefixtures("many_graphs")
 def test_compiled_equals_eager():
     """Logits and losses, without a break in the graph."""
     model = model_of("bert", layers=1)
-    torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10_000
 
     def passed(inputs, labels):
         output = model(**inputs)
