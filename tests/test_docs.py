@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.layers import LAYERS
 from tests.support.pages import PAGES, Block, anchors, blocks, commands, links, spans
 from tests.support.paths import ROOT
-from tests.test_layers import LAYERS
 from weft.config import load_run
 from weft.config.run_file import SECTIONS
 from weft.config.task_file import Host, load_task_file

@@ -8,20 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.layers import LAYERS
 from tests.support.paths import ROOT
 
 SOURCE = ROOT / "src" / "weft"
 
 FLAT = ["__init__", "__main__", "errors", "registry", "settings", "facade"]
 """The only modules directly under `weft`."""
-
-LAYERS = [
-    *("errors", "registry", "settings", "utils", "kernels", "core", "encoder", "adapters", "methods"),
-    *("metrics", "tasks", "data", "suites", "sampling", "facade", "model", "acceleration", "inference"),
-    *("bundle", "evaluation", "training", "growing", "interop", "analysis", "config", "workflows", "cli"),
-    *("__init__", "__main__"),
-]
-"""From the lowest to the highest. A module imports from its own room and from lower ones only."""
 
 
 def modules() -> Iterator[tuple[str, Path]]:

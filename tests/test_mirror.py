@@ -12,7 +12,9 @@ TESTS, SOURCE = ROOT / "tests", ROOT / "src" / "weft"
 ELSEWHERE = {
     "benchmarks": "tests of the folder benchmarks beside src",
     "conformance": "properties that every method keeps on every family",
+    "extension": "one toy per recipe of docs/extension.md",
     "golden": "numbers recorded from the authors' code",
+    "released": "files that released versions wrote",
     "support": "helpers",
 }
 """The folders of tests that are no room of src/weft."""
