@@ -197,7 +197,7 @@ def low_rank(
 
 
 def _can_group(device: torch.device, half: bool) -> bool:
-    """Return whether `grouped` runs without the host: in bf16 from Hopper on; on older GPUs the host loops."""
+    """Return whether `grouped` runs without the host: in bf16, from Hopper on (else the host loops)."""
     if device.type != "cuda" or not half or not hasattr(F, "grouped_mm"):
         return False
     capability: Any = torch.cuda.get_device_capability(device)
