@@ -73,7 +73,7 @@ class Compiled:
         self.apply()
 
     def apply(self) -> None:
-        """Run compiled, one pass at a time: the patches under the blocks store a pass's tensors on modules."""
+        """Run compiled, one pass at a time: the patches under the blocks keep a pass's tensors on modules."""
         with self._model.lock:
             self._model.takes_turns = True
             self._under.apply()
