@@ -103,7 +103,7 @@ def test_with_adapters_off_it_is_the_bare_encoder(method, family):
     model, bare = shared(method, family), bare_of(family)
     inputs = batch(model)
     if method == "separate":
-        with pytest.raises(WeftError, match="no adapters to take off"), model.adapters_off():
+        with pytest.raises(WeftError, match="no adapters to turn off"), model.adapters_off():
             pass
         return
     with torch.no_grad():

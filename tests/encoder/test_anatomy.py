@@ -134,7 +134,7 @@ def test_an_unknown_family_is_told_what_is_missing():
     with pytest.raises(WeftError, match=r"'gpt2' \(GPT2Model\) has no anatomy[^$]*no list of blocks"):
         sites_of(gpt)
     esm = AutoModel.from_config(AutoConfig.for_model("esm", **_SIZES, pad_token_id=1, mask_token_id=4))
-    with pytest.raises(WeftError, match=r"'esm'[^$]*nearest to '\w+', but for: "):
+    with pytest.raises(WeftError, match=r"'esm'[^$]*nearest to '\w+', but lacks: "):
         sites_of(esm)
 
 

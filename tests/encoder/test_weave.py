@@ -198,7 +198,7 @@ def test_unweaving_gives_the_encoder_back(family):
 def test_an_encoder_is_woven_once():
     encoder = tiny("bert")
     weft.Model(encoder, [weft.Task("a", size=2)], "frozen")
-    with pytest.raises(WeftError, match="woven into a model already"):
+    with pytest.raises(WeftError, match="already woven into a model"):
         weft.Model(encoder, [weft.Task("a", size=2)], "frozen")
 
 

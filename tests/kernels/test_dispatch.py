@@ -125,7 +125,7 @@ def test_a_model_gives_the_same_under_either_setting(method):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "WIDE_CPU", 1)
         patch.setattr(kernels, "WIDE_TRAINING_CPU", 1)
-        patch.setattr(kernels, "ROWS_A_SEGMENT", 1)
+        patch.setattr(kernels, "ROWS_PER_SEGMENT", 1)
         for setting in ("reference", "auto"):
             model = no_dropout(scramble(build("bert", method, kernels=setting, head_dropout=0.0)))
             inputs = batch(model)

@@ -207,7 +207,7 @@ def test_the_top_block_may_start_anew(tmp_path):
     with torch.no_grad():
         assert torch.equal(weft.load(tmp_path / "b").eval().run(**inputs).hidden, fresh.run(**inputs).hidden)
     encoder = tiny("bert")
-    with pytest.raises(WeftError, match=r"layer 1 is to start anew, but is frozen"):
+    with pytest.raises(WeftError, match=r"layer 1 is reinitialized but frozen"):
         weft.Model(encoder, TASKS, CaMtl(length=24, reinit_top=True, train_encoder="layers 0"))
     assert all(p.requires_grad for p in encoder.parameters()), "a refused encoder stays as it was"
 

@@ -39,7 +39,7 @@ def test_names_settings_objects_and_lists_build_methods():
         ),
         ({"use": "bitfit", "biases": "some"}, r"biases: .*'all', 'blocks' or 'dense'"),
         ([], "an empty list"),
-        (["separate", "lora"], "'separate' gives each task a whole encoder and composes with none"),
+        (["separate", "lora"], "'separate' gives each task a whole encoder and cannot be combined"),
         (7, "expected a name, settings with 'use', or a list of these; found 7"),
     ],
 )

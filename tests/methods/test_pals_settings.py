@@ -143,7 +143,7 @@ def test_any_set_of_layers_and_methods_by_layer():
         ({"use": "houlsby", "size": 0}, "size: .*found 0"),
         ({"use": "top_ffn", "hidden_layers": 3}, "hidden_layers: .*found 3"),
         ({"use": "top_attention", "zero_init": True}, "zero_init: no such setting"),
-        ([{"use": "houlsby", "size": 4}, {"use": "task_norm", "share": "all"}], "share it differently"),
+        ([{"use": "houlsby", "size": 4}, {"use": "task_norm", "share": "all"}], "share them differently"),
         ({"use": "lhuc", "sites": "query"}, "LhucAdapter cannot sit at"),
     ],
 )

@@ -158,7 +158,7 @@ def test_weights_of_another_shape_are_refused():
     model = build("bert", "frozen")
     inputs = batch(model)
     output = model.run(**inputs)
-    with pytest.raises(WeftError, match=r"weight: expected one an example, \[8\]; found shape \[8, 1\]"):
+    with pytest.raises(WeftError, match=r"weight: expected one per example, \[8\]; found shape \[8, 1\]"):
         model.loss(output, labels(model, inputs["task"]), torch.ones(8, 1))
 
 

@@ -1,4 +1,4 @@
-"""The attention kernel that is fastest for a length, on a GPU."""
+"""Chooses the fastest attention kernel for a length, on a GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.encoder.weave import BY_LENGTH, IN_TILES, TOGETHER
 from weft.kernels.attention import LONGEST, attend, attend_whole, fits, runs_on
 
 SHORT = 64
-"""The length up to which the memory-efficient kernel is taken where torch takes cuDNN's.
+"""The length up to which the memory-efficient kernel is used instead of cuDNN's, which torch would choose.
 
 H200, bf16, 12 heads of 64, a mask, dropout 0.1, ms for forward and backward of 12 layers: 32 rows of 32
 tokens 0.35 against 0.69, 288 of 64 3.6 against 5.5, 32 of 128 1.39 against 1.15."""
@@ -30,7 +30,7 @@ def attention(
 ) -> tuple[Tensor, None]:
     """Hugging Face's attention by `scaled_dot_product_attention`: [R, H, L, d/H] each → [R, L, H, d/H]."""
     run: Callable[..., tuple[Tensor, None]] = sdpa_attention_forward
-    # a mask that learns is taken by the memory-efficient kernel alone: whatever the length, it is one graph
+    # only the memory-efficient kernel supports a trainable mask, so one graph serves every length
     learns = attention_mask is not None and attention_mask.requires_grad
     if not learns and key.size(2) > SHORT:
         return run(module, query, key, value, attention_mask, **more)
@@ -41,7 +41,7 @@ def attention(
 def attention_in_tiles(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **more: Any
 ) -> tuple[Tensor, None]:
-    """As `attention`, in tiles where they fit, of queries, keys and values as one where they are."""
+    """Like `attention`, by `weft.kernels.attention` where it fits; q, k and v may be one fused tensor."""
     together = getattr(module, TOGETHER, None)
     whole = None if together is None else together.latest
     if together is not None:
@@ -57,26 +57,26 @@ def attention_in_tiles(
 
 
 def mask(*args: Any, **kwargs: Any) -> Tensor | None:
-    """Hugging Face's mask as what is added to the scores, once for all blocks: torch makes it one in each."""
+    """Return Hugging Face's mask as a term of the scores, once for all blocks (torch would do it in each)."""
     allowed: Tensor | None = sdpa_mask(*args, **kwargs)
     return None if allowed is None else _added(allowed, **kwargs)
 
 
 def mask_in_tiles(*args: Any, **kwargs: Any) -> Tensor | None:
-    """As `mask`, [R, 1, L, L]; where all tokens see the same, a row's queries share the memory of one."""
-    given, length = kwargs.get("attention_mask"), kwargs.get("kv_length", 0)
+    """Like `mask`, [R, 1, L, L]; if only padding is masked, all queries of a row share one query's memory."""
+    padding, length = kwargs.get("attention_mask"), kwargs.get("kv_length", 0)
     whole = kwargs.get("mask_function") is bidirectional_mask_function and kwargs.get("q_length") == length
-    if whole and given is not None and given.shape[1:] == (length,) and length <= LONGEST:
-        return _added(given[:, None, None].bool(), **kwargs).expand(-1, -1, length, -1)
+    if whole and padding is not None and padding.shape[1:] == (length,) and length <= LONGEST:
+        return _added(padding[:, None, None].bool(), **kwargs).expand(-1, -1, length, -1)
     return mask(*args, **kwargs)
 
 
 def _added(allowed: Tensor, dtype: torch.dtype = torch.float32, **kwargs: Any) -> Tensor:
-    """0 where it is allowed, else −∞, in the dtype of scores."""
+    """Return 0 where attention is allowed, else −∞, in the dtype of the scores."""
     device = allowed.device.type
     autocast = torch.is_autocast_enabled(device)
-    own = torch.get_autocast_dtype(device) if autocast else dtype
-    return torch.zeros_like(allowed, dtype=own).masked_fill(~allowed, -torch.inf)
+    score_dtype = torch.get_autocast_dtype(device) if autocast else dtype
+    return torch.zeros_like(allowed, dtype=score_dtype).masked_fill(~allowed, -torch.inf)
 
 
 AttentionInterface.register(BY_LENGTH, attention)
@@ -86,45 +86,45 @@ AttentionMaskInterface.register(IN_TILES, mask_in_tiles)
 
 
 class AttentionByLength:
-    """An encoder whose attention goes by length; one that has another than `sdpa` is left alone.
+    """Chooses an encoder's attention kernel by length; an attention other than `sdpa` is not changed.
 
     Args:
         encoder: a Hugging Face encoder.
     """
 
     def __init__(self, encoder: nn.Module) -> None:
-        found = {id(c): c for m in encoder.modules() if (c := getattr(m, "config", None)) is not None}
-        self._configs = [c for c in found.values() if getattr(c, "_attn_implementation", None) == "sdpa"]
-        self._together = [(m, one) for m in encoder.modules() if (one := _together(m)) is not None]
+        configs = {id(c): c for m in encoder.modules() if (c := getattr(m, "config", None)) is not None}
+        self._configs = [c for c in configs.values() if getattr(c, "_attn_implementation", None) == "sdpa"]
+        self._together = [(m, fused) for m in encoder.modules() if (fused := _together(m)) is not None]
         self._name = IN_TILES if runs_on(next(encoder.parameters()).device) else BY_LENGTH
         self.apply()
 
     def apply(self) -> None:
-        """By length."""
+        """Choose the kernel by length."""
         for config in self._configs:
             config._attn_implementation = self._name
         for module, together in self._together:
             module.__dict__[TOGETHER] = together
 
     def undo(self) -> None:
-        """As torch chooses."""
+        """Let torch choose the kernel."""
         for config in self._configs:
             config._attn_implementation = "sdpa"
         for module, together in self._together:
             module.__dict__.pop(TOGETHER, None)
-            together.latest = None  # of a pass that did not end
+            together.latest = None  # it may be left over from a pass that failed
 
 
 def _together(module: nn.Module) -> FusedQkv | None:
-    """What computes a self-attention's queries, keys and values, where they go to `attention` as they are.
+    """Return the fused projection of a self-attention, if its results are passed to `attention` unchanged.
 
-    That is known where its forward is BERT's, operation by operation: others turn or scale them.
+    This is known only if its forward has the same bytecode as BERT's: others may rotate or scale them.
     """
     maps = [getattr(module, name, None) for name in MAPS]
-    forwards = [getattr(one, "__dict__", {}).get("forward") for one in maps]
-    found, *others = (getattr(forward, "__self__", None) for forward in forwards)
-    if not isinstance(found, FusedQkv) or any(other is not found for other in others):
+    forwards = [getattr(linear, "__dict__", {}).get("forward") for linear in maps]
+    fused, *others = (getattr(forward, "__self__", None) for forward in forwards)
+    if not isinstance(fused, FusedQkv) or any(other is not fused for other in others):
         return None
-    codes: list[Any] = [one.forward.__code__ for one in (type(module), BertSelfAttention)]
-    own, known = ((code.co_code, code.co_names, code.co_consts) for code in codes)
-    return found if own == known else None
+    codes: list[Any] = [attention.forward.__code__ for attention in (type(module), BertSelfAttention)]
+    module_code, bert_code = ((code.co_code, code.co_names, code.co_consts) for code in codes)
+    return fused if module_code == bert_code else None

@@ -1,4 +1,4 @@
-"""The residual stream in bf16 while a model trains in bf16."""
+"""Keeps the residual stream in bf16 while a model trains in bf16."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Bf16Norms(Forwards):
-    """The encoder's layer norms, their results rounded to bf16.
+    """The encoder's layer norms, with results rounded to bf16.
 
-    Autocast computes a norm in float32 and leaves its result so, and the stream that the next residual adds
-    to is twice as wide as all that is added. The maps after a norm read it in bf16 anyway; rounded at once,
-    only the residual loses bits, and each block's next norm makes it of unit size again. A pre-norm stream is
-    never normed, and would lose more in each block: such a family is left alone.
+    Autocast computes a norm in float32 and returns float32, so the residual stream takes twice the memory of
+    what is added to it. The maps after a norm read it in bf16 anyway. If the result is rounded at once, only
+    the residual loses bits, and each block's next norm normalizes it again. A pre-norm stream is never
+    normalized and would lose more in each block, so pre-norm families are not patched.
 
     Args:
         model: the model.

@@ -1,4 +1,4 @@
-"""Frozen maps in bf16 while a model trains in bf16."""
+"""Keeps frozen linear maps in bf16 while a model trains in bf16."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Bf16Weights:
-    """The encoder's linear maps that do not train, rounded to bf16 once instead of in every step.
+    """The encoder's frozen linear maps, rounded to bf16 once instead of in every step.
 
-    Autocast rounds a map's weight and bias to bf16 wherever it is used, so that the results are the same to
-    the last bit; embeddings and norms, which it leaves in float32, are left alone. Evaluations and files see
-    the float32 weights, which stay where they are.
+    Autocast rounds a map's weight and bias to bf16 at each use, so the results are bit-identical. Embeddings
+    and norms, which autocast leaves in float32, are not changed. Evaluations and files use the float32
+    weights, which are kept.
 
     Args:
         model: the model, on its device.
@@ -26,10 +26,10 @@ class Bf16Weights:
         self._maps: list[tuple[nn.Parameter, Tensor, Tensor]] = []
         seen: set[int] = set()
         for module in model.encoder.modules():
-            own = list(module.parameters(recurse=False)) if isinstance(module, nn.Linear) else []
-            if not own or any(p.requires_grad for p in own):
+            parameters = list(module.parameters(recurse=False)) if isinstance(module, nn.Linear) else []
+            if not parameters or any(p.requires_grad for p in parameters):
                 continue
-            for parameter in own:
+            for parameter in parameters:
                 if id(parameter) not in seen and parameter.dtype == torch.float32:
                     seen.add(id(parameter))
                     self._maps.append((parameter, parameter.data, parameter.data.to(torch.bfloat16)))
@@ -44,6 +44,6 @@ class Bf16Weights:
             parameter.data = rounded
 
     def undo(self) -> None:
-        """Put the float32 weights back for good."""
+        """Restore the float32 weights."""
         for parameter, whole, _ in self._maps:
             parameter.data = whole

@@ -1,4 +1,4 @@
-"""The biases by task of all sites, made and looked up before the first block."""
+"""Computes and looks up the per-task biases of all sites before the first block."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Shift = BiasAdapter | LowRankBiasAdapter
 
 
 class BiasTables:
-    """The biases of the rows of a pass, those of all sites of one form by one look-up.
+    """Looks up the biases of a pass's rows, with one look-up for all sites of the same form.
 
-    Low-rank ones are first made, D·E_t for every slot: [n, S, r] · [n, r, o]. Each site's own product, of
-    four components, takes as long as one of all sites; and a look-up in the midst of a block keeps the
-    compiler from its best kernel for a norm (H200, 288×64, BERT-base: 67 µs for 34).
+    Low-rank biases are computed first, D·E_t for every slot: [n, S, r] · [n, r, o]. One site's product, with
+    four components, takes as long as one for all sites. And a look-up inside a block keeps the compiler from
+    its best kernel for a norm (H200, 288×64, BERT-base: 67 µs instead of 34).
 
     Args:
         model: the model.
-        but: adapters whose biases are part of another product already.
+        but: adapters whose biases are already part of another product.
     """
 
     def __init__(self, model: Model, but: Collection[Adapter] = ()) -> None:
@@ -43,36 +43,36 @@ class BiasTables:
             # only blocks are compiled; gates are drawn at their site
             gated = isinstance(adapter, LowRankBiasAdapter) and adapter.gate is not None
             if adapter.site.layer is not None and not gated:
-                own, shape = _own(adapter)
-                key = (type(adapter), adapter.stacks[own].slots, shape)
+                name, shape = _task_parameter(adapter)
+                key = (type(adapter), adapter.stacks[name].slots, shape)
                 self._groups.setdefault(key, []).append(adapter)
         self.apply()
 
     def prepare(self, route: Route) -> None:
-        """Make and look them up for a pass."""
+        """Compute and look up the biases of a pass."""
         for adapters in self._groups.values():
             tables = _tables(adapters)  # [n, S, o]
             first = adapters[0]
-            stacked, mix = first.mixed(tables.detach().transpose(0, 1), _own(first)[0], route)
+            stacked, mix = first.mixed(tables.detach().transpose(0, 1), _task_parameter(first)[0], route)
             rows = stacked if mix is None else select(stacked, mix.slot)  # [R, n, o]
-            for adapter, table, own in zip(adapters, tables.unbind(0), rows.unbind(1), strict=True):
-                adapter.rows = own
+            for adapter, table, bias_rows in zip(adapters, tables.unbind(0), rows.unbind(1), strict=True):
+                adapter.rows = bias_rows
                 if isinstance(adapter, LowRankBiasAdapter):
                     adapter.table = table
 
     def apply(self) -> None:
-        """Make them before every pass."""
+        """Compute them before every pass."""
         if self._groups and self not in self._prepared:
             self._prepared.append(self)
 
     def undo(self) -> None:
-        """Leave it to each site."""
+        """Let each site look up its bias."""
         if self in self._prepared:
             self._prepared.remove(self)
         self.forget()
 
     def forget(self) -> None:
-        """Drop those of a pass."""
+        """Drop the biases of a pass."""
         for adapters in self._groups.values():
             for adapter in adapters:
                 adapter.rows = None
@@ -80,15 +80,15 @@ class BiasTables:
                     adapter.table = None
 
 
-def _own(adapter: Shift) -> tuple[str, torch.Size]:
-    """The parameter that a task has its own of, and the shape of what makes the bias."""
+def _task_parameter(adapter: Shift) -> tuple[str, torch.Size]:
+    """Return the name of the per-task parameter, and the shape that adapters of a group have in common."""
     if isinstance(adapter, BiasAdapter):
         return "v", adapter.get_parameter("v").shape
     return "E", adapter.get_parameter("D").shape
 
 
 def _tables(adapters: list[Shift]) -> Tensor:
-    """The bias of every slot at every site, [n, S, o]; gradients go to what low-rank ones are made of."""
+    """Return the bias of every slot at every site, [n, S, o]; low-rank biases have gradients."""
     if isinstance(adapters[0], BiasAdapter):
         return torch.stack([adapter.get_parameter("v").detach() for adapter in adapters])
     e = torch.stack([adapter.get_parameter("E") for adapter in adapters])  # [n, S, r]
@@ -97,14 +97,14 @@ def _tables(adapters: list[Shift]) -> Tensor:
 
 
 class _LaidOut(torch.autograd.Function):
-    """x, whose gradient comes in one piece: one copy, not one for each parameter that is part of it."""
+    """The identity, with a contiguous gradient: one copy instead of one per parameter of the stack."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """x itself."""
+        """Return x."""
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        """Row after row."""
+        """Return the gradient in contiguous memory."""
         return grads[0].contiguous()

@@ -1,8 +1,7 @@
-"""Compiling a model in pieces: each block of the encoder, the heads, the losses.
+"""Compiles a model in pieces: each block of the encoder, the heads, the losses.
 
-A block is small and all blocks are alike: the compiler's work for one serves every other of the same form,
-and with lengths left open it serves every length. The whole encoder as one graph takes minutes, each length
-anew.
+A block is small and all blocks have the same form: one compiled block serves all of them and, with dynamic
+lengths, every length. The whole encoder as one graph takes minutes to compile, again for each length.
 """
 
 from __future__ import annotations
@@ -24,34 +23,35 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 PIECES = ("answered", "example_losses")
-"""The methods of a model that are compiled beside its blocks."""
+"""The methods of a model that are compiled in addition to its blocks."""
 
 
 def blocks_of(encoder: nn.Module) -> list[nn.Module]:
-    """The blocks of a Hugging Face encoder, from the lowest on."""
+    """Return the blocks of a Hugging Face encoder, from the lowest on."""
     return list(encoder.get_submodule(anatomy_of(encoder).blocks).children())
 
 
 def is_compiled(model: Model) -> bool:
-    """Whether a model runs under an engine that has compiled it."""
+    """Return whether a model runs under an engine that has compiled it."""
     return PIECES[0] in model.__dict__
 
 
 def check_free(model: Model) -> None:
-    """An error if a model runs under an engine already; before anything is changed."""
+    """Raise an error if a model already runs under an engine; called before anything is changed."""
     if is_compiled(model):
-        raise WeftError("this model runs under another engine already; close that one first")
+        raise WeftError("this model already runs under another engine; close that one first")
 
 
 class Compiled:
     """A model whose pieces are compiled.
 
     Args:
-        model: the model; one of method `separate` must be given batches of one task, and be told it
-            (`SeparateBodies.only`).
-        fused: whether query, key and value are one product where adapters do not say their components. It
-            pays in training, where batches are small; in inference an adapter adds to its map's result in
-            place, which it cannot to a part of another. Numbers of rows are then left open for biases too.
+        model: the model; with method `separate`, batches must have one task, which `SeparateBodies.only` must
+            name.
+        fused: whether query, key and value are one product where adapters do not define their components.
+            This is faster in training, where batches are small. In inference an adapter adds to its map's
+            result in place, which is impossible for a slice of a fused result. Numbers of rows are then
+            dynamic for biases too.
     """
 
     def __init__(self, model: Model, fused: bool = True) -> None:
@@ -73,14 +73,14 @@ class Compiled:
         self.apply()
 
     def apply(self) -> None:
-        """Run compiled, one pass at a time: what is under the blocks keeps tensors of a pass on modules."""
+        """Run compiled, one pass at a time: the patches under the blocks keep a pass's tensors on modules."""
         with self._model.lock:
             self._model.takes_turns = True
             self._under.apply()
             self._put_calls()
 
     def undo(self) -> None:
-        """Run as it was written."""
+        """Run uncompiled."""
         with self._model.lock:
             self._under.undo()
             self._drop_calls()
@@ -88,7 +88,7 @@ class Compiled:
 
     @contextmanager
     def uncompiled(self) -> Iterator[None]:
-        """Inside, nothing is compiled; all else that the model wears stays on."""
+        """Inside, nothing runs compiled; all other patches of the model stay applied."""
         self._drop_calls()
         try:
             yield
@@ -109,10 +109,10 @@ class Compiled:
 
 
 class _Piece:
-    """A compiled function; the compiler's options are set while it runs, which is when it is compiled.
+    """A compiled function; the compiler's options are set while it runs, since it is compiled then.
 
     Args:
-        call: what `torch.compile` gives.
+        call: the result of `torch.compile`.
         static: see `compiler_options`.
     """
 
@@ -125,7 +125,7 @@ class _Piece:
 
 
 def patches_of(model: Model, fused: bool, gpu: bool) -> Iterator[Patch]:
-    """What a model wears under its compiled pieces, each on already.
+    """Yield the patches of a model under its compiled pieces, each of them already applied.
 
     Args:
         model: the model.
@@ -140,11 +140,11 @@ def patches_of(model: Model, fused: bool, gpu: bool) -> Iterator[Patch]:
 
     encoders = model.encoders
     joins = model.kernels == "auto"
-    joined = JoinedMaps([maps for one in encoders for maps in groups_of(one)] if joins else [])
+    joined = JoinedMaps([maps for encoder in encoders for maps in groups_of(encoder)] if joins else [])
     yield joined
     if fused:
-        yield from (FusedMaps(one, but=joined.modules) for one in encoders)
-    # blocks that run again in the backward would find what a later pass looked up
+        yield from (FusedMaps(encoder, but=joined.modules) for encoder in encoders)
+    # blocks that are recomputed in the backward would read what a later pass looked up
     again = any(getattr(module, "gradient_checkpointing", False) for module in model.encoder.modules())
     if gpu:
         if model.kernels == "auto" and not again:
@@ -152,4 +152,6 @@ def patches_of(model: Model, fused: bool, gpu: bool) -> Iterator[Patch]:
         yield CheapGelu(model.encoder)
         yield AttentionByLength(model.encoder)
     if not again:
-        yield FusedDropout(model, [block for one in encoders for block in blocks_of(one)] if gpu else [])
+        yield FusedDropout(
+            model, [block for encoder in encoders for block in blocks_of(encoder)] if gpu else []
+        )

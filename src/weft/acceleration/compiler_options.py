@@ -1,4 +1,4 @@
-"""The compiler's options for weft's pieces, in force only while such a piece runs."""
+"""Compiler options for weft's compiled pieces, in effect only while such a piece runs."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ from torch.fx.experimental import _config as shapes
 from weft.utils.threads import PerThread
 
 RECOMPILATIONS = 512
-"""Each block of each model is a variant of one piece of code to the compiler, whose own limit is 8."""
+"""To the compiler, each block of each model is a variant of the same code; its default limit is 8."""
 
 _IN_ORDER = (2, 13)
 """The first torch whose compiler runs random operations in the order in which they are written."""
 
 
 def inductor_options() -> dict[str, Any]:
-    """What `torch.compile` is given for every piece.
+    """Return the options of `torch.compile` for every piece.
 
-    Random numbers are drawn by torch's own operations (`fallback_random`), so that compiled code draws what
-    uncompiled code draws: an engine could not be compared with anything otherwise. It is also faster: on a
-    GPU torch draws four numbers at a time of which a compiled kernel would use one; on a CPU a training step
-    of three small blocks took 0.167 s, with the compiler's own numbers 0.204 s.
+    Random numbers are drawn by torch's operations (`fallback_random`), so that compiled and uncompiled code
+    draw the same numbers and engines can be compared. It is also faster: on a GPU torch draws four numbers at
+    a time, of which a compiled kernel would use one; on a CPU a training step of three small blocks took
+    0.167 s, with the compiler's numbers 0.204 s.
     """
     options: dict[str, Any] = {"fallback_random": True}
     if _version() < _IN_ORDER:
-        options["reorder_for_peak_memory"] = False  # it moves random operations as well
+        options["reorder_for_peak_memory"] = False  # it would reorder random operations
     return options
 
 
 @contextmanager
 def compiler_options(static: bool) -> Iterator[None]:
-    """Inside, dynamo compiles as weft's pieces need it; afterwards its options are what they were.
+    """Inside, dynamo has the options that weft's pieces need; afterwards the previous options are restored.
 
     Dynamo reads its options when it compiles a frame, which happens inside the call that needs it. No other
-    model should see them changed. In some versions of torch (2.11) all threads share them. There, of calls
-    that overlap, the last one to end restores what the first one found.
+    model should see them changed. In some versions of torch (2.11) all threads share them. There, if calls
+    overlap, the last one to end restores the options from before the first one.
 
     Args:
-        static: whether shapes of tensors that hang on modules are taken for constants. What is looked up for
-            the rows of a pass hangs on an adapter, and has as many rows as they are. In training these are
-            few numbers, and open ones take twice the graphs; answers have any number of rows.
+        static: whether shapes of tensors that are attributes of modules are treated as constants. An
+            adapter stores what it looked up for the rows of a pass, with one entry per row. Training has
+            few numbers of rows, and dynamic ones double the graphs; inference has any number of rows.
     """
     with _lock:
         active = _in_this_thread.active if per_thread() else _in_this_process
         before = _get()
         if not active:
             active.append(before)
-        # as many rows as tokens are so by chance: taken for one number, the next batch compiles all anew;
-        # floats are shares and factors of the model: taken for data first, each piece would be traced twice
-        mine = [static, max(before[1], RECOMPILATIONS), max(before[2], 8 * RECOMPILATIONS), False, True]
-        active.append(mine)
-        _set(*mine)
+        # if there are as many rows as tokens, that is chance: treated as one number, the next batch would
+        # recompile everything; floats are constants of the model: treated as data, each piece is traced twice
+        options = [static, max(before[1], RECOMPILATIONS), max(before[2], 8 * RECOMPILATIONS), False, True]
+        active.append(options)
+        _set(*options)
     try:
         yield
     finally:
         with _lock:
             # by identity: another thread may be inside with equal options
-            del active[next(i for i, each in enumerate(active) if each is mine)]
+            del active[next(i for i, entry in enumerate(active) if entry is options)]
             _set(*active[-1])
             if len(active) == 1:
                 active.clear()
@@ -74,7 +74,7 @@ class _InThisThread(PerThread):
         self.active: list[Sequence[Any]] = []
 
 
-# What the options were, and those of each call that is running now, the last of which are in force.
+# The previous options, and those of each call that is running now; the last ones are in effect.
 _in_this_process: list[Sequence[Any]] = []
 _in_this_thread = _InThisThread()
 _lock = threading.Lock()
@@ -82,7 +82,7 @@ _lock = threading.Lock()
 
 @functools.cache
 def per_thread() -> bool:
-    """Whether this torch gives each thread options of its own: a change in one thread is tried."""
+    """Return whether this torch has thread-local options, by trying a change in another thread."""
     dynamo: Any = torch._dynamo.config
     before = dynamo.recompile_limit
 

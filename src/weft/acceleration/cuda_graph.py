@@ -1,4 +1,4 @@
-"""Capturing a function into a CUDA graph: its kernels are launched by the device, in one go."""
+"""Captures a function into a CUDA graph, so that all its kernels are launched at once."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import torch
 from weft.acceleration.masks import capturable_masks
 
 WARM_UPS = 3
-"""Runs before the capture: the compiler, cuBLAS and lazily made states have all been at work then."""
+"""Runs before the capture, in which the compiler, cuBLAS and lazy state are initialized."""
 
 
 class Capturer:
-    """Turns functions over fixed memory into captured ones, all in one pool of memory.
+    """Captures functions over fixed memory, all in one memory pool.
 
-    Nothing that a captured function allocates is read after it ends, so that graphs may share their memory.
-    On a CPU there is nothing to capture, and the function itself is returned: the same code runs eagerly.
+    Nothing that a captured function allocates is read after it ends, so graphs may share their memory. On a
+    CPU there is nothing to capture, and the function itself is returned: the same code runs eagerly.
 
     Args:
-        device: where the function's tensors are.
-        warm_ups: runs before the capture.
-        mode: which calls of the CUDA driver a capture forbids: those of all threads (`global`), or of its own
-            (`thread_local`) where other threads use the device at the same time.
+        device: the device of the function's tensors.
+        warm_ups: the number of runs before the capture.
+        mode: which unsafe CUDA calls fail during a capture: those of all threads (`global`), or only of the
+            capturing thread (`thread_local`), if other threads use the device at the same time.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Capturer:
         self._pool: Any = None
 
     def __call__(self, function: Callable[[], None]) -> Callable[[], None]:
-        """A function that does the same to the same memory.
+        """Return a function that does the same to the same memory.
 
-        Random numbers are drawn anew in every replay, from the device's generator as it is seeded then. Its
-        state before this call is put back, also where the capture fails.
+        Every replay draws new random numbers from the device's generator. The generator's state before this
+        call is restored, even if the capture fails.
         """
         if self.device.type != "cuda":
             return function
-        # a capture is of the current device
+        # a capture applies to the current device
         with torch.cuda.device(self.device), capturable_masks():
             return self._captured(function)
 
@@ -67,7 +67,7 @@ class Capturer:
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode=self._mode):
                 function()
         except BaseException:
-            self._pool = None  # the allocator believes that the capture goes on, and would refuse another
+            self._pool = None  # the allocator believes that the capture continues, and would reject a new one
             _end_capture()
             raise
         finally:
@@ -76,19 +76,19 @@ class Capturer:
 
 
 def _end_capture() -> None:
-    """Let the device's generator draw again after a capture that broke off.
+    """Make the device's generator usable again after a capture that failed.
 
-    It is told that a capture begins and that it ends, but not that it broke off: every later dropout would
-    raise. So a capture of nothing begins and ends.
+    The generator is notified when a capture begins and ends, but not when it fails: every later dropout
+    would raise. So this begins and ends an empty capture.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the graph is empty
+        warnings.simplefilter("ignore")  # the warning that the graph is empty
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
             pass
 
 
 class _Replay:
-    """A captured graph. It holds the function, and so all tensors that the graph reads and writes."""
+    """A captured graph. It keeps the function alive, and with it all tensors that the graph uses."""
 
     def __init__(self, graph: torch.cuda.CUDAGraph, function: Callable[[], None]) -> None:
         self._graph, self._function = graph, function

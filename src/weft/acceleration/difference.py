@@ -1,4 +1,4 @@
-"""How far a result of faster code is from that of plain code."""
+"""Relative differences between the results of accelerated and plain code."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import math
 from torch import Tensor
 
 
-def difference(found: Tensor, expected: Tensor, floor: float = 0.0) -> float:
-    """‖found − expected‖ / max(‖expected‖, floor·√n), n their number; inf if something found is not finite.
+def difference(actual: Tensor, expected: Tensor, floor: float = 0.0) -> float:
+    """Return ‖actual − expected‖ / max(‖expected‖, floor·√n), n = numel; inf if `actual` is not finite.
 
     Args:
-        found: of any shape.
+        actual: of any shape.
         expected: of the same shape, finite.
-        floor: the root mean square below which what is expected counts as so large.
+        floor: a lower bound for the root mean square of `expected`.
     """
-    found, expected = found.detach().double(), expected.detach().double()
-    if not bool(found.isfinite().all()):
+    actual, expected = actual.detach().double(), expected.detach().double()
+    if not bool(actual.isfinite().all()):
         return math.inf
     size = max(float(expected.norm()), floor * math.sqrt(expected.numel()))
-    return share(float((found - expected).norm()), size)
+    return share(float((actual - expected).norm()), size)
 
 
 def share(off: float, size: float) -> float:
-    """off / size; inf where it is not finite, or where something differs from nothing."""
+    """Return off / size; inf if `off` is not finite, or if `size` is 0 and `off` is not."""
     if not math.isfinite(off):
         return math.inf
     return off / size if size > 0 else (0.0 if off == 0 else math.inf)

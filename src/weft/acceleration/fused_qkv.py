@@ -1,4 +1,4 @@
-"""Query, key and value as one product: three maps of one input are one map of three times the width."""
+"""Computes query, key and value as one product: three maps of one input are one map, three times as wide."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ MAPS = ("query", "key", "value")
 
 
 class FusedQkv(ABC):
-    """Three maps of one input, computed when the first is asked for.
+    """Three maps of one input, computed together when the first one is called.
 
-    The others are asked for with the very same x, as in self-attention; with another each is `alone`.
+    The other two must be called with the same tensor x, as in self-attention; with a different one, each is
+    computed `alone`.
 
     Attributes:
-        latest: all three together, as they were computed last; whoever takes them leaves None.
+        latest: the last result of all three together; its consumer sets it to None.
     """
 
     def __init__(self) -> None:
@@ -34,29 +35,29 @@ class FusedQkv(ABC):
 
     @abstractmethod
     def whole(self, x: Tensor) -> Tensor:
-        """All three, one beside the other: [R, L, i] → [R, L, 3·o]."""
+        """Return the results of all three, concatenated: [R, L, i] → [R, L, 3·o]."""
 
     def alone(self, number: int, x: Tensor) -> Tensor:
-        """One of them, [R, L, o]."""
+        """Return the result of one of them, [R, L, o]."""
         return self.whole(x).chunk(len(MAPS), -1)[number]
 
     def parts(self) -> list[Callable[[Tensor], Tensor]]:
-        """What stands in the place of each map."""
+        """Return the function that replaces each map."""
         return [self.first, self.second, self.third]
 
     def first(self, x: Tensor) -> Tensor:
-        """The first map's part; all are computed."""
+        """Compute all three maps, and return the first map's part."""
         whole = self.whole(x)
         parts = whole.chunk(len(MAPS), -1)
         self._held, self.latest = (x, parts), whole
         return parts[0]
 
     def second(self, x: Tensor) -> Tensor:
-        """The second map's part."""
+        """Return the second map's part."""
         return self._of(1, x)
 
     def third(self, x: Tensor) -> Tensor:
-        """The third map's part; nothing is held any longer."""
+        """Return the third map's part, and release the stored results."""
         part = self._of(2, x)
         self._held = None
         return part
@@ -68,7 +69,7 @@ class FusedQkv(ABC):
 
 
 class _Together(FusedQkv):
-    """[q; k; v] = [W_q; W_k; W_v]·x + [b_q; b_k; b_v]; weights that do not train are put together once.
+    """[q; k; v] = [W_q; W_k; W_v]·x + [b_q; b_k; b_v]; frozen weights are concatenated once.
 
     Args:
         maps: the three linear maps, all with biases or none.
@@ -97,35 +98,35 @@ class _Together(FusedQkv):
 
 
 def groups_of(encoder: nn.Module) -> list[list[nn.Linear]]:
-    """The linear maps of every block, query, key and value together where they read the same."""
+    """Return the linear maps of every block; query, key and value form one group if they read one input."""
     anatomy = anatomy_of(encoder)
     if anatomy.disentangled:
         return []
-    found: list[list[nn.Linear]] = []
+    groups: list[list[nn.Linear]] = []
     for block in encoder.get_submodule(anatomy.blocks).children():
         maps: dict[str, Any] = {}
         for name in BLOCK_LINEAR:
             place = anatomy.in_block.get(name)
-            at = None if place is None else find(block, place if isinstance(place, str) else place[0])
-            if at is not None and isinstance(at[1], nn.Linear) and at[1] not in maps.values():
-                maps[name] = at[1]
+            located = None if place is None else find(block, place if isinstance(place, str) else place[0])
+            if located is not None and isinstance(located[1], nn.Linear) and located[1] not in maps.values():
+                maps[name] = located[1]
         three = [maps[name] for name in MAPS if name in maps]
-        alike = {(m.in_features, m.out_features, m.bias is None, m.weight.dtype) for m in three}
-        together = len(three) == len(MAPS) and len(alike) == 1
-        found += [three] if together else [[m] for m in three]
-        found += [[m] for name, m in maps.items() if name not in MAPS]
-    return found
+        forms = {(m.in_features, m.out_features, m.bias is None, m.weight.dtype) for m in three}
+        together = len(three) == len(MAPS) and len(forms) == 1
+        groups += [three] if together else [[m] for m in three]
+        groups += [[m] for name, m in maps.items() if name not in MAPS]
+    return groups
 
 
 class FusedMaps(OwnForwards):
-    """The query, key and value maps of every block of an encoder, computed together.
+    """Computes the query, key and value maps of every block of an encoder together.
 
-    Where they are one map already (ModernBERT), or do not all read the same (DeBERTa, whose relative
-    positions go through some of them), nothing is done.
+    Nothing is done if they are already one map (ModernBERT), or do not all read the same input (DeBERTa,
+    whose relative positions pass through some of them).
 
     Args:
-        encoder: a woven encoder; what its maps compute does not change.
-        but: maps that are part of another product already.
+        encoder: a woven encoder; the results of its maps do not change.
+        but: maps that are already part of another product.
     """
 
     def __init__(self, encoder: nn.Module, but: Collection[nn.Module] = ()) -> None:

@@ -1,4 +1,4 @@
-"""GELU by few operations, for compiled blocks on a GPU."""
+"""A cheap GELU for compiled blocks on a GPU."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from weft.acceleration.patch import OwnForwards
 
 
 def below(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Φ(−|x|) and e^(−x²/2), Φ the normal distribution function, [...] float32.
+    """Return Φ(−|x|) and e^(−x²/2), Φ the normal distribution function, [...] float32.
 
-    By 7.1.26 of Abramowitz and Stegun, whose erf is off by at most 1.5e-7:
+    This is formula 7.1.26 of Abramowitz and Stegun, with an error of erf of at most 1.5e-7:
 
         Φ(−|x|) = (a₁t + … + a₅t⁵)/2 · e^(−x²/2),  t = 1/(1 + p·|x|/√2)
 
-    The numbers are written out: a compiler takes names of numbers for data.
+    The constants are literals: a compiler treats named numbers as data.
     """
     bell = torch.exp(-0.5 * (x * x))
     t = 1.0 / (1.0 + 0.23164189 * x.abs())  # p/√2
@@ -36,7 +36,7 @@ class _Gelu(torch.autograd.Function):
         wide = x.float()
         tail, _ = below(wide)
         y = wide * torch.where(wide < 0, tail, 1.0 - tail)
-        # no cast that does nothing: torch 2.11 compiles it to a gradient of zero
+        # avoid a cast to the same dtype: torch 2.11 compiles it to a zero gradient
         return y if x.dtype == torch.float32 else y.to(x.dtype)
 
     @staticmethod
@@ -50,19 +50,19 @@ class _Gelu(torch.autograd.Function):
 
 
 def gelu(x: Tensor) -> Tensor:
-    """x·Φ(x) to 3e-7 of |x|."""
+    """Return x·Φ(x), with an error of at most 3e-7·|x|."""
     y: Tensor = _Gelu.apply(x)
     return y
 
 
 class CheapGelu(OwnForwards):
-    """The encoder's GELUs by a formula of an exponential and a division, a third of erf's own work.
+    """Computes the encoder's GELUs with one exponential and one division, a third of the work of erf.
 
-    A pass over the widest values of a block is bound by its arithmetic otherwise, and not by memory. Only
-    where a compiler makes one kernel of it.
+    With erf, the pass over the widest tensor of a block is bound by arithmetic instead of memory. This only
+    helps if a compiler fuses it into one kernel.
 
     Args:
-        encoder: any; GELUs by tanh are left alone.
+        encoder: any encoder; GELUs with the tanh approximation are not changed.
     """
 
     def __init__(self, encoder: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""Dropout by a hash of keys that are drawn before a pass: one kernel with what is around it, in any order."""
+"""Dropout by a hash of keys that are drawn before a pass, so it can be fused and run in any order."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["FusedDropout", "HashedDropout", "drawn", "key_of"]
 
 
 class HashedDropout(nn.Module):
-    """y = x ∘ m / (1 − p), m drawn anew in every pass by a hash; torch's own where nothing was prepared.
+    """y = x ∘ m / (1 − p), with a new mask m in every pass, drawn by a hash; torch's dropout without a key.
 
-    A generator that makes four numbers at a time cannot be part of a kernel in which a thread has one place;
-    one that makes four to use one costs more than the sums and norms around it.
+    A generator that makes four numbers at a time cannot be fused into a kernel in which each thread handles
+    one element; making four and using one costs more than the sums and norms around it.
 
     Args:
-        module: the dropout in whose place it stands; its `key` is that of the pass, [2] int32.
+        module: the dropout that it replaces; its `key` is the key of the pass, [2] int32.
     """
 
     def __init__(self, module: nn.Dropout) -> None:
         super().__init__()
-        self._module = [module]  # in a list: not a part of this one
+        self._module = [module]  # in a list, so that it is not a submodule
 
     def forward(self, x: Tensor) -> Tensor:
         """[...] → [...]."""
@@ -44,28 +44,28 @@ class HashedDropout(nn.Module):
 
 
 def key_of(module: Any) -> Tensor | None:
-    """The key of a dropout in this pass, if one was drawn; None too for what is no dropout."""
-    found: Tensor | None = getattr(module, "key", None)
-    return found
+    """Return the key of a dropout in this pass; None if none was drawn or it is not a dropout."""
+    key: Tensor | None = getattr(module, "key", None)
+    return key
 
 
 class FusedDropout(OwnForwards):
-    """The dropouts of blocks, of adapters in blocks and of heads, hashed.
+    """Hashed dropout for blocks, for adapters in blocks and for heads.
 
-    The keys of a pass are drawn at once, before the first block: which ones a dropout gets does not depend on
-    the order in which compiled code runs.
+    The keys of a pass are drawn together, before the first block: the key of a dropout does not depend on the
+    order in which compiled code runs.
 
     Args:
         model: the model.
-        blocks: those whose own dropouts are hashed as well. On a CPU none are: torch's own are faster there,
-            and those of one block follow from each other, so that their order is fixed.
+        blocks: blocks whose dropouts are hashed as well. On a CPU this is empty: torch's dropout is faster
+            there, and the dropouts of a block depend on each other, so their order is fixed.
     """
 
     def __init__(self, model: Model, blocks: Sequence[nn.Module]) -> None:
-        found = {
+        dropouts = {
             id(module): module for block in blocks for module in block.modules() if type(module) is nn.Dropout
         }
-        self._modules: list[Any] = list(found.values())
+        self._modules: list[Any] = list(dropouts.values())
         heads: list[Any] = list(model.heads.values())
         self._heads: dict[Any, int] = {head: head.layers for head in heads if head.reads != "cosine"}
         self._adapters: list[Any] = [
@@ -78,13 +78,13 @@ class FusedDropout(OwnForwards):
         super().__init__((module, HashedDropout(module).forward) for module in self._modules)
 
     def apply(self) -> None:
-        """Draw by a hash."""
+        """Use hashed dropout."""
         super().apply()
         if self not in self._prepared:
             self._prepared.append(self)
 
     def undo(self) -> None:
-        """Draw as torch does."""
+        """Use torch's dropout."""
         super().undo()
         if self in self._prepared:
             self._prepared.remove(self)
@@ -99,14 +99,14 @@ class FusedDropout(OwnForwards):
         sizes = [1] * (len(self._modules) + len(self._adapters)) + list(self._heads.values())
         keys = torch.empty(sum(sizes), 2, dtype=torch.int32, device=route.task.device).random_()
         owners = [*self._modules, *self._adapters, *self._heads]
-        for number, (module, own) in enumerate(zip(owners, keys.split(sizes), strict=True)):
+        for number, (module, module_keys) in enumerate(zip(owners, keys.split(sizes), strict=True)):
             if number < len(self._modules):
-                module.key = own[0]
+                module.key = module_keys[0]
             else:
-                module.__dict__[KEYS] = own
+                module.__dict__[KEYS] = module_keys
 
     def forget(self) -> None:
-        """Drop those of the blocks; heads run after the blocks, and keep theirs until the next pass."""
+        """Drop the keys of the blocks; heads run after the blocks, and keep theirs until the next pass."""
         for module in self._modules:
             module.__dict__.pop("key", None)
         for adapter in self._adapters:

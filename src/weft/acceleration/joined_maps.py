@@ -1,4 +1,4 @@
-"""Frozen maps and the terms of their adapters as one product and one onto it."""
+"""Computes frozen maps and the terms of their adapters together (see `weft.kernels.joined`)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class JoinedMaps(Forwards):
-    """The frozen woven maps of an encoder whose adapters all say their components.
+    """Joins the frozen woven maps of an encoder whose adapters all define their components.
 
     Args:
-        groups: the maps of the blocks, those that read the same input together: query, key and value.
+        groups: the maps of the blocks; maps that read the same input (query, key, value) form one group.
 
     Attributes:
         modules: the maps that are joined.
-        adapters: those whose terms are part of it.
+        adapters: the adapters whose terms are joined.
     """
 
     def __init__(self, groups: Sequence[Sequence[nn.Linear]]) -> None:
@@ -36,11 +36,11 @@ class JoinedMaps(Forwards):
         self.adapters: list[Adapter] = []
         places: list[tuple[nn.Module, Callable[[Tensor], Tensor]]] = []
         for maps in groups:
-            wovens = [woven_of(one) for one in maps]
-            found = [adapter for woven in wovens for part in _parts(woven) for adapter in part]
-            if _can_join(maps, wovens, found):
+            wovens = [woven_of(linear) for linear in maps]
+            adapters = [adapter for woven in wovens for part in _parts(woven) for adapter in part]
+            if _can_join(maps, wovens, adapters):
                 self.modules += maps
-                self.adapters += found
+                self.adapters += adapters
                 together = _Joined(maps, wovens)
                 places += zip(maps, together.parts() if len(maps) > 1 else [together.whole], strict=True)
         super().__init__(places)
@@ -51,17 +51,17 @@ def _parts(woven: Any) -> Sequence[Sequence[Adapter]]:
 
 
 def _can_join(maps: Sequence[nn.Linear], wovens: Sequence[Any], adapters: Sequence[Adapter]) -> bool:
-    """Whether maps are frozen, adapters say their components, and it pays.
+    """Return whether the maps are frozen, the adapters define their components, and joining is faster.
 
-    A bias alone at a map alone is cheaper as a sum, which a compiler puts together with what comes after it.
+    A single bias at a single map is cheaper as a sum, which a compiler fuses with the following operations.
     """
-    for one, woven in zip(maps, wovens, strict=True):
-        # a map that another has taken the place of, as one in int8, is its own
-        if woven is not None and getattr(getattr(woven, "inner", None), "__self__", None) is not one:
+    for linear, woven in zip(maps, wovens, strict=True):
+        # a map whose computation was replaced, for example by int8, cannot be joined
+        if woven is not None and getattr(getattr(woven, "inner", None), "__self__", None) is not linear:
             return False
     if not adapters or not all(adapter.can_join() for adapter in adapters):
         return False
-    if any(p.requires_grad for one in maps for p in one.parameters()):
+    if any(p.requires_grad for linear in maps for p in linear.parameters()):
         return False
     several = len(maps) > 1 or len(_parts(wovens[0])) > 1
     return several or any(adapter.reads_input for adapter in adapters)
@@ -70,23 +70,25 @@ def _can_join(maps: Sequence[nn.Linear], wovens: Sequence[Any], adapters: Sequen
 class _Joined(FusedQkv):
     """One map, or query, key and value: y = W·x + b + U·z(x).
 
-    Of three maps the weights are copied, as they are now.
+    The weights of three maps are copied when this is created.
 
     Args:
-        maps: one, or three that read the same; all with biases or none.
-        wovens: what each was woven with; None of one without adapters.
+        maps: one map, or three that read the same input; all with biases or none.
+        wovens: the object that each map was woven with; None for a map without adapters.
     """
 
     def __init__(self, maps: Sequence[nn.Linear], wovens: Sequence[WovenLinear | None]) -> None:
         super().__init__()
-        self.weight = torch.cat([one.weight.detach() for one in maps]) if len(maps) > 1 else maps[0].weight
-        biases: list[Tensor] = [one.bias.detach() for one in maps if one.bias is not None]
+        self.weight = (
+            torch.cat([linear.weight.detach() for linear in maps]) if len(maps) > 1 else maps[0].weight
+        )
+        biases: list[Tensor] = [linear.bias.detach() for linear in maps if linear.bias is not None]
         self.bias = torch.cat(biases) if biases else None
         self.terms: list[Sequence[Adapter]] = [part for woven in wovens for part in _parts(woven)]
         self.holder: RouteHolder = next(woven.holder for woven in wovens if woven is not None)
 
     def whole(self, x: Tensor) -> Tensor:
-        """[R, L, i] → [R, L, P·o]; the maps alone without a route."""
+        """[R, L, i] → [R, L, P·o]; without a route, only the maps."""
         route = self.holder.adapting
         if route is None:
             return F.linear(x, self.weight, self.bias)

@@ -1,4 +1,4 @@
-"""Masks that a CUDA graph can make."""
+"""Attention masks that a CUDA graph can compute."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ EAGER = "eager"
 
 
 def eager_mask(*args: Any, dtype: torch.dtype = torch.float32, **kwargs: Any) -> Tensor | None:
-    """Hugging Face's mask for eager attention: 0 where it is allowed, else the lowest number.
+    """Return the mask for eager attention, as Hugging Face does: 0 where allowed, else the lowest number.
 
-    Theirs copies a zero from the host in every pass, which a graph cannot contain.
+    Hugging Face's version copies a zero from the host in every pass, which a graph cannot contain.
     """
     kwargs.pop("allow_is_causal_skip", None)
     allowed: Tensor | None = sdpa_mask(*args, allow_is_causal_skip=False, **kwargs)
@@ -33,4 +33,4 @@ def _exchange() -> Callable[[], object]:
 
 
 capturable_masks = WhileUsed(_exchange)
-"""A context in which masks for eager attention are made on the device; their values are the same."""
+"""A context in which masks for eager attention are computed on the device, with the same values."""

@@ -1,4 +1,4 @@
-"""A batch as one piece of memory, so that it goes to the device in one move."""
+"""Packs a batch into one block of memory, so that one transfer moves it to the device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 ALIGNMENT = 16
-"""Bytes: where each tensor begins, so that every kernel may read it in whole words."""
+"""Each tensor begins at a multiple of so many bytes, so that every kernel may read whole words."""
 
 
 class Field(NamedTuple):
@@ -21,36 +21,36 @@ class Field(NamedTuple):
 
 
 def fields_of(tensors: Mapping[str, Tensor]) -> tuple[Field, ...]:
-    """The form of some tensors, in their order."""
+    """Return the fields of some tensors, in their order."""
     return tuple(Field(name, x.dtype, tuple(x.shape)) for name, x in tensors.items())
 
 
 def size_of(fields: Sequence[Field]) -> int:
-    """The bytes that tensors of this form take together."""
+    """Return the bytes that packed tensors with these fields take."""
     return sum(_rounded(_bytes(field)) for field in fields)
 
 
 def views(memory: Tensor, fields: Sequence[Field]) -> dict[str, Tensor]:
-    """Tensors of this form over some bytes, one after the other.
+    """Return tensors with these fields as views of packed memory.
 
     Args:
         memory: uint8, [n] with n ≥ `size_of(fields)`.
-        fields: the form.
+        fields: the names, dtypes and shapes of the tensors.
     """
-    found, at = {}, 0
+    tensors, at = {}, 0
     for field in fields:
         size = _bytes(field)
-        found[field.name] = memory[at : at + size].view(field.dtype).view(field.shape)
+        tensors[field.name] = memory[at : at + size].view(field.dtype).view(field.shape)
         at += _rounded(size)
-    return found
+    return tensors
 
 
 def pack(tensors: Mapping[str, Tensor], pinned: bool) -> Tensor:
-    """All tensors in one piece of the host's memory, [n] of uint8.
+    """Copy all tensors into one block of host memory, [n] of uint8.
 
     Args:
-        tensors: on the host.
-        pinned: whether the device is to fetch it by itself while the host goes on.
+        tensors: tensors on the host.
+        pinned: whether to use pinned memory, for transfers that do not block the host.
     """
     fields = fields_of(tensors)
     memory = torch.empty(size_of(fields), dtype=torch.uint8, pin_memory=pinned)

@@ -1,4 +1,4 @@
-"""What a model wears while it trains, and takes off to be evaluated or saved."""
+"""Reversible model patches: applied while a model trains, undone to evaluate or save it."""
 
 from __future__ import annotations
 
@@ -15,52 +15,54 @@ class Patch(Protocol):
     """A change to how a model runs that leaves its weights and files alone."""
 
     def apply(self) -> None:
-        """Run so."""
+        """Make the change."""
         ...
 
     def undo(self) -> None:
-        """Run as before."""
+        """Revert the change."""
         ...
 
 
 @runtime_checkable
 class CanSuspendCompilation(Protocol):
-    """A change that compiles, and can be made to run as it was written for a while."""
+    """A patch that compiles, and whose compilation can be suspended for a while."""
 
     def uncompiled(self) -> AbstractContextManager[None]:
-        """Inside, nothing is compiled."""
+        """Inside, nothing runs compiled."""
         ...
 
 
 class Forwards:
-    """Modules with another `forward`, set on the instance as weaving does it; what is woven is replaced too.
+    """Replaces the `forward` of modules on the instance, as weaving does; woven adapters are replaced too.
 
     Args:
-        places: the modules and what they compute from now on.
+        places: the modules and their new `forward`.
     """
 
     def __init__(self, places: Iterable[tuple[nn.Module, Callable[..., Any]]]) -> None:
-        found = [(module, self._under(module), forward) for module, forward in places]
-        self._places = [(module, woven, _now(module, woven), forward) for module, woven, forward in found]
+        woven_places = [(module, self._under(module), forward) for module, forward in places]
+        self._places = [
+            (module, woven, _now(module, woven), forward) for module, woven, forward in woven_places
+        ]
         self.apply()
 
     def apply(self) -> None:
-        """Run so."""
+        """Set the new `forward`."""
         for module, woven, _, forward in self._places:
             _put(module, woven, forward)
 
     def undo(self) -> None:
-        """Run as before."""
+        """Restore the previous `forward`."""
         for module, woven, before, _ in self._places:
             _put(module, woven, before)
 
     def _under(self, module: nn.Module) -> Any:
-        """What is woven around a module and stays; None: nothing does."""
+        """Return the object that is woven around a module and stays; None: nothing stays."""
         return None
 
 
 class OwnForwards(Forwards):
-    """Modules whose own computation is another; the adapters that are woven around it stay where they are."""
+    """Replaces the original computation of modules; the adapters that are woven around it stay."""
 
     def _under(self, module: nn.Module) -> Any:
         woven = woven_of(module)
@@ -83,28 +85,28 @@ def _put(module: nn.Module, woven: Any, forward: Any) -> None:
 
 
 class PatchStack:
-    """Several changes, put on one after the other and taken off in the opposite order.
+    """Several patches, applied in order and undone in the opposite order.
 
     Args:
-        patches: each on already, in their order.
+        patches: the patches, each already applied, in their order.
     """
 
     def __init__(self, patches: Sequence[Patch] = ()) -> None:
         self.patches = list(patches)
 
     def apply(self) -> None:
-        """Put all on."""
+        """Apply all patches."""
         for patch in self.patches:
             patch.apply()
 
     def undo(self) -> None:
-        """Take all off."""
+        """Undo all patches."""
         for patch in reversed(self.patches):
             patch.undo()
 
     @contextmanager
     def uncompiled(self) -> Iterator[None]:
-        """Inside, nothing is compiled; every other change stays on."""
+        """Inside, nothing runs compiled; all other patches stay applied."""
         with ExitStack() as stack:
             for patch in self.patches:
                 if isinstance(patch, CanSuspendCompilation):
@@ -113,7 +115,7 @@ class PatchStack:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Inside, the model is as it is outside training."""
+        """Inside, all patches are undone."""
         self.undo()
         try:
             yield

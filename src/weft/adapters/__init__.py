@@ -1,4 +1,4 @@
-"""The primitive modules, one a file, each with its equation and its shapes."""
+"""The adapters, one primitive per file, each with its equation and shapes."""
 
 from weft.adapters.adapter import Adapter
 from weft.adapters.alignment import FilmAlignment, MatrixAlignment, TaskAlignment

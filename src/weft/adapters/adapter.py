@@ -1,4 +1,4 @@
-"""What every adapter is."""
+"""The base class of all adapters."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from weft.kernels.joined import Components
 class Adapter(StackedModule):
     """A small module for one site, called as `adapter(x, route)`.
 
-    At a term site (linear maps, norms, scores) it returns what is added, or None; at a value site
+    At a term site (linear maps, norms, scores) it returns the term that is added, or None. At a value site
     (embeddings, deltas, block, top) it returns the new value. `weft.encoder.sites` has the equations.
-    It may read `route.block_input`, and what else a route remembers of a block if it says so in `reads`.
+    It may read `route.block_input`, and the other stored tensors of a block that it declares in `reads`.
 
     Args:
-        site: where it will be woven in.
+        site: the site that it will be woven in at.
 
     Attributes:
-        fits: the kinds of site it is made for.
-        reads_input: whether a term depends on x at all; at a norm, x̂ is computed only if so.
-        replaces: whether it is a task's own copy of the site's module, which then does not train itself.
-        reads: what it reads of what the route remembers of the block that is running.
-        reads_layers: whether it reads `route.layers`, the embeddings and what each block gave.
-        part: which part of a composed method it is of.
+        fits: the kinds of site it supports.
+        reads_input: whether its term depends on x; at a norm, x̂ is computed only if it does.
+        replaces: whether it is a per-task copy of the site's module, which then does not train itself.
+        reads: the names of the tensors that the route must store for the running block.
+        reads_layers: whether it reads `route.layers`, the embeddings and each block's output.
+        part: the index of the part of a composed method that it belongs to.
     """
 
     fits: ClassVar[tuple[str, ...]] = ()
@@ -49,50 +49,50 @@ class Adapter(StackedModule):
         self.site = site
 
     def forward(self, x: Tensor, route: Route) -> Tensor | None:
-        """The term or the new value; see the class."""
-        raise WeftError(f"{type(self).__name__} does not say what it does: it has no forward")
+        """Return the term or the new value; see the class."""
+        raise WeftError(f"{type(self).__name__} has no forward; an adapter must define one")
 
     def add_to(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
-        """At a linear map or a norm: y and the term; y, [R, L, o], may be overwritten.
+        """At a linear map or a norm: return y + term; y, [R, L, o], may be overwritten.
 
-        One that adds by a product of its own says so here: the sum is then no pass of its own.
+        An adapter that can add its term within a matrix product overrides this and saves a separate sum.
         """
         term = self(x, route)
         return y if term is None else add(y, term)
 
     def can_join(self) -> bool:
-        """At a linear map: whether its term is one of few components, which `components` gives."""
+        """At a linear map: whether its term has few components, which `components` returns."""
         return False
 
     def components(self, route: Route) -> Components:
-        """Its term by components, for the rows of a batch; see `weft.kernels.joined`."""
-        raise WeftError(f"{type(self).__name__} does not say its components")
+        """Return its term as components, for the rows of a batch; see `weft.kernels.joined`."""
+        raise WeftError(f"{type(self).__name__} does not define its components")
 
     def bind_norm(self, module: nn.Module) -> None:
-        """At a norm: called once, when it is woven in, with the norm, whose weights it may read.
+        """At a norm: called once, when the adapter is woven in, with the norm, whose weights it may read.
 
-        It must not keep it as a submodule: what is the encoder's is not the adapter's.
+        The adapter must not keep the norm as a submodule: its weights belong to the encoder.
         """
 
     def weight_delta(self, task: int) -> tuple[Tensor | None, Tensor | None] | None:
-        """What it adds, for one task, to the site's own weight and bias: (ΔW, Δb), each or None.
+        """Return what it adds to the site's weight and bias for one task: (ΔW, Δb), each may be None.
 
         Returns:
-            None where the adapter is not an addition to weight and bias, and cannot be merged.
+            None if the adapter is not an addition to weight and bias, and cannot be merged.
         """
         return None
 
     def low_rank_delta(self, task: int) -> tuple[Tensor, Tensor] | None:
-        """ΔW of one task as a product up·down, [o, k] and [k, i]; None where it is none of low rank."""
+        """Return ΔW of one task as a product up·down, [o, k] and [k, i]; None if it is not of low rank."""
         return None
 
     def inner_products(self) -> tuple[Tensor | None, Tensor | None] | None:
-        """⟨ΔW_s, ΔW_t⟩ and ⟨Δb_s, Δb_t⟩ of every two tasks, each [T, T]; None where there is none.
+        """Return ⟨ΔW_s, ΔW_t⟩ and ⟨Δb_s, Δb_t⟩ of all pairs of tasks, each [T, T] or None.
 
-        Here the updates are built; adapters of low rank do without.
+        This default builds the updates; low-rank adapters override it and do not.
 
         Returns:
-            None where the adapter is not an addition to weight and bias.
+            None if the adapter is not an addition to weight and bias.
         """
         tasks = len(next(iter(self.stacks.values())).slots.of_task)
         updates = [self.weight_delta(task) for task in range(tasks)]
@@ -103,7 +103,7 @@ class Adapter(StackedModule):
         return _gram(weights), _gram(biases)
 
     def slot(self, name: str, task: int) -> Tensor:
-        """The entry of the stacked parameter `name` that a task uses."""
+        """Return the entry of the stacked parameter `name` that a task uses."""
         return self.get_parameter(name)[self.stacks[name].slots.of_task[task]]
 
 

@@ -1,4 +1,4 @@
-"""Alignment: what enters the first block, moved for the task (CA-MTL, section 3.3.1)."""
+"""Alignment: transforms the embeddings per task, before the first block (CA-MTL, section 3.3.1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.encoder.sites import Site
 
 
 class FilmAlignment(Adapter):
-    """v ← (1 + γ(z))⊙v + β(z), as the released code has it: no matrix.
+    """v ← (1 + γ(z))⊙v + β(z), as in the released code: without a matrix.
 
     Args:
         site: `embeddings`.
@@ -37,8 +37,9 @@ class FilmAlignment(Adapter):
 class MatrixAlignment(Adapter):
     """v ← v·R̂(z), R̂(z) = R·diag(1 + γ(z)) + 1·β(z)ᵀ (eq. 3.2), R = I + Δ one matrix for all tasks.
 
-    v·R̂ = (1 + γ)⊙(v·R) + (Σ_i v_i)·β, so that no row needs a matrix of its own. The paper says nothing of R's
-    start: Δ [d, d] starts at zero, for any other start gives the pretrained blocks what they have never seen.
+    v·R̂ = (1 + γ)⊙(v·R) + (Σ_i v_i)·β, so no row needs a separate matrix. The paper does not say how R is
+    initialized. Δ [d, d] starts at zero: otherwise the pretrained blocks would get inputs unlike any they
+    were trained on.
 
     Args:
         site: `embeddings`.
@@ -66,13 +67,13 @@ class MatrixAlignment(Adapter):
 
 
 class TaskAlignment(Adapter):
-    """v ← v·R_t, R_t = I + Δ_t a matrix of each task's own: the baseline that CA-MTL measures itself against.
+    """v ← v·R_t, with one matrix R_t = I + Δ_t per task: the baseline that CA-MTL compares with.
 
-    Δ [S, d, d] starts at zero, and the start is the base, exactly.
+    Δ [S, d, d] starts at zero, so the initial model equals the base exactly.
 
     Args:
         site: `embeddings`.
-        slots: who has its own.
+        slots: the slots of Δ.
     """
 
     fits = ("embeddings",)

@@ -1,4 +1,4 @@
-"""Multi-head self-attention with the task as data."""
+"""Multi-head self-attention with stacked parameters, for batches of several tasks."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from weft.kernels.grouped import ALIGNED
 
 
 class StackedAttention(nn.Module):
-    """MH(x) = W^o·[head_1, …, head_n], head = softmax(q·kᵀ/√(s/n) + mask)·v, the maps of slot t by the task.
+    """MH(x) = W^o·[head_1, …, head_n], head = softmax(q·kᵀ/√(s/n) + mask)·v, with the maps of the row's slot.
 
-    Query, key and value are one map [S, 3s, s] with its bias [S, 3s], in this order. Every token of a row may
-    look at every other of that row, whatever windows the encoder's own attention keeps to; padding is masked.
+    Query, key and value are one map [S, 3s, s] with its bias [S, 3s], in this order. Every token attends to
+    all tokens of its row, even if the encoder's own attention is local; padding is masked.
 
     Args:
         width: s.
         heads: n, a divisor of s.
-        slots: who has its own maps.
-        seed: of the start.
-        place: where in the model it is.
+        slots: the slots of the maps.
+        seed: the random seed of the initial values.
+        place: its name in the model, which the initial values depend on.
         output: whether there is a W^o; PALs have none.
-        dropout: on the attention probabilities, in training.
-        name: under which its probabilities are given to a route that asks for them.
+        dropout: dropout probability of the attention probabilities, in training.
+        name: the key of its probabilities in `route.attention`.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class StackedAttention(nn.Module):
         return mixed if self.out is None else self.out(mixed, route)
 
     def _qkv(self, x: Tensor, route: Route, more: int) -> Tensor:
-        """[R, L, s] → [R, L, 3·(s + n·more)], each head's part with `more` zeros behind it.
+        """[R, L, s] → [R, L, 3·(s + n·more)], each head's part padded with `more` zeros.
 
-        The zeros are the map's, which is small, and not put behind what it gives, which is not.
+        The weight is padded, not its result: the weight is small, the result is not.
         """
         if not more:
             mapped: Tensor = self.qkv(x, route)
@@ -90,13 +90,15 @@ class StackedAttention(nn.Module):
 
 
 def head_padding(width: int, x: Tensor) -> int:
-    """How many zeros a head of this width needs for a fast attention: on CUDA in half precision, up to a
-    multiple of 8, without which a mask goes through products and a softmax of their own."""
+    """Return how many zeros a head of this width needs for a fused attention kernel.
+
+    On CUDA in half precision, torch uses a fused kernel with a mask only if the width is a multiple of 8.
+    """
     return -width % ALIGNED if x.is_cuda and is_half(x) else 0
 
 
 def _probabilities(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
-    """softmax(q·kᵀ/√h), [R, n, L, L], as the fused attention computes and does not show."""
+    """softmax(q·kᵀ/√h), [R, n, L, L], which the fused attention computes but does not return."""
     scores = query.float() @ key.float().transpose(-1, -2) / math.sqrt(query.size(-1))
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -104,7 +106,7 @@ def _probabilities(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def name_attentions(adapters: nn.Module) -> None:
-    """Give every attention of a model a name of its own: a number goes to the second at a site."""
+    """Make the names of all attentions of a model unique: further ones at a site get a number."""
     taken: set[str] = set()
     for module in adapters.modules():
         if isinstance(module, StackedAttention):

@@ -1,4 +1,4 @@
-"""One more bias vector: BitFit's update (Ben Zaken et al., 2022) with the task as data."""
+"""An additional bias vector per slot: BitFit's update (Ben Zaken et al., 2022)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from weft.kernels.joined import Components, joins, own_slot
 
 
 class BiasAdapter(Adapter):
-    """y = base(x) + v_t, the slot t by the row's task.
+    """y = base(x) + v_t, with the slot t of the row's task.
 
-    v [S, o] starts at zero and is added whether or not the base has a bias there. Training v is training
-    the bias itself, from the base's value on: the two have the same gradient.
+    v [S, o] starts at zero and is added whether or not the base has a bias there. Training v is equivalent to
+    training the base's bias from its pretrained value: the two have the same gradient.
 
     Args:
         site: a linear map or a norm, with output [R, L, o].
-        slots: who has its own v.
+        slots: the slots of v.
 
     Attributes:
-        rows: v of each row of this pass, [R, o], where it was looked up with those of other sites.
+        rows: v of each row of this pass, [R, o], if it was looked up together with those of other sites.
     """
 
     fits = (*LINEAR, *NORM)
@@ -45,12 +45,12 @@ class BiasAdapter(Adapter):
         return add_rows(y, stacked, mix, self.rows)
 
     def can_join(self) -> bool:
-        """See `Adapter`: a component for each slot."""
+        """See `Adapter`: there is one component per slot."""
         v = self.get_parameter("v")
         return joins(v.size(0), 1, self.site.in_width, v.device)
 
     def components(self, route: Route) -> Components:
-        """See `Adapter`: a row keeps its slot's."""
+        """See `Adapter`: a row keeps the component of its slot."""
         stacked, mix = self.mixed(self.get_parameter("v"), "v", route)
         keep = stacked.new_ones(1, 1) if mix is None else own_slot(mix.slot, len(stacked), stacked.dtype)
         return Components(keep, stacked.T)

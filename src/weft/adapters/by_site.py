@@ -1,4 +1,4 @@
-"""A model's adapters as one module, under the names that its parameters have."""
+"""Puts a model's adapters into one module, which determines their parameters' names."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def by_site(pairs: Sequence[tuple[Site, Adapter]]) -> nn.ModuleDict:
-    """The adapters by site and, within a site, by their position."""
-    found: dict[str, nn.ModuleList] = {}
+    """Return the adapters by site and, within a site, by their position."""
+    adapters: dict[str, nn.ModuleList] = {}
     for site, adapter in pairs:
-        found.setdefault(site.key, nn.ModuleList()).append(adapter)
-    return nn.ModuleDict(found)
+        adapters.setdefault(site.key, nn.ModuleList()).append(adapter)
+    return nn.ModuleDict(adapters)

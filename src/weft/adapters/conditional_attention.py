@@ -1,4 +1,4 @@
-"""Conditional attention: a block-diagonal matrix on the attention scores that the task makes (CA-MTL)."""
+"""Conditional attention: adds a block-diagonal matrix, computed from the task, to the scores (CA-MTL)."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from weft.errors import WeftError
 
 
 def block_size(length: int, blocks: int) -> int:
-    """b = ⌈L/N⌉, the side of the blocks; the last one is cut where they do not come out even."""
+    """Return b = ⌈L/N⌉, the side of the blocks; the last block is smaller if L is not a multiple."""
     return math.ceil(length / blocks)
 
 
 class ConditionalAttention(Adapter):
     """scores = q·kᵀ/√d_head + M(z) + mask, M(z) = A'_1 ⊕ … ⊕ A'_N, A'_n = (1 + γ(z))⊙A_n + β(z).
 
-    M is the same for all heads, and zero between blocks: it favours some places of a block over others, and
-    forbids none. Row i of all A_n one below the other is A[i], [L, b]; so M[i, j] = A'[i, j mod b] if i and j
-    lie in one block, else 0. A row of l < L tokens uses M[:l, :l]. Where a family's own mask leaves pairs out
-    (padding, the windows of ModernBERT's local layers), they stay out: M is added before it.
+    M is the same for all heads, and zero between blocks: it favours some positions of a block, and forbids
+    none. A [L, b] stacks the A_n, so M[i, j] = A'[i, j mod b] if i and j are in one block, else 0. A row of
+    l < L tokens uses M[:l, :l]. Pairs that the encoder's mask excludes (padding, the windows of ModernBERT's
+    local layers) stay excluded: M is added before the mask.
 
-    A starts at zero as in the released code, or at random as the paper has it. γ and β are vectors [b], the
-    same for every row of a block, as in the code; or matrices [b, b], as the paper prints their size (L/N)².
+    A starts at zero as in the released code, or at random as in the paper. γ and β are vectors [b], the same
+    for every row of a block, as in the code; or matrices [b, b], of the size (L/N)² that the paper prints.
 
     Args:
         site: `scores` of one block.
         condition: z'.
         film: γ and β, of b or b² numbers.
-        slots: one for all tasks.
+        slots: one slot for all tasks.
         length: L, the longest row.
         block: b.
-        seed: of A's start.
-        random: whether A starts at N(0, 0.02²) and not at zero.
+        seed: the random seed of A's initial values.
+        random: whether A starts at N(0, 0.02²) instead of zero.
     """
 
     fits = ("scores",)
@@ -63,8 +63,8 @@ class ConditionalAttention(Adapter):
         self.film = film
         self.length = length
         self.block = block
-        # of the longest row, whatever a batch's length: a compiled block would count how often a block fits
-        # into its length, and be compiled anew for rows of one block and of several
+        # for the longest row, not for the batch's length: a compiled block would otherwise specialize on the
+        # number of repeats, and be recompiled when it changes
         self.repeats = math.ceil(length / block)
         self.stack("a", (length, block), slots, "weight")
         if random:
@@ -85,7 +85,7 @@ class ConditionalAttention(Adapter):
         gamma, beta = self._to_length(self.film.scale_and_shift(z, route), length)
         a = self.take("a", route)[:, :length]  # [1, l, b]
         modulated = (1 + gamma) * a + beta  # [R or 1, l, b]
-        # by repetition and not by index: its backward adds in a fixed order
+        # repeat instead of indexing, because its backward adds in a fixed order
         wide = modulated.repeat(1, 1, self.repeats)[:, :, :length]  # [R or 1, l, l]
         place = torch.arange(length, device=a.device) // self.block
         return torch.where(place[:, None] == place, wide, 0.0)
@@ -93,7 +93,7 @@ class ConditionalAttention(Adapter):
     def _to_length(self, both: tuple[Tensor, Tensor], length: int) -> tuple[Tensor, Tensor]:
         """γ and β for every row of M: [R or 1, 1 or l, b]."""
         gamma, beta = both
-        if gamma.size(-1) == self.block:  # blocks of one place have vectors and matrices of one number
+        if gamma.size(-1) == self.block:  # for b = 1 vectors and matrices are the same
             return gamma[:, None], beta[:, None]
         square = (self.block, self.block)
         gamma, beta = (x.unflatten(-1, square).repeat(1, self.repeats, 1)[:, :length] for x in (gamma, beta))

@@ -1,4 +1,4 @@
-"""Conditional bottleneck: down and up again, modulated by the task's vector (CA-MTL, figure 3.3)."""
+"""Conditional bottleneck: down and up projections, modulated by the task's vector (CA-MTL, figure 3.3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.encoder.sites import Site
 
 
 class FilmBottleneck(nn.Module):
-    """U·(D·FiLM(h)) with biases, FiLM on V·z' + c, as released: neither an activation nor dropout.
+    """U·(D·FiLM(h)) with biases, FiLM from V·z' + c, as in the released code: no activation, no dropout.
 
     Args:
         condition: z'.
@@ -41,16 +41,16 @@ class FilmBottleneck(nn.Module):
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, d] → [R, L, d]."""
         z: Tensor = self.condition(route)
-        own = self.transform(z[:, None], route)[:, 0]
-        wide: Tensor = self.up(self.down(self.film(x, own, route), route), route)
+        condition = self.transform(z[:, None], route)[:, 0]
+        wide: Tensor = self.up(self.down(self.film(x, condition, route), route), route)
         return wide
 
 
 class ModulatedBottleneck(nn.Module):
-    """Û(z)·(D̂(z)·h) with biases, D̂ and Û made as R̂ is in eq. 3.2: Ŵ(z) = diag(1 + γ(z))·W + β(z)·1ᵀ.
+    """Û(z)·(D̂(z)·h) with biases, D̂ and Û formed like R̂ in eq. 3.2: Ŵ(z) = diag(1 + γ(z))·W + β(z)·1ᵀ.
 
-    The paper says that the bottleneck "follows the same transformation as in equation 3.2"; that both maps
-    are meant, and that neither is followed by an activation, is our reading of figure 3.3.
+    The paper says that the bottleneck "follows the same transformation as in equation 3.2". That this applies
+    to both maps, and that no activation follows either, is our reading of figure 3.3.
 
     Args:
         condition: z'.
@@ -83,9 +83,9 @@ Bottleneck = FilmBottleneck | ModulatedBottleneck
 
 
 class BlockBottleneck(Adapter):
-    """v ← CLN(bottleneck(v) + a), a the stream after the block's attention: base, at the top block.
+    """v ← CLN(bottleneck(v) + a), a the residual stream after the block's attention: base, at the top block.
 
-    Nothing goes around the bottleneck but a: no start is the base's.
+    v itself is not added, so the initial model never equals the base.
 
     Args:
         site: `block`.
@@ -111,12 +111,12 @@ class BlockBottleneck(Adapter):
 class SkipPath(Adapter):
     """v ← f_n, f_0 = 0, f_j = bottleneck_j(h_j + f_{j−1}): large, a path beside all n blocks.
 
-    h_j is the output of block j, and h_n what arrives at the top, behind the final norm of a family that has
-    one. The output is f_n alone: right after the start it is nearly zero.
+    h_j is the output of block j; h_n is the encoder's output, after the final norm if the family has one. The
+    output is f_n only: it is nearly zero at the beginning of training.
 
     Args:
         site: `top`.
-        bottlenecks: one a block.
+        bottlenecks: one per block.
     """
 
     fits = ("top",)

@@ -1,4 +1,4 @@
-"""Conditional layer norm: a norm's affine, moved by the task's vector (CA-MTL, section 3.3.1)."""
+"""Conditional layer norm: weight and bias are modulated by the task's vector (CA-MTL, section 3.3.1)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from weft.core.stacked import Slots, StackedModule
 from weft.encoder.sites import BLOCK_NORM, Site
 
 Form = Literal["code", "paper"]
-"""Whose equation: that of the released code, or the printed one."""
+"""Which equation: that of the released code, or that of the paper."""
 
 
 class ConditionalNorm(Adapter):
-    """An existing norm's w and b, moved.
+    """Modulates the weight w and the bias b of one of the encoder's norms.
 
-    `code`:  y = x̂⊙((1 + γ(z))⊙w + β(z)) + b, as released: the bias stays.
-    `paper`: y = x̂⊙((1 + γ(z))⊙w + b) + β(z), eq. 3.3 to the letter: the norm's own bias is in the weight.
+    `code`:  y = x̂⊙((1 + γ(z))⊙w + β(z)) + b, as in the released code: the bias stays.
+    `paper`: y = x̂⊙((1 + γ(z))⊙w + b) + β(z), literally eq. 3.3: the norm's bias is added to the weight.
 
-    Written as a term on top of the norm, x̂⊙Δw + Δb, for every row at once. w and b are the encoder's own and
-    train where their block does.
+    It is computed as a term, x̂⊙Δw + Δb, that is added to the norm's output. w and b belong to the encoder and
+    train if their block does.
 
     Args:
         site: a norm of a block.
@@ -44,7 +44,7 @@ class ConditionalNorm(Adapter):
         self._norm: tuple[nn.LayerNorm, ...] = ()
 
     def bind_norm(self, module: nn.Module) -> None:
-        """Take w and b from the norm there; in a tuple, for they are the encoder's and not this module's."""
+        """Keep the norm to read w and b; in a tuple, so that it does not become a submodule."""
         assert isinstance(module, nn.LayerNorm)
         self._norm = (module,)
 
@@ -59,12 +59,12 @@ class ConditionalNorm(Adapter):
         (norm,) = self._norm
         if self.form == "code":
             return gamma * norm.weight + beta, None
-        own = 0.0 if norm.bias is None else norm.bias
-        return gamma * norm.weight + own, beta - own
+        norm_bias = 0.0 if norm.bias is None else norm.bias
+        return gamma * norm.weight + norm_bias, beta - norm_bias
 
 
 class OwnConditionalNorm(StackedModule):
-    """The same as a norm of its own, w [d] from 1 and b [d] from 0: for a place where the encoder has none.
+    """A new conditional norm, with w [d] starting at 1 and b [d] at 0, where the encoder has none.
 
     Args:
         width: d.
@@ -92,5 +92,5 @@ class OwnConditionalNorm(StackedModule):
         gamma, beta = self.film.scale_and_shift(self.condition(route), route)
         weight, bias = (1 + gamma) * self.take("weight", route), self.take("bias", route)
         weight, bias = (weight + beta, bias) if self.form == "code" else (weight + bias, beta)
-        normalised = F.layer_norm(x, x.shape[-1:], eps=self.eps)
-        return (normalised * weight[:, None] + bias[:, None]).to(x.dtype)
+        normalized = F.layer_norm(x, x.shape[-1:], eps=self.eps)
+        return (normalized * weight[:, None] + bias[:, None]).to(x.dtype)

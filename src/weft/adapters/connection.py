@@ -1,4 +1,4 @@
-"""How a task's own function is tied to the encoder: beside it, or after it."""
+"""Connects a per-task function to the encoder: in parallel, with a residual, or in series."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from weft.encoder.sites import Site
 
 
 class ParallelAdapter(Adapter):
-    """v ← v + TS(x), x what the route remembers of the block: a function beside the block's own.
+    """v ← v + TS(x), x a tensor that the route stores for the block: a function in parallel to the block.
 
-    At `ffn_delta` the result enters the block's last residual and no more: in a post-norm encoder
+    At `ffn_delta` the result is only added to the block's last residual: in a post-norm encoder
     h' = LN2(f + att + TS(h)), in a pre-norm one h' = (stream + f) + TS(norm_1(h)).
 
     Args:
@@ -61,17 +61,17 @@ class ResidualAdapter(Adapter):
 
 
 class SerialAdapter(Adapter):
-    """The block's output through one more sub-layer with a norm of its own (PALs, eq. 9 and 10).
+    """Adds a sub-layer with a new norm after the block (PALs, eq. 9 and 10).
 
-    Post-norm: v ← LN_t(v + TS(v)). A fresh norm does not return a normed v as it was, so that this form never
-    starts at the base. Pre-norm: v ← v + TS(LN_t(v)), as the other sub-layers there do; the stream itself is
-    never normed, and with TS = 0 this is the base.
+    Post-norm: v ← LN_t(v + TS(v)). A new norm does not leave a normalized v unchanged, so the initial model
+    never equals the base. Pre-norm: v ← v + TS(LN_t(v)), like the other sub-layers of the encoder; the
+    residual stream is never normalized, and with TS = 0 this equals the base.
 
     Args:
         site: a block's output.
         function: TS, [R, L, d] → [R, L, d].
-        slots: who has its own norm.
-        pre_norm: which of the two forms.
+        slots: the slots of the norm.
+        pre_norm: whether to use the second form.
     """
 
     fits = ("block",)

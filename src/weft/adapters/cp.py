@@ -1,4 +1,4 @@
-"""A slice of a low-rank tensor as the update of a linear map: MORRIS, its weights' part."""
+"""MORRIS's update of a linear map: the task's slice of a low-rank tensor (CP decomposition)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 class CpAdapter(RankedAdapter):
     """y = W·x + b + A·((Cᵀ·x) ∘ B_t ∘ z): the update is slice t of a tensor of CP rank r.
 
-    The slice is Q_t = A·diag(B_t ∘ z)·Cᵀ. A [1, o, r] and C [1, i, r] belong to all tasks, B [S, r] to each,
-    the gates z (if there are any) to all. B starts at zero, so that the start is exactly the base; A and C as
-    torch's linear maps do, in ±1/√r and ±1/√i.
+    The slice is Q_t = A·diag(B_t ∘ z)·Cᵀ. All tasks share A [1, o, r], C [1, i, r] and the gates z (if there
+    are any); B [S, r] has one row per task. B starts at zero, so the initial model equals the base exactly. A
+    and C start uniformly in ±1/√r and ±1/√i, as torch's linear maps do.
 
     Args:
         site: a linear site, [R, L, i] → [R, L, o].
         shared: the slots of A, C and z.
-        own: the slots of B.
+        per_task: the slots of B.
         rank: r.
-        seed: of the start of A and C.
-        l0: gates on the components, if there are to be any.
+        seed: the random seed of the initial values of A and C.
+        l0: settings of the gates on the components; None: no gates.
     """
 
     fits = LINEAR
@@ -39,11 +39,11 @@ class CpAdapter(RankedAdapter):
     absorbs = ("B",)
 
     def __init__(
-        self, site: Site, shared: Slots, own: Slots, rank: int, seed: int, l0: L0 | None = None
+        self, site: Site, shared: Slots, per_task: Slots, rank: int, seed: int, l0: L0 | None = None
     ) -> None:
         super().__init__(site, rank, l0, shared)
         self.stack("A", (site.out_width, rank), shared, "weight")
-        self.stack("B", (rank,), own, "weight")
+        self.stack("B", (rank,), per_task, "weight")
         self.stack("C", (site.in_width, rank), shared, "weight")
         for name, width in (("A", rank), ("C", site.in_width)):
             self.start(name, uniform(width), seed, site.key)
@@ -72,7 +72,7 @@ class CpAdapter(RankedAdapter):
         return joins(1, self.rank, self.site.in_width, a.device)
 
     def components(self, route: Route) -> Components:
-        """See `Adapter`: a row keeps its task's coefficients of each."""
+        """See `Adapter`: a row multiplies the components by its task's coefficients."""
         keep = self.of_rows(self._coefficients(), "B", route)
         return Components(keep, self.get_parameter("A")[0], self.get_parameter("C")[0].T)
 

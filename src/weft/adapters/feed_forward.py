@@ -1,4 +1,4 @@
-"""A small feed-forward network with the task as data."""
+"""A small feed-forward network with stacked parameters, for batches of several tasks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from weft.core.stacked import Slots
 
 
 class StackedFeedForward(nn.Module):
-    """FFN(x) = W_k·gelu(… gelu(W_1·x + b_1) …) + b_k, the maps of slot t by the row's task.
+    """FFN(x) = W_k·gelu(… gelu(W_1·x + b_1) …) + b_k, with the maps of the row's slot.
 
     Args:
-        width: s, of what enters and what leaves.
-        inner: the widths between: (306,) for one hidden layer, (252, 252) for two.
-        slots: who has its own maps.
-        seed: of the start.
-        place: where in the model it is.
+        width: s, the width of input and output.
+        inner: the hidden widths: (306,) for one hidden layer, (252, 252) for two.
+        slots: the slots of the maps.
+        seed: the random seed of the initial values.
+        place: its name in the model, which the initial values depend on.
     """
 
     def __init__(self, width: int, inner: Sequence[int], slots: Slots, seed: int, place: str) -> None:
@@ -33,6 +33,6 @@ class StackedFeedForward(nn.Module):
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, s] → [R, L, s]."""
-        for number, one in enumerate(self.maps):
-            x = one(x if number == 0 else F.gelu(x), route)
+        for number, linear in enumerate(self.maps):
+            x = linear(x if number == 0 else F.gelu(x), route)
         return x

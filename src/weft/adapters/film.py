@@ -1,4 +1,4 @@
-"""Feature-wise linear modulation: a scale and a shift made from the task's vector."""
+"""Feature-wise linear modulation (FiLM): a scale and a shift, computed from the task's vector."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from weft.core.stacked import Slots
 
 
 class Film(nn.Module):
-    """γ, β = the halves of W·z + b; what is modulated becomes (1 + γ)⊙x + β.
+    """γ, β = the halves of W·z + b; x becomes (1 + γ)⊙x + β.
 
     γ is the change of a scale, as in the released code of CA-MTL and in the paper on FiLM: near zero it
-    leaves x as it is. W [2n, d] starts at N(0, 0.02²), b at zero. All tasks share it: they differ by z alone.
+    leaves x unchanged. W [2n, d] starts at N(0, 0.02²), b at zero. All tasks share W and b; only z differs.
 
     Args:
         width: d, the width of z.
-        size: n, how many numbers are modulated.
-        slots: one for all tasks.
-        seed: of the start.
-        place: where in the model it is.
+        size: n, the width of x.
+        slots: one slot for all tasks.
+        seed: the random seed of the initial values.
+        place: its name in the model, which the initial values depend on.
         zero_init: whether W starts at zero, so that γ = β = 0 exactly.
     """
 

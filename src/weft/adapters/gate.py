@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.core.gate_settings import L0
 
 OPEN, SHUT = DECIDED, -DECIDED
-"""α of a gate that is decided: z is then 1 and 0 exactly."""
+"""α of a gate that is decided: z is then exactly 1 or 0."""
 
 SMALLEST_U = 1e-4
 """Draws are kept this far from 0 and 1, as in DiffPruning."""
@@ -30,7 +30,7 @@ def hard_concrete(
 
     Args:
         alpha: α.
-        u: uniform draws of α's shape; None for the one value used after training, s = σ(α).
+        u: uniform draws of α's shape; None for the deterministic value after training, s = σ(α).
         low: l < 0.
         high: r > 1.
         temperature: β.
@@ -41,23 +41,23 @@ def hard_concrete(
 
 
 def open_probability(alpha: Tensor, low: float, high: float, temperature: float = 1.0) -> Tensor:
-    """P(z ≠ 0) = σ(α − β·log(−l/r)): what the penalty is on."""
+    """Return P(z ≠ 0) = σ(α − β·log(−l/r)), which is penalized."""
     return torch.sigmoid(alpha - temperature * math.log(-low / high))
 
 
 class RankGate(StackedModule):
-    """z [S, r], a gate for each component of an update of rank r.
+    """z [S, r], one gate per component of an update of rank r.
 
-    α [S, r] starts at `start`, far open. While there is noise (phase one, in training) z is drawn; else it is
-    the one value σ(α) gives, 1 or 0 for a gate that is decided.
+    α [S, r] starts at `start`, far open. While there is noise (phase one, in training) z is random; else it
+    is the deterministic value from σ(α), which is 1 or 0 for a gate that is decided.
 
     Args:
-        slots: who has gates of its own.
+        slots: the slots of the gates.
         rank: r.
         settings: the constants and λ.
 
     Attributes:
-        noise: the step's u, [S, r], one for each gate; None outside phase one.
+        noise: the step's u, [S, r], one number per gate; None outside phase one.
     """
 
     noise: Tensor | None
@@ -75,17 +75,21 @@ class RankGate(StackedModule):
 
     def values(self, noise: Tensor | None = None) -> Tensor:
         """z of every slot, [S, r]."""
-        given = self.settings
-        return hard_concrete(self.get_parameter("alpha"), noise, given.low, given.high, given.temperature)
+        settings = self.settings
+        return hard_concrete(
+            self.get_parameter("alpha"), noise, settings.low, settings.high, settings.temperature
+        )
 
     def open_probability(self) -> Tensor:
         """P(z ≠ 0) of every slot, [S, r]."""
-        given = self.settings
-        return open_probability(self.get_parameter("alpha"), given.low, given.high, given.temperature)
+        settings = self.settings
+        return open_probability(
+            self.get_parameter("alpha"), settings.low, settings.high, settings.temperature
+        )
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None) -> None:
-        """Draw the step's u, the same for all of its rows; None ends the drawing."""
+        """Draw the step's u, the same for all of its rows; with None, gates are deterministic from now on."""
         alpha = self.get_parameter("alpha")
         if generator is None:
             self.noise = None
@@ -94,12 +98,12 @@ class RankGate(StackedModule):
         u = torch.rand(alpha.shape, generator=generator).clamp_(SMALLEST_U, 1 - SMALLEST_U)
         if self.noise is None:
             self.noise = u.to(alpha.device)
-        else:  # into the same memory: a captured step looks there
+        else:  # into the same memory: a captured step reads it there
             self.noise.copy_(u, non_blocking=True)
 
     @torch.no_grad()
     def decide(self) -> None:
-        """Open or shut every gate for good; α trains no more."""
+        """Open or shut every gate permanently; α no longer trains."""
         alpha = self.get_parameter("alpha")
         shut = alpha < self.settings.threshold
         alpha.copy_(torch.where(shut, SHUT, OPEN))

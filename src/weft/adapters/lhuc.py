@@ -1,4 +1,4 @@
-"""LHUC: learning hidden unit contributions (Swietojanski and Renals, 2014) with the task as data."""
+"""LHUC: learning hidden unit contributions (Swietojanski and Renals, 2014), with one scale per slot."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from weft.encoder.sites import VALUE, Site
 
 
 class Amplitude(StackedModule):
-    """y = x · 2σ(l_t); l [S, d] starts at zero, where 2σ(0) = 1 to the last bit.
+    """y = x · 2σ(l_t); l [S, d] starts at zero, where 2σ(0) is exactly 1.
 
     Args:
         width: d.
-        slots: who has its own l.
+        slots: the slots of l.
     """
 
     def __init__(self, width: int, slots: Slots) -> None:
         super().__init__()
-        self.stack("l", (width,), slots, "weight")  # weight decay draws it to the base
+        self.stack("l", (width,), slots, "weight")  # weight decay pulls it towards the base
         nn.init.zeros_(self.get_parameter("l"))
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
@@ -31,11 +31,11 @@ class Amplitude(StackedModule):
 
 
 class LhucAdapter(Adapter):
-    """v ← v · 2σ(l_t), each unit of a value by its own amplitude between 0 and 2; starts at the base exactly.
+    """v ← v · 2σ(l_t), one amplitude between 0 and 2 per unit; the initial model equals the base exactly.
 
     Args:
         site: a value site, [R, L, d].
-        slots: who has its own l.
+        slots: the slots of l.
     """
 
     fits = VALUE

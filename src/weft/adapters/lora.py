@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class LoraAdapter(RankedAdapter):
-    """y = W·x + b + s·B_t·(z_t ∘ A_t·dropout(x)), the slot t by the row's task; z are gates, if any.
+    """y = W·x + b + s·B_t·(z_t ∘ A_t·dropout(x)), with the slot t of the row's task; z are gates, if any.
 
-    A [S, r, i] starts kaiming-uniform, B [S, o, r] at zero, so that the start is exactly the base.
+    A [S, r, i] starts kaiming-uniform, B [S, o, r] at zero, so the initial model equals the base exactly.
 
     Args:
         site: a linear site, [R, L, i] → [R, L, o].
-        slots: who has its own A and B, and its own gates.
+        slots: the slots of A, B and the gates.
         rank: r.
         scale: s, LoRA's α/r.
-        dropout: on x, in training.
-        seed: of A's start.
-        l0: gates on the components, if there are to be any.
+        dropout: dropout probability of x, in training.
+        seed: the random seed of A's initial values.
+        l0: settings of the gates on the components; None: no gates.
     """
 
     fits = LINEAR
@@ -70,12 +70,12 @@ class LoraAdapter(RankedAdapter):
         return self.pair(x, route, down, up, "A", self.gate_values(), self.scale, onto)
 
     def can_join(self) -> bool:
-        """See `Adapter`: not if each map reads x under a dropout of its own."""
+        """See `Adapter`: not with dropout, because each map then reads x under a different mask."""
         a = self.get_parameter("A")
         return self.dropout == 0 and joins(a.size(0), self.rank, self.site.in_width, a.device)
 
     def components(self, route: Route) -> Components:
-        """See `Adapter`: those of all slots, of which a row keeps its own."""
+        """See `Adapter`: the components of all slots, of which a row keeps those of its slot."""
         down, mix = self.mixed(self.get_parameter("A"), "A", route)
         up, _ = self.mixed(self.get_parameter("B"), "A", route)
         slots, rank = down.shape[:2]

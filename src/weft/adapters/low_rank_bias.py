@@ -1,4 +1,4 @@
-"""A low-rank matrix of biases, a column a task: MORRIS, its biases' part."""
+"""MORRIS's update of biases: a low-rank matrix with one column per task."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 class LowRankBiasAdapter(RankedAdapter):
     """y = base(x) + D·(E_t ∘ z): column t of a matrix of biases [o, T] of rank r.
 
-    D [1, o, r] belongs to all tasks and starts in ±1/√r, E [S, r] to each and starts at zero: the start is
-    exactly the base. The gates z, if there are any, belong to all tasks.
+    All tasks share D [1, o, r], which starts uniformly in ±1/√r, and the gates z, if there are any. E [S, r]
+    has one row per task and starts at zero, so the initial model equals the base exactly.
 
     Args:
         site: a linear map or a norm, with output [R, L, o].
         shared: the slots of D and z.
-        own: the slots of E.
+        per_task: the slots of E.
         rank: r.
-        seed: of D's start.
-        l0: gates on the components, if there are to be any.
+        seed: the random seed of D's initial values.
+        l0: settings of the gates on the components; None: no gates.
 
     Attributes:
-        table: the bias of every slot, [S, o], where it was computed for this pass with those of other sites.
-        rows: that of each row, [R, o], likewise.
+        table: the bias of every slot, [S, o], if it was computed for this pass with those of other sites.
+        rows: the bias of each row, [R, o], if it was looked up for this pass with those of other sites.
     """
 
     fits = (*LINEAR, *NORM)
@@ -45,13 +45,13 @@ class LowRankBiasAdapter(RankedAdapter):
     setting = "bias_rank_pattern"
 
     def __init__(
-        self, site: Site, shared: Slots, own: Slots, rank: int, seed: int, l0: L0 | None = None
+        self, site: Site, shared: Slots, per_task: Slots, rank: int, seed: int, l0: L0 | None = None
     ) -> None:
         super().__init__(site, rank, l0, shared)
         self.table: Tensor | None = None
         self.rows: Tensor | None = None
         self.stack("D", (site.out_width, rank), shared, "weight")
-        self.stack("E", (rank,), own, "weight")
+        self.stack("E", (rank,), per_task, "weight")
         self.start("D", uniform(rank), seed, site.key)
         nn.init.zeros_(self.get_parameter("E"))
 
@@ -73,7 +73,7 @@ class LowRankBiasAdapter(RankedAdapter):
         return joins(1, self.rank, self.site.in_width, d.device)
 
     def components(self, route: Route) -> Components:
-        """See `Adapter`: a row keeps its task's coefficients of each."""
+        """See `Adapter`: a row multiplies the components by its task's coefficients."""
         return Components(self.gated(self.take("E", route), route), self.take("D", route)[0])
 
     def weight_delta(self, task: int) -> tuple[None, Tensor]:

@@ -1,4 +1,4 @@
-"""A task's own function in a small space: TS(x) = V_D·g(V_E·x), as in PALs (eq. 7 and 11)."""
+"""A per-task function in a small space: TS(x) = V_D·g(V_E·x), as in PALs (eq. 7 and 11)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from weft.core.stacked import Slots
 
 
 class Projection(nn.Module):
-    """The pair V_E [S, s, d] and V_D [S, d, s], with biases; several layers may hold the same pair.
+    """The pair V_E [S, s, d] and V_D [S, d, s], with biases; several layers may share a pair.
 
     Args:
         width: d.
         size: s, the paper's d_s.
-        slots: who has its own pair.
-        seed: of the start.
-        place: where in the model it is.
-        std: the spread of the start.
-        zero_init: whether V_D starts at zero, so that the function does; gradients flow from the first step.
+        slots: the slots of the pair.
+        seed: the random seed of the initial values.
+        place: its name in the model, which the initial values depend on.
+        std: the standard deviation of the initial values.
+        zero_init: whether V_D starts at zero, so that the function is zero at first; it still has gradients.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Projected(nn.Module):
         projection: V_E and V_D.
         inside: g: an attention, a feed-forward network, or an activation by name.
         after: f, an activation by name; the code of PALs has a GELU here, which the paper does not mention.
-        amplitude: a = 2σ(l), the LHUC of the function's result; left out by default.
+        amplitude: a = 2σ(l), LHUC on the function's result; None: no scaling.
     """
 
     def __init__(

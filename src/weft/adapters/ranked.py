@@ -1,4 +1,4 @@
-"""What adapters of low rank have in common: components that can be gated, counted and taken out."""
+"""The base class of low-rank adapters: components that can be gated, counted and removed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class RankedAdapter(Adapter):
     """An adapter whose update is a sum of `rank` components, each of which a gate may shut.
 
     Args:
-        site: where it will be woven in.
+        site: the site that it will be woven in at.
         rank: r, the number of components.
-        l0: gates, if there are to be any.
-        gated: who has gates of its own.
+        l0: settings of the gates; None: no gates.
+        gated: the slots of the components and of their gates.
 
     Attributes:
-        along: for each stacked parameter the dimensions of a slot that run over the components.
-        absorbs: the parameters that gates are multiplied into when they are taken out.
+        along: for each stacked parameter, the dimensions of a slot that run over the components.
+        absorbs: the parameters that gates are multiplied into when gates are removed.
         setting: the method's setting that holds ranks by site.
-        component_slots: who has components of its own, gated or not.
+        component_slots: the slots of the components, gated or not.
         gate: the gates; None if there are none.
     """
 
@@ -63,17 +63,17 @@ class RankedAdapter(Adapter):
         scale: float = 1.0,
         onto: Tensor | None = None,
     ) -> Tensor:
-        """onto + s·up_t·(factor_t ∘ down_t·x) in the cheapest way, [R, L, i] → [R, L, o].
+        """Return onto + s·up_t·(factor_t ∘ down_t·x), by the cheapest strategy, [R, L, i] → [R, L, o].
 
         Args:
             x: [R, L, i].
-            route: of the batch.
+            route: the batch's route.
             down: [S, r, i], or [1, r, i] if all tasks share it, and then `up` as well.
             up: [S, o, r] or [1, o, r].
-            by: the parameter whose slots these are: that of what differs between tasks.
-            factor: [S, r], or none.
+            by: the name of the parameter that differs between tasks; its slots are used.
+            factor: [S, r], or None.
             scale: s.
-            onto: what it is added to, [R, L, o]; see `weft.kernels.dispatch.low_rank`.
+            onto: the tensor that the result is added to, [R, L, o]; see `weft.kernels.dispatch.low_rank`.
         """
         shared = down.size(0) == 1
         if not shared:
@@ -86,17 +86,17 @@ class RankedAdapter(Adapter):
         return low_rank(x, down, up, mix, factor, scale, onto)
 
     def gate_values(self) -> Tensor | None:
-        """z of every slot as it is now, [S, r] or [1, r]; None if there are no gates."""
+        """Return the current z of every slot, [S, r] or [1, r]; None if there are no gates."""
         return None if self.gate is None else self.gate.values(self.gate.noise if self.training else None)
 
     def gates(self, task: int) -> Tensor | None:
-        """z of the task as it is after training, [r]; None if there are no gates."""
+        """Return the task's z without noise, [r]; None if there are no gates."""
         if self.gate is None:
             return None
         return self.gate.values()[self.component_slots.of_task[task]]
 
     def absorbed(self, name: str, task: int) -> Tensor:
-        """A task's slot of the parameter `name`, with the gates that it absorbs multiplied in."""
+        """Return a task's slot of the parameter `name`, multiplied by the gates if it absorbs them."""
         value, z = self.slot(name, task), self.gates(task)
         if z is None or name not in self.absorbs:
             return value
@@ -105,16 +105,16 @@ class RankedAdapter(Adapter):
         return value
 
     def live(self) -> list[Tensor]:
-        """For each slot of components the numbers of those in use, ascending: not shut, and no padding."""
+        """Return for each slot the indices of its components in use, ascending: not shut, not padding."""
         if self.gate is None:
             return [torch.arange(self.width(slot)) for slot in range(len(self.component_slots))]
         return [z.nonzero()[:, 0].cpu() for z in self.gate.values().detach()]
 
     @torch.no_grad()
     def width(self, slot: int) -> int:
-        """How many components a slot has; those behind are zeros that pad it to the widest slot's rank.
+        """Return how many components a slot has; further ones are zeros that pad it to the largest rank.
 
-        Where all tasks use the same components there is no padding.
+        If all tasks use the same components there is no padding.
         """
         if len(self.component_slots) == 1:
             return self.rank
@@ -126,14 +126,14 @@ class RankedAdapter(Adapter):
         return int(numbers[-1]) + 1 if len(numbers) else 0
 
     def live_for(self, task: int) -> Tensor:
-        """The numbers of a task's components that are not shut, ascending, on the parameters' device."""
+        """Return the indices of a task's live components, ascending, on the parameters' device."""
         return self.live()[self.component_slots.of_task[task]].to(next(self.parameters()).device)
 
     @torch.no_grad()
     def fill_from(self, other: RankedAdapter) -> None:
-        """Take over another's live components, its gates multiplied in; this one has no gates.
+        """Copy the live components of another adapter, multiplied by its gates; this one has no gates.
 
-        Where slots differ in how many they have left, the rest of this one's components are zero.
+        Slots with fewer live components than this adapter's rank are padded with zeros.
         """
         live = other.live()
         for name, stack in self.stacks.items():

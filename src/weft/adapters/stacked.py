@@ -1,4 +1,4 @@
-"""The parts that larger adapters are made of: a linear map and a layer norm, one a slot."""
+"""Building blocks of larger adapters: a linear map and a layer norm per slot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.core.route import Route
 from weft.core.stacked import Init, Slots, StackedModule
 
 STD = 0.02
-"""BERT's start, and that of every new map in the PALs code: N(0, 0.02), biases at zero."""
+"""Standard deviation of BERT's initial weights, and of new maps in the PALs code; biases start at zero."""
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -24,23 +24,23 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def uniform(width: int) -> Init:
-    """A start in ±1/√width, as torch's linear maps have it."""
+    """Return an initializer that is uniform in ±1/√width, as for torch's linear maps."""
     bound = 1 / math.sqrt(width)
     return lambda tensor, generator: tensor.uniform_(-bound, bound, generator=generator)
 
 
 class StackedLinear(StackedModule):
-    """y = W_t·x + b_t, the slot t by the row's task.
+    """y = W_t·x + b_t, with the slot t of the row's task.
 
     W [S, o, i] starts at N(0, std²), b [S, o] at zero.
 
     Args:
         width: i.
         out_width: o.
-        slots: who has its own map.
-        seed: of W's start.
-        place: where in the model it is: the start depends on it.
-        std: the spread of W's start; 0 starts it at zero, exactly.
+        slots: the slots of the map.
+        seed: the random seed of W's initial values.
+        place: its name in the model, which the initial values depend on.
+        std: the standard deviation of W's initial values; with 0 they are exactly zero.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class StackedLinear(StackedModule):
 class StackedNorm(StackedModule):
     """y = x̂·w_t + b_t, x̂ = (x − mean)/√(var + ε); w [S, d] starts at 1, b [S, d] at 0.
 
-    The code of PALs starts new norms at N(0, 0.02), by an oversight of that day's library: a norm that starts
-    near zero passes on nearly nothing.
+    The code of PALs starts new norms at N(0, 0.02), by an oversight of the library at that time: a norm with
+    weights near zero passes on nearly nothing.
 
     Args:
         width: d.
-        slots: who has its own norm.
+        slots: the slots of the norm.
         eps: ε.
     """
 
@@ -82,6 +82,6 @@ class StackedNorm(StackedModule):
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, d] → [R, L, d], in the dtype of x."""
-        normalised = F.layer_norm(x, x.shape[-1:], eps=self.eps)
-        y = normalised * self.take("weight", route)[:, None] + self.take("bias", route)[:, None]
+        normalized = F.layer_norm(x, x.shape[-1:], eps=self.eps)
+        y = normalized * self.take("weight", route)[:, None] + self.take("bias", route)[:, None]
         return y.to(x.dtype)

@@ -1,4 +1,4 @@
-"""The task as a vector: z, from which conditional adapters make what they need (CA-MTL, section 3.3.1)."""
+"""Task embeddings z, from which conditional adapters compute their parameters (CA-MTL, section 3.3.1)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from weft.core.stacked import Slots, StackedModule
 
 
 class TaskEmbedding(StackedModule):
-    """z_t, a vector a task: z [S, d] starts at N(0, 0.02²).
+    """z_t, one vector per task: z [S, d] starts at N(0, 0.02²).
 
-    It is all that a task owns of a conditional method, its head apart.
+    In a conditional method it is the only parameter of a single task, apart from its head.
 
     Args:
         width: d.
-        slots: who has its own.
-        seed: of the start.
-        place: where in the model it is: the start depends on it.
+        slots: the slots of z.
+        seed: the random seed of the initial values.
+        place: its name in the model, which the initial values depend on.
     """
 
     def __init__(self, width: int, slots: Slots, seed: int, place: str) -> None:
@@ -49,21 +49,21 @@ class TransformedEmbedding(nn.Module):
         self.transform = StackedLinear(width, width, slots, seed, place)
 
     def prepare(self, route: Route) -> None:
-        """Compute z' once for all that read it: called before the first block."""
+        """Compute z' once for all adapters that read it; called before the first block."""
         route.prepared[self.place] = self(route)
 
     def forget(self) -> None:
-        """Nothing is kept: z' is the route's."""
+        """Do nothing: z' is stored in the route."""
 
     def forward(self, route: Route) -> Tensor:
         """The rows' z', [R, d] or [1, d]."""
-        found = route.prepared.get(self.place)
-        if found is not None:
-            return found
+        prepared = route.prepared.get(self.place)
+        if prepared is not None:
+            return prepared
         z: Tensor = self.embedding(route)
         transformed: Tensor = self.transform(z[:, None], route)
         return transformed[:, 0]
 
 
 Condition = TaskEmbedding | TransformedEmbedding
-"""What is called with a route and gives the vector of each row, [R, d] or [1, d]."""
+"""A module that returns the vector of each row for a route, [R, d] or [1, d]."""

@@ -1,4 +1,4 @@
-"""A linear map of a task's own: an existing map, moved by a full matrix."""
+"""A per-task copy of a linear map, stored as a full-rank difference to it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from weft.encoder.sites import LINEAR, Site
 
 
 class TaskLinearAdapter(Adapter):
-    """y = (W + ΔW_t)·x + (b + Δb_t), W and b the map's own, frozen while the tasks have theirs.
+    """y = (W + ΔW_t)·x + (b + Δb_t), with W and b of the encoder's map, which are frozen.
 
-    ΔW [S, o, i] and Δb [S, o] start at zero: training them is training the task's own copy of the map, from
-    the base's values on (weight decay draws to the base, not to zero), and the start is the base exactly.
+    ΔW [S, o, i] and Δb [S, o] start at zero, so the initial model equals the base exactly. Training them is
+    equivalent to training a copy of the map per task from the base's values (weight decay pulls towards the
+    base, not towards zero).
 
     Args:
         site: a linear map.
-        slots: who has its own.
+        slots: the slots of ΔW and Δb.
     """
 
     fits = LINEAR

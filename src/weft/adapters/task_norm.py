@@ -1,4 +1,4 @@
-"""A layer norm of a task's own: the affine of an existing norm, moved."""
+"""A per-task copy of a layer norm, stored as a difference to its weight and bias."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from weft.encoder.sites import NORM, Site
 
 
 class TaskNormAdapter(Adapter):
-    """y = x̂·(w + Δw_t) + (b + Δb_t), w and b the norm's own, frozen while the tasks have theirs.
+    """y = x̂·(w + Δw_t) + (b + Δb_t), with w and b of the encoder's norm, which are frozen.
 
-    Δw and Δb [S, d] start at zero: training them is training the task's own copy of w and b, from the base's
-    values on, and the start is the base to the last bit. Where the base has no b (ModernBERT), there is one
-    now.
+    Δw and Δb [S, d] start at zero, so the initial model is bit-identical to the base. Training them is
+    equivalent to training a copy of w and b per task from the base's values. If the base has no b
+    (ModernBERT), this adds one.
 
     Args:
         site: a norm.
-        slots: who has its own.
+        slots: the slots of Δw and Δb.
     """
 
     fits = NORM

@@ -1,4 +1,4 @@
-"""What a task may have on top of the encoder: a stack of small layers, or a whole layer."""
+"""Per-task layers on top of the encoder: a stack of small layers, or a whole encoder layer."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Sublayer = StackedAttention | StackedFeedForward
 
 
 class ResidualLayer(nn.Module):
-    """x ← LN_t(x + dropout(g(x))), the residual and the norm each where asked for.
+    """x ← LN_t(x + dropout(g(x))), with an optional residual and an optional norm.
 
     Args:
         width: s.
         inner: g, [R, L, s] → [R, L, s].
-        slots: who has its own norm.
+        slots: the slots of the norm.
         residual: whether x is added.
-        norm: whether the sum is normed.
-        dropout: on g's result, in training.
+        norm: whether the sum is normalized.
+        dropout: dropout probability of g's result, in training.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ResidualLayer(nn.Module):
 
 
 class TopStack(Adapter):
-    """v ← V_D·g_n(… g_1(V_E·v)): the last hidden states replaced, no residual around the whole (PALs, eq. 7).
+    """v ← V_D·g_n(… g_1(V_E·v)): replaces the last hidden states, without a residual around it (PALs, eq. 7).
 
     Args:
         site: `top`.
@@ -74,17 +74,17 @@ class TopStack(Adapter):
 
 
 class TopLayer(Adapter):
-    """v ← LN2_t(a + FFN_t(a)), a = LN1_t(v + MH_t(v)): a whole layer a task, of BERT's form in every family.
+    """v ← LN2_t(a + FFN_t(a)), a = LN1_t(v + MH_t(v)): one BERT layer per task, in every family.
 
-    `top` is behind the last norm in a pre-norm encoder too: what enters is normed everywhere, and so is what
-    leaves. DeBERTa's relative positions and ModernBERT's rotations have no part in it.
+    In a pre-norm encoder, too, `top` follows the last norm: input and output are normalized in every family.
+    The layer has neither DeBERTa's relative positions nor ModernBERT's rotary ones.
 
     Args:
         site: `top`.
         attention: MH_t, with its W^o.
         feed_forward: FFN_t.
-        slots: who has its own.
-        dropout: on each sub-layer's result, in training.
+        slots: the slots of the norms.
+        dropout: dropout probability of each sub-layer's result, in training.
     """
 
     fits = ("top",)

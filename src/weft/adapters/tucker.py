@@ -1,4 +1,4 @@
-"""The same slice of a tensor by Tucker's decomposition: MORRIS with a core."""
+"""A variant of MORRIS's update with a Tucker decomposition, that is, with a core tensor."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 class TuckerAdapter(RankedAdapter):
     """y = W·x + b + A·(z ∘ G_t·(z ∘ Cᵀ·x)), G_t = Σ_k B_t[k]·G[k]: slice t of a tensor with a core.
 
-    A [1, o, r], C [1, i, r] and G [1, k, r, r] belong to all tasks, B [S, k] to each. With k = r and G[j] the
-    matrix that is 1 at (j, j) alone, it is the CP update. B starts at zero, so that the start is the base; A,
-    C and G as torch's linear maps do. Gates, if there are any, are on the map's r, where the parameters are;
-    one gate shuts a direction of A and of C.
+    All tasks share A [1, o, r], C [1, i, r] and G [1, k, r, r]; B [S, k] has one row per task. With k = r and
+    G[j] the matrix that is 1 at (j, j) only, it is the CP update. B starts at zero, so the initial model
+    equals the base; A, C and G start as torch's linear maps do. Gates, if there are any, are on the map's r
+    directions, where most parameters are; one gate shuts a direction of both A and C.
 
     Args:
         site: a linear site, [R, L, i] → [R, L, o].
         shared: the slots of A, C, G and z.
-        own: the slots of B.
-        rank: r, of the map's two sides.
-        task_rank: k, of the tasks' side.
-        seed: of the start of A, C and G.
-        l0: gates on the directions, if there are to be any.
+        per_task: the slots of B.
+        rank: r, the rank of the map's two sides.
+        task_rank: k, the rank of the tasks' side.
+        seed: the random seed of the initial values of A, C and G.
+        l0: settings of the gates on the directions; None: no gates.
     """
 
     fits = LINEAR
@@ -44,7 +44,7 @@ class TuckerAdapter(RankedAdapter):
         self,
         site: Site,
         shared: Slots,
-        own: Slots,
+        per_task: Slots,
         rank: int,
         task_rank: int,
         seed: int,
@@ -52,7 +52,7 @@ class TuckerAdapter(RankedAdapter):
     ) -> None:
         super().__init__(site, rank, l0, shared)
         self.stack("A", (site.out_width, rank), shared, "weight")
-        self.stack("B", (task_rank,), own, "weight")
+        self.stack("B", (task_rank,), per_task, "weight")
         self.stack("C", (site.in_width, rank), shared, "weight")
         self.stack("G", (task_rank, rank, rank), shared, "weight")
         for name, width in (("A", rank), ("C", site.in_width), ("G", rank)):
@@ -68,7 +68,7 @@ class TuckerAdapter(RankedAdapter):
             turned = row_linear(low, core)
         else:
             core = torch.einsum("sk,kpq->spq", self.get_parameter("B"), self.get_parameter("G")[0])
-            turned = self.mapped(low, "B", route, weight=core)  # a core a task, not a row: [S, r, r]
+            turned = self.mapped(low, "B", route, weight=core)  # one core per task, not per row: [S, r, r]
         return self.mapped(self.gated(turned, route), "A", route)
 
     def core(self, task: int) -> Tensor:

@@ -1,1 +1,1 @@
-"""Which parameters a row uses: routes, stacked parameters, the layout of blocks."""
+"""Which parameters a row uses: routes, stacked parameters, and the layout of rows and examples."""

@@ -1,4 +1,7 @@
-"""A round number of parameters that a paper takes its encoder for, such as 110M for BERT-base. No torch."""
+"""The round number of parameters that a paper assumes for its encoder, such as 110M for BERT-base.
+
+No torch is imported.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from decimal import Decimal
 from weft.errors import WeftError
 
 BERT_IN_PAPERS = 110_000_000
-"""What MORRIS and multitask LoRA take BERT-base for; it has 109,482,240."""
+"""The size of BERT-base in MORRIS and multitask LoRA; it really has 109,482,240 parameters."""
 
 NEAR = 0.02
 LARGEST = Decimal(10) ** 15
 
 
 def parse_basis(text: str) -> int:
-    """The number that `110M`, `110_000_000` or `1.1e8` means; anything else is an error."""
+    """Parse `110M`, `110_000_000` or `1.1e8`; anything else is an error."""
     digits, million = (text[:-1], 1_000_000) if text.endswith("M") else (text, 1)
     try:
         number = Decimal(digits) * million
@@ -28,14 +31,15 @@ def parse_basis(text: str) -> int:
 
 
 def basis_for(encoder: int, asked: int | None = None) -> int | None:
-    """What a paper's arithmetic takes an encoder of so many parameters for.
+    """Return the encoder size that papers use in their arithmetic.
 
     Args:
-        encoder: how many it really has.
-        asked: a number that is to be used in any case.
+        encoder: the encoder's real number of parameters.
+        asked: a number to use in any case.
 
     Returns:
-        None where nothing was asked for and the encoder is no BERT-base, within 2 %.
+        `asked` if it is not None, the papers' number if the encoder has the size of BERT-base within 2 %,
+        else None.
     """
     if asked is not None:
         return asked

@@ -1,4 +1,4 @@
-"""The settings of L0 gates: how ranks are found in training (MORRIS, section 3.4)."""
+"""The settings of L0 gates, which find ranks during training (MORRIS, section 3.4)."""
 
 from __future__ import annotations
 
@@ -19,34 +19,41 @@ from pydantic import (
 from weft.settings import Settings, SettingsError
 
 DECIDED = 10.0
-"""|α| of a gate that is opened or shut for good (Algorithm 1)."""
+"""|α| of a gate that is permanently open or shut (Algorithm 1)."""
 
 
 class L0(Settings):
-    """Gates on the components of low-rank updates, trained away by a penalty (Louizos et al., 2018).
+    """Gates on the components of low-rank updates, which a penalty closes (Louizos et al., 2018).
 
-    Phase one trains `steps` steps with random gates z and the penalty; then every gate is opened or shut for
-    good by `threshold`, and the run's own `train.steps` follow with a new optimiser and schedule. What the
-    paper leaves out follows the code its notation is from (DiffPruning): stretch, start, learning rate.
+    Phase one trains `steps` steps with random gates z and the penalty. Then `threshold` decides whether a
+    gate is permanently open or shut, and the run's `train.steps` follow with a new optimizer and schedule.
+    What the paper leaves out follows the code that its notation is from (DiffPruning): stretch, start,
+    learning rate.
     """
 
     what = "l0"
 
     model_config = ConfigDict(allow_inf_nan=False)
 
-    penalty: NonNegativeFloat = Field(5e-6, description="λ, on the sum of P(z ≠ 0) over the gates")
-    steps: PositiveInt = Field(10_000, description="of phase one, which comes before train.steps")
-    lr: PositiveFloat | None = Field(None, description="of the weights in phase one; default train.lr")
-    gate_lr: PositiveFloat = Field(0.1, description="of the gates, constant")
-    start: float = Field(5.0, gt=-DECIDED, lt=DECIDED, description="α at the start: gates begin open")
-    threshold: float = Field(0.5, description="after phase one, gates with α below are shut, others open")
-    low: float = Field(-1.5, lt=0, description="l, the lower end that s is stretched to")
-    high: float = Field(1.5, gt=1, description="r, the upper end")
+    penalty: NonNegativeFloat = Field(5e-6, description="λ, the weight of the sum of P(z ≠ 0) over the gates")
+    steps: PositiveInt = Field(10_000, description="steps of phase one, which precedes train.steps")
+    lr: PositiveFloat | None = Field(
+        None, description="learning rate of the weights in phase one; default train.lr"
+    )
+    gate_lr: PositiveFloat = Field(0.1, description="learning rate of the gates, constant")
+    start: float = Field(
+        5.0, gt=-DECIDED, lt=DECIDED, description="initial value of α: gates are open at first"
+    )
+    threshold: float = Field(
+        0.5, description="after phase one, gates with α below it are shut, the others open"
+    )
+    low: float = Field(-1.5, lt=0, description="l, the lower end of the interval that s is stretched to")
+    high: float = Field(1.5, gt=1, description="r, the upper end of that interval")
     temperature: PositiveFloat = Field(1.0, description="β of the concrete distribution")
 
     @model_validator(mode="after")
     def _gates_can_be_decided(self) -> Self:
-        """A gate that is decided must be 0 or 1 exactly: σ(∓10) stretched has to reach beyond both ends."""
+        """Check that a decided gate is exactly 0 or 1: σ(∓10), stretched, must reach beyond both ends."""
         shut = 1 / (1 + math.exp(DECIDED))
         width = self.high - self.low
         if shut * width + self.low >= 0 or (1 - shut) * width + self.low <= 1:

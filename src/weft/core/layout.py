@@ -1,4 +1,4 @@
-"""Which example each row of a batch belongs to, and what is done over an example's rows."""
+"""Which example each row of a batch belongs to, and reductions over an example's rows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Layout:
     """How R rows make up E examples.
 
     Attributes:
-        example: the example of each row, [R]; None: every row is its own.
-        count: E. Examples of a padded batch may have no row; what they get is never read.
+        example: the example of each row, [R]; None: every row is a separate example.
+        count: E. Examples of a padded batch may have no row; their results are never read.
         mask: true where a row has a token, [R, L]; None if nothing is padded.
     """
 
@@ -32,18 +32,18 @@ class Layout:
         """The mean over each example's rows, [R, …] → [E, …]."""
         if self.example is None:
             return x
-        rows = self.sum(x.new_ones(x.size(0))).clamp(min=1)  # an example without rows stands for nothing
+        rows = self.sum(x.new_ones(x.size(0))).clamp(min=1)  # a padding example has no rows
         return self.sum(x) / rows.view(-1, *[1] * (x.dim() - 1))
 
     def max(self, x: Tensor) -> Tensor:
-        """The largest of each example's rows, without a gradient, [R] → [E]."""
+        """The maximum over each example's rows, without a gradient, [R] → [E]."""
         if self.example is None:
             return x.detach()
         lowest = torch.full((self.count,), -torch.inf, dtype=x.dtype, device=x.device)
         return lowest.scatter_reduce(0, self.example, x.detach(), "amax")
 
     def of_rows(self, x: Tensor) -> Tensor:
-        """What an example has, given to each of its rows, [E, …] → [R, …]."""
+        """Copy each example's value to its rows, [E, …] → [R, …]."""
         return x if self.example is None else x.index_select(0, self.example)
 
     def log_sum_exp(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
@@ -51,25 +51,28 @@ class Layout:
 
         Args:
             x: [R].
-            keep: [R], 0 or 1; at least one row of every example is kept. None: all are.
+            keep: [R], 0 or 1; at least one row of every example is kept. None: all rows are.
         """
         if keep is not None:
-            # before the largest is taken, so that what is kept is never too small to be seen beside the rest
+            # before the maximum is taken: beside a large discarded row, kept rows would underflow
             x = x.masked_fill(keep == 0, torch.finfo(x.dtype).min)
         highest = self.max(x)
         return highest + self.sum((x - self.of_rows(highest)).exp()).log()
 
     def first(self, x: Tensor) -> Tensor:
-        """What the first of each example's rows has, [R, …] → [E, …]."""
+        """The value of each example's first row, [R, …] → [E, …]."""
         if self.example is None:
             return x
         order, first, _ = self._sorted()
         return x.index_select(0, order.index_select(0, first))
 
     def _sorted(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The rows of example 0, then those of 1, …, [R]; where each example begins there, and its rows, [E].
+        """Sort the rows by example.
 
-        An example without rows, which stands for nothing, is given the last row.
+        Returns:
+            The row indices of example 0, then those of example 1, …, [R]; the position in it where each
+            example begins, [E]; each example's number of rows, [E]. A padding example without rows begins at
+            the last row.
         """
         assert self.example is not None
         rows = self.sum(torch.ones_like(self.example))
@@ -77,10 +80,10 @@ class Layout:
         return self.example.argsort(stable=True), first, rows
 
     def both(self, x: Tensor) -> Tensor:
-        """[u; v] of the first two rows of each row's example, [R, d] → [R, 2d]; of one row, [u; u]."""
+        """Join the first two rows of each row's example to [u; v], [R, d] → [R, 2d]; [u; u] if it has one."""
         if self.example is None:
             return torch.cat([x, x], -1)
         order, first, rows = self._sorted()
         second = first + (rows > 1).long()
-        ends = [x.index_select(0, order.index_select(0, place)) for place in (first, second)]
-        return self.of_rows(torch.cat(ends, -1))
+        pair = [x.index_select(0, order.index_select(0, position)) for position in (first, second)]
+        return self.of_rows(torch.cat(pair, -1))

@@ -1,6 +1,6 @@
-"""Parameters that differ between tasks: stacked along a first dimension of *slots*, [S, …].
+"""Parameters that differ between tasks, stacked along a first dimension of *slots*, [S, …].
 
-A row finds its slot by its task id (`weft.core.route`). Every slot has an owner: the encoder, all tasks
+A row's task id selects its slot (`weft.core.route`). Every slot has an owner: the encoder, all tasks
 together, a group of tasks or one task.
 """
 
@@ -19,25 +19,25 @@ from weft.kernels.dispatch import Mix, select, stacked_linear
 from weft.utils.seeding import generator
 
 Role = Literal["weight", "bias", "norm", "gate"]
-"""What a parameter is, declared where it is made: weight decay is given to the role `weight` alone."""
+"""The role of a parameter, declared where it is created. Weight decay applies to the role `weight` only."""
 
 ENCODER = "encoder"
 SHARED = "shared"
 
 
 def task_owner(name: str) -> str:
-    """The owner of what belongs to one task."""
+    """Return the owner of the parameters of one task."""
     return f"task:{name}"
 
 
 def group_owner(name: str) -> str:
-    """The owner of what belongs to a named group of tasks."""
+    """Return the owner of the parameters of a named group of tasks."""
     return f"group:{name}"
 
 
 @dataclass(frozen=True)
 class Slots:
-    """Who owns each slot of a stacked parameter, and which slot a task uses.
+    """The owner of each slot of a stacked parameter, and the slot of each task.
 
     Attributes:
         owners: the owner of each slot, [S].
@@ -49,7 +49,7 @@ class Slots:
 
     @classmethod
     def per_task(cls, tasks: Sequence[str]) -> Slots:
-        """A slot for every task."""
+        """One slot per task."""
         return cls(tuple(task_owner(t) for t in tasks), tuple(range(len(tasks))))
 
     @classmethod
@@ -59,7 +59,7 @@ class Slots:
 
     @classmethod
     def grouped(cls, tasks: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Slots:
-        """A slot for every named group; a task in no group has a slot of its own."""
+        """One slot per named group; a task in no group has a separate slot."""
         group_of: dict[str, str] = {}
         for group, members in groups.items():
             if not members:
@@ -79,12 +79,12 @@ class Slots:
 
     @property
     def is_shared(self) -> bool:
-        """Whether all tasks use one slot, so that nothing needs looking up."""
+        """Whether all tasks use one slot, so no look-up is needed."""
         return self.owners == (SHARED,)
 
     @property
     def is_identity(self) -> bool:
-        """Whether a task's id is its slot."""
+        """Whether each task's slot number equals its id."""
         return self.of_task == tuple(range(len(self.owners)))
 
 
@@ -100,10 +100,10 @@ Init = Callable[[Tensor, torch.Generator], object]
 
 
 class StackedModule(nn.Module):
-    """A module with parameters [S, …], one entry a slot.
+    """A module with parameters [S, …], one entry per slot.
 
-    Subclasses declare them with `stack`, fill them with `start`, read vectors with `take` and send rows
-    through maps with `mapped`, which finds the cheapest way for a batch of several tasks.
+    Subclasses declare parameters with `stack`, initialize them with `start`, read vectors with `take` and
+    apply linear maps with `mapped`, which picks the cheapest strategy for a batch of several tasks.
 
     Attributes:
         stacks: how each stacked parameter was declared, by name.
@@ -124,32 +124,34 @@ class StackedModule(nn.Module):
 
     @torch.no_grad()
     def start(self, name: str, init: Init, seed: int, place: str) -> None:
-        """Fill each slot of `name` by `init(tensor, generator)`, drawn from its owner and place alone."""
+        """Fill each slot of `name` by `init(tensor, generator)`, seeded by `seed`, its owner and `place`."""
         parameter = self.get_parameter(name)
         if parameter.is_meta:
             return
         for slot, owner in enumerate(self.stacks[name].slots.owners):
-            value = torch.empty(parameter.shape[1:], device="cpu")  # the generator is the CPU's
+            value = torch.empty(parameter.shape[1:], device="cpu")  # the generator is a CPU generator
             init(value, generator(seed, owner, place, name))
             parameter[slot].copy_(value)
 
     def take(self, name: str, route: Route) -> Tensor:
-        """The parameter of each row: [R, …], or [1, …] where all rows use one slot."""
+        """Return the parameter of each row: [R, …], or [1, …] if all rows use one slot."""
         return self.of_rows(self.get_parameter(name), name, route)
 
     def of_rows(self, stacked: Tensor, name: str, route: Route) -> Tensor:
-        """What is stacked as the parameter `name` is, [S, …], for each row: [R, …] or [1, …]."""
+        """Look up a tensor with the slots of the parameter `name`, [S, …], for each row: [R, …] or [1, …]."""
         stacked, mix = self.mixed(stacked, name, route)
         return stacked if mix is None else select(stacked, mix.slot)
 
     def mixed(self, stacked: Tensor, name: str, route: Route) -> tuple[Tensor, Mix | None]:
-        """What is stacked as the parameter `name` is, and each row's slot: for `weft.kernels.dispatch`.
+        """Return a tensor with the slots of the parameter `name`, and each row's slot.
+
+        Both are arguments of `weft.kernels.dispatch`.
 
         Returns:
-            [S, …] and the rows' slots, or [1, …] and None where all rows use one.
+            [S, …] and the rows' slots, or [1, …] and None if all rows use one slot.
         """
         slots = self.stacks[name].slots
-        # a slot that only some tasks use is gathered: a head must not change when another gets its shape
+        # a slot that only some tasks use is gathered: a head must not change when a new one has its shape
         if slots.is_shared or len(slots.of_task) == 1:
             return stacked, None
         if route.only is not None:
@@ -157,7 +159,7 @@ class StackedModule(nn.Module):
             return stacked[slot : slot + 1], None
         if slots.is_identity:
             return stacked, Mix(route.task, route.ends, route.counts, route.kernels)
-        # another order than the tasks': rows sorted by task are not sorted by these slots
+        # the slots have a different order than the tasks: rows sorted by task are not sorted by slot
         return stacked, Mix(select(self.get_buffer(f"_{name}_slot"), route.task), setting=route.kernels)
 
     def mapped(
@@ -169,15 +171,15 @@ class StackedModule(nn.Module):
         weight: Tensor | None = None,
         shift: Tensor | None = None,
     ) -> Tensor:
-        """Each row through its own map: [R, L, i] → [R, L, o].
+        """Map each row by its slot's weight: [R, L, i] → [R, L, o].
 
         Args:
             x: [R, L, i].
-            name: the map's parameter, [S, o, i].
-            route: of the batch.
-            bias: its bias' parameter, [S, o], of the same slots.
-            weight: what stands for the map, [S, o, i], if it is made from the parameter and not it itself.
-            shift: likewise for the bias, [S, o].
+            name: the name of the map's parameter, [S, o, i].
+            route: the batch's route.
+            bias: the name of its bias parameter, [S, o], of the same slots.
+            weight: a tensor to use instead of the parameter, [S, o, i], for example one computed from it.
+            shift: a tensor to use instead of the bias parameter, [S, o].
         """
         maps, mix = self.mixed(self.get_parameter(name) if weight is None else weight, name, route)
         if bias is not None:

@@ -1,4 +1,4 @@
-"""The encoder is Hugging Face's own: found, loaded, and opened at its sites."""
+"""Hugging Face encoders: finding and loading them, and weaving adapters in at their sites."""
 
 from __future__ import annotations
 

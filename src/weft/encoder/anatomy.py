@@ -1,4 +1,4 @@
-"""An encoder read by its family's table: its sites, and how long a row it takes."""
+"""Reads an encoder by its family's table: its sites, and the longest row it accepts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.errors import WeftError
 
 
 def find(root: nn.Module, path: str) -> tuple[str, nn.Module] | None:
-    """The first alternative of `path` that exists under `root`, and its module."""
+    """Return the first alternative of `path` that exists under `root`, and its module."""
     for option in path.split("|"):
         try:
             module = root.get_submodule(option)
@@ -23,7 +23,7 @@ def find(root: nn.Module, path: str) -> tuple[str, nn.Module] | None:
 
 
 def anatomy_of(model: Any) -> Anatomy:
-    """The table of the model's family; an unknown family is answered by what is missing."""
+    """Return the table of the model's family; the error for an unknown family says what is missing."""
     config = getattr(model, "config", None)
     family = getattr(config, "model_type", None)
     if family is None:
@@ -41,7 +41,7 @@ def anatomy_of(model: Any) -> Anatomy:
 
 
 def sites_of(model: Any) -> Sites:
-    """All sites of a Hugging Face encoder."""
+    """Return all sites of a Hugging Face encoder."""
     anatomy = anatomy_of(model)
     config = model.config
     family: str = config.model_type
@@ -60,14 +60,14 @@ def sites_of(model: Any) -> Sites:
             if kind != "scores" or "scores" not in lacking:
                 sites += _site(block, prefix, kind, place, number, width, lacking)
     heads: int = config.num_attention_heads
-    # of the blocks' last norm: the first may be an identity
+    # eps of the last norm in the blocks: the first may be an identity
     norms = [site.path for site in sites if site.kind in BLOCK_NORM]
     eps: float = model.get_submodule(norms[-1]).eps if norms else 1e-12
     return Sites(family, width, len(blocks), sites, lacking, anatomy.pre_norm, heads, eps)
 
 
 def longest_row(model: Any) -> int | None:
-    """The most tokens of a row; None where positions are relative or rotary.
+    """Return the most tokens that a row may have; None if positions are relative or rotary.
 
     Args:
         model: a Hugging Face encoder of a known family.
@@ -85,10 +85,10 @@ def longest_row(model: Any) -> int | None:
 
 
 def _blocks(model: nn.Module, anatomy: Anatomy) -> nn.ModuleList:
-    found = find(model, anatomy.blocks)
-    if found is None or not isinstance(found[1], nn.ModuleList):
+    located = find(model, anatomy.blocks)
+    if located is None or not isinstance(located[1], nn.ModuleList):
         raise WeftError(f"{type(model).__name__} has no list of blocks at {anatomy.blocks!r}")
-    return found[1]
+    return located[1]
 
 
 def _site(
@@ -100,15 +100,15 @@ def _site(
     width: int,
     lacking: dict[str, str],
 ) -> list[Site]:
-    """The site of this kind, or none where the module is missing or is no map or norm."""
+    """Return the site of this kind, or an empty list if the module is missing or is not a map or norm."""
     path, index, parts = (place, 0, 1) if isinstance(place, str) else place
-    found = find(root, path)
-    if found is None:
+    located = find(root, path)
+    if located is None:
         if kind in OUTSIDE:
             lacking[kind] = f"there is no module {path!r}"
             return []
         raise WeftError(f"layer {layer} has no module {path!r}, where its anatomy puts the site {kind!r}")
-    option, module = found
+    option, module = located
     full = f"{prefix}.{option}" if prefix else option
     if kind in LINEAR:
         if not isinstance(module, nn.Linear):
@@ -124,18 +124,18 @@ def _site(
 
 
 def _unknown(model: nn.Module, family: str) -> str:
-    """Say how near the known tables come to an unknown family, and how to add it."""
+    """Describe which known family comes nearest to an unknown one, and how to add it."""
     lines = [f"encoder family {family!r} ({type(model).__name__}) has no anatomy, so its sites are unknown."]
     nearest: tuple[int, str, list[str]] | None = None
     for name in FAMILIES:
         anatomy = FAMILIES[name]
-        found = find(model, anatomy.blocks)
-        if found is None or not isinstance(found[1], nn.ModuleList) or not len(found[1]):
+        located = find(model, anatomy.blocks)
+        if located is None or not isinstance(located[1], nn.ModuleList) or not len(located[1]):
             continue
         missing = [
             kind
             for kind, place in anatomy.in_block.items()
-            if find(found[1][0], place if isinstance(place, str) else place[0]) is None
+            if find(located[1][0], place if isinstance(place, str) else place[0]) is None
         ]
         if nearest is None or len(missing) < nearest[0]:
             nearest = (len(missing), name, missing)
@@ -144,11 +144,9 @@ def _unknown(model: nn.Module, family: str) -> str:
         lines.append(f"It has no list of blocks at any of: {known}.")
         lines.append(f"A table must say where the blocks are and, inside one, {', '.join(BLOCK_LINEAR)}, ….")
     elif nearest[0]:
-        lines.append(f"It is nearest to {nearest[1]!r}, but for: {', '.join(nearest[2])}.")
+        lines.append(f"It is nearest to {nearest[1]!r}, but lacks: {', '.join(nearest[2])}.")
     else:
-        lines.append(
-            f"Every place of {nearest[1]!r} exists in it; if it computes in the same order, add it by"
-        )
+        lines.append(f"It has every module of {nearest[1]!r}; if it computes in the same order, add it by")
         lines.append(f"  weft.encoder.register_family({family!r}, {nearest[1]!r})")
     lines.append(
         f"Known families: {', '.join(FAMILIES)}. To add one: 'An encoder family' in docs/extension.md."

@@ -1,4 +1,4 @@
-"""A body: what turns rows of token ids into hidden states and pooled vectors, under a route."""
+"""Bodies turn rows of token ids into hidden states and pooled vectors, under a route."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Body(Protocol):
-    """What a model needs of its body.
+    """The interface that a model needs.
 
     Attributes:
-        reads_layers: whether an adapter needs `route.layers` filled.
+        reads_layers: whether an adapter needs `route.layers` to be filled.
         takes_token_types: whether the encoder reads segment ids.
     """
 
@@ -57,7 +57,7 @@ class WovenBody:
         weave(encoder, anatomy_of(encoder), self.sites, pairs, self.holder)
         taken = inspect.signature(type(encoder).forward).parameters
         types = getattr(encoder.config, "type_vocab_size", 0)
-        # families without segments ignore token types, so that one batch suits every family
+        # families without segments ignore token types, so one batch works for every family
         self.takes_token_types = "token_type_ids" in taken and types > 1
 
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -74,13 +74,13 @@ class WovenBody:
             for adapter in top:
                 hidden = adapter(hidden, route)
             if top and route.layers is not None:
-                route.layers[-1] = hidden  # what stands on top stands in the place of the last output
+                route.layers[-1] = hidden  # the top adapters replace the last output
             pooler = getattr(self.encoder, "pooler", None)
             if pooler is None:
                 return hidden, hidden[:, 0]
             return hidden, pooler(hidden) if top else output.pooler_output
         finally:
-            # None, unless this pass began inside another; called by itself, the encoder is the bare one
+            # None, unless this pass began inside another: outside a pass the encoder runs without adapters
             self.holder.route = before
 
     def enable_checkpointing(self) -> None:
@@ -92,13 +92,13 @@ class WovenBody:
 
 
 class SeparateBodies:
-    """A whole encoder for each task: the one place where rows are sent to their task's own modules.
+    """One whole encoder per task. Only this class sends rows to separate modules by task.
 
     Args:
         encoders: the Hugging Face encoder of each task, in the order of the task ids.
 
     Attributes:
-        only: the task of all rows of the passes that follow, where that is known; None: of any.
+        only: the task of all rows in the following passes, if it is known; None: rows may be of any task.
     """
 
     def __init__(self, encoders: Sequence[nn.Module]) -> None:
@@ -108,30 +108,30 @@ class SeparateBodies:
         self.only: int | None = None
 
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """See `Body`; each present task's rows run through its encoder and go back to their places."""
+        """See `Body`; the rows of each task run through its encoder, and keep their order in the result."""
         if self.only is not None:
             return self.bodies[self.only].encode(route, inputs)
-        found: tuple[Tensor, Tensor] = self._each(route, inputs)
-        return found
+        encoded: tuple[Tensor, Tensor] = self._encode_by_task(route, inputs)
+        return encoded
 
-    # the rows of a task differ in number from batch to batch: compiled, every batch would compile anew
+    # the number of rows per task differs between batches: compiled, every batch would be recompiled
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def _each(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def _encode_by_task(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         order: list[Tensor] = []
-        parts: list[tuple[Tensor, ...]] = []
+        outputs: list[tuple[Tensor, ...]] = []
         for task in route.task.unique().tolist():
             rows = (route.task == task).nonzero()[:, 0]
-            own = replace(
+            task_route = replace(
                 route,
                 task=route.task[rows],
                 attention_mask=None if route.attention_mask is None else route.attention_mask[rows],
                 layers=None if route.layers is None else [None] * len(route.layers),
             )
-            hidden, pooled = self.bodies[task].encode(own, {k: v[rows] for k, v in inputs.items()})
+            hidden, pooled = self.bodies[task].encode(task_route, {k: v[rows] for k, v in inputs.items()})
             order.append(rows)
-            parts.append((hidden, pooled, *(x for x in own.layers or () if x is not None)))
+            outputs.append((hidden, pooled, *(x for x in task_route.layers or () if x is not None)))
         back = torch.cat(order).argsort()
-        hidden, pooled, *layers = (torch.cat(p).index_select(0, back) for p in zip(*parts, strict=True))
+        hidden, pooled, *layers = (torch.cat(p).index_select(0, back) for p in zip(*outputs, strict=True))
         if route.layers is not None:
             route.layers[:] = layers
         return hidden, pooled

@@ -1,8 +1,8 @@
-"""Objects that hold bound methods of modules, and can be pickled in any order of traversal.
+"""A base class for objects that hold bound methods of modules, so that they can be pickled in any order.
 
-A bound method is pickled as `getattr(module, "forward")`. Unpickled after the module has its attributes back,
-that finds the woven `forward`, which would then call itself without end. Here the owner and the name are
-kept, and the method is taken from the owner's class.
+A bound method is pickled as `getattr(module, "forward")`. If the module's attributes are restored first, this
+returns the woven `forward`, which would then call itself forever. This class stores the owner and the name
+instead, and takes the method from the owner's class.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class _Bound(NamedTuple):
 
 
 class HoldsMethods:
-    """A base for objects whose attributes may be methods of modules that have another one in its place."""
+    """A base for objects whose attributes may be bound methods that are replaced on their modules."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: _packed(value) for name, value in self.__dict__.items()}
@@ -32,7 +32,7 @@ def _packed(value: Any) -> Any:
     if not isinstance(value, MethodType):
         return value
     name = value.__name__
-    # of a function that its class does not know by this name nothing better is known than pickle's own way
+    # if the class has no such function under this name, pickle's default has to do
     return (
         _Bound(value.__self__, name) if getattr(type(value.__self__), name, None) == value.__func__ else value
     )

@@ -1,7 +1,7 @@
 """The names of encoders: installed packages, and architectures without weights (`random:bert-base`).
 
-Names are judged without loading anything. The ledger counts random architectures on the meta device without
-any memory, and benchmarks run them anywhere.
+Names are checked without loading anything. The ledger counts random architectures on the meta device, without
+memory, and benchmarks run them without a download.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ RANDOM = "random:"
 
 @dataclass(frozen=True)
 class Package:
-    """Weights that an installed Python package carries.
+    """Weights that are shipped in a Python package.
 
     Attributes:
         module: the package's module.
         folder: the checkpoint's folder inside it.
-        sha256: of its model.safetensors.
-        install: what to type if it is missing.
+        sha256: the hash of its model.safetensors.
+        install: the command that installs it.
     """
 
     module: str
@@ -135,11 +135,11 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "modernbert-base": ("modernbert", {}),  # the configuration's own defaults
     "modernbert-large": ("modernbert", _MODERNBERT_LARGE),
 }
-"""Name → (model type, what differs from its configuration's defaults)."""
+"""Name → (model type, settings that differ from the configuration's defaults)."""
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot be an encoder; a hub id is known only when it is loaded.
+    """Raise an error for a name that cannot be an encoder; hub ids are checked only when they are loaded.
 
     Args:
         name: anything that is not an existing folder.
@@ -155,16 +155,16 @@ def check_name(name: str) -> None:
 
 
 def looks_like_path(name: str) -> bool:
-    """Whether a name is meant as a folder and not as a hub id."""
+    """Return whether a name looks like a folder and not like a hub id."""
     return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
 
 
 def random_encoder(name: str, seed: int, meta: bool = False) -> Any:
-    """The architecture `name` with fresh weights, drawn from `seed` alone.
+    """Build the architecture `name` with random weights that depend on `seed` only.
 
     Args:
         name: one of `ARCHITECTURES`.
-        seed: of the weights.
+        seed: the random seed of the weights.
         meta: build it on the meta device, without memory.
     """
     import torch

@@ -1,9 +1,9 @@
-"""DeBERTa's relative positions with the task as data.
+"""DeBERTa's relative positions for batches of several tasks.
 
-DeBERTa adds to the scores the terms content→position and position→content, made from one table of
-relative embeddings for the whole batch. Two things need a word of ours there: under `share_att_key` the
-table runs through the query and key maps, which differ by row once adapters sit on them; and its mask is
-booleans, so that this is the one place where the scores take a further term.
+DeBERTa adds the terms content→position and position→content to the scores, computed from one table of
+relative embeddings for the whole batch. weft replaces this computation for two reasons. Under
+`share_att_key` the table passes through the query and key maps, which differ by row once they have adapters.
+And DeBERTa's mask is boolean, so a further term of the scores can only be added here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def weave_disentangled(
     encoder: nn.Module, sites: Sites, at: Mapping[Site, Sequence[Adapter]], holder: RouteHolder
 ) -> None:
-    """Take over `disentangled_attention_bias` of each attention whose maps or scores have adapters."""
+    """Replace `disentangled_attention_bias` of each attention whose maps or scores have adapters."""
     by_place = {(s.kind, s.layer): s for s in sites}
     for layer in range(sites.num_layers):
         scores = by_place.get(("scores", layer))

@@ -1,8 +1,7 @@
-"""What weft knows of each encoder family: one table per family, under the `model_type` of its configuration.
+"""Facts about each encoder family: one table per family, keyed by the `model_type` of its configuration.
 
-All facts about families are here and nowhere else. A path names a module; `a|b` names alternatives, of which
-the first that exists is taken. A fused map is cut into equal parts, `("attn.Wqkv", 0, 3)` being the first of
-three.
+All facts about families are in this file. A path names a module; `a|b` names alternatives, of which the first
+that exists is used. A fused map consists of equal parts: `("attn.Wqkv", 0, 3)` is the first of three.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ Place = str | tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Classifier:
-    """The head of a family's model for sequence classification, where weft has the same function.
+    """The head of a family's model for sequence classification, if weft has the same function.
 
     logits = W·tanh(P·hidden[:, 0] + p) + b, which is a head with `pool: pooler`.
 
     Attributes:
-        output: the linear map W [C, d], from the classifier.
-        pooler: the copy of the encoder's pooler P that the classifier brings along, from the classifier; None
-            where it reads the encoder's.
+        output: the path of the linear map W [C, d], from the classifier.
+        pooler: the path of the classifier's copy of the encoder's pooler P, from the classifier; None if it
+            reads the encoder's pooler.
     """
 
     output: str
@@ -40,20 +39,20 @@ class Anatomy:
         blocks: the path of the list of blocks.
         in_block: the place of each site inside a block, from the block.
         outside: the place of each site outside the blocks, from the root.
-        pre_norm: whether a norm stands before its sub-layer (and not after the residual).
-        after_first_block: a module between block 0 and block 1, where there may be one.
+        pre_norm: whether a norm precedes its sub-layer (instead of following the residual).
+        after_first_block: the path of a module between block 0 and block 1, if the family may have one.
         disentangled: whether positions enter by DeBERTa's relative terms, so that `scores` (and a query or
             key map shared with the relative positions) is reached by `disentangled_attention_bias`.
-        bias_flags: the configuration's flags for biases, and the sites each of them gives one.
-        from_lengths: methods whose result follows from the length of the rows alone: the path of the module,
+        bias_flags: the configuration's flags for biases, and the sites that each flag gives a bias.
+        from_lengths: methods whose result depends only on the length of the rows: the path of the module,
             and the method's name.
-        positions: the path of the table of position embeddings. Where no such module exists, positions are
-            relative or rotary, and rows may be of any length.
-        first_position: the number of a row's first position. None: 0 or, where the table has a padding index
-            (as RoBERTa's), the one after it; the places before are never used.
-        classifier: how the family's model for sequence classification computes logits, where it is a function
-            that weft's heads have too; None where it is not. The classifiers of ELECTRA, DeBERTa, DistilBERT
-            and ModernBERT have a hidden layer that no encoder has.
+        positions: the path of the table of position embeddings. If no such module exists, positions are
+            relative or rotary, and rows may have any length.
+        first_position: the number of a row's first position. None: 0 or, if the table has a padding index
+            (as RoBERTa's has), the number after it; smaller numbers are never used.
+        classifier: how the family's model for sequence classification computes logits, if weft's heads can
+            compute the same function; else None. The classifiers of ELECTRA, DeBERTa, DistilBERT and
+            ModernBERT have a hidden layer that is not part of the encoder.
     """
 
     blocks: str
@@ -190,13 +189,14 @@ FAMILIES: Registry[Anatomy] = Registry(
 
 
 def register_family(model_type: str, anatomy: Anatomy | str) -> None:
-    """Teach weft a family: its own table, or the name of a family whose encoder is built in the same way.
+    """Register a family: by a table, or by the name of a family whose encoder has the same structure.
 
     Args:
-        model_type: of the family's configuration.
-        anatomy: a table, or the name of a known family. Of that everything is taken but `classifier`: two
-            families with equal encoders may have different models for classification (data2vec-text is built
-            like BERT and classifies like RoBERTa). An export then has the head in a file.
+        model_type: the `model_type` of the family's configuration.
+        anatomy: a table, or the name of a known family. All facts of that family except `classifier` are
+            used: two families with equal encoders may have different models for classification
+            (data2vec-text is built like BERT and classifies like RoBERTa). An export then writes the head to
+            a separate file.
 
     Example:
         >>> from weft.encoder import register_family

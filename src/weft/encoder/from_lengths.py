@@ -1,7 +1,7 @@
-"""What an encoder computes from the length of its rows alone, kept on the GPU.
+"""Caches on the GPU what an encoder computes from the length of its rows only.
 
-Some families make a table of relative positions in every pass, from the length alone, and copy numbers from
-the host to do so. A CUDA graph cannot contain such a copy, and an eager pass waits for it.
+Some families compute a table of relative positions from the length in every pass, and copy numbers from the
+host to do so. A CUDA graph cannot contain such a copy, and an eager pass waits for it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from torch import Tensor, nn
 from weft.encoder.bound import HoldsMethods
 
 KEPT_ON = ("cuda",)
-"""Where results are kept."""
+"""Device types on which results are cached."""
 
 
 class FromLengths(HoldsMethods):
-    """A method of an encoder's module whose result depends on the length of the rows and nothing else.
+    """A method of an encoder's module whose result depends only on the length of the rows.
 
-    On a GPU it runs once for each length. What it gave then stays as long as the encoder: graphs read it.
-    Elsewhere, and while a graph is compiled, it is the method itself.
+    On a GPU it runs once per length, and its result lives as long as the encoder: CUDA graphs read it. On
+    other devices, and while a graph is compiled, the original method is called.
 
     Args:
         inner: the method; its first argument is hidden states [R, L, d], or integers [L, L].
-        module: the module that it is of.
+        module: the module that the method belongs to.
     """
 
     def __init__(self, inner: Callable[..., Tensor], module: nn.Module) -> None:
@@ -37,25 +37,25 @@ class FromLengths(HoldsMethods):
         return {**super().__getstate__(), "_known": {}}
 
     def __call__(self, first: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """What the method gives."""
+        """Return the method's result."""
         device = next(self.module.parameters()).device
         numbers = (*args, *kwargs.values())
         plain = all(x is None or isinstance(x, int) for x in numbers)
-        form = first.dim() == (3 if first.is_floating_point() else 2)
-        if device.type not in KEPT_ON or torch.compiler.is_compiling() or not plain or not form:
+        expected_dims = first.dim() == (3 if first.is_floating_point() else 2)
+        if device.type not in KEPT_ON or torch.compiler.is_compiling() or not plain or not expected_dims:
             return self.inner(first, *args, **kwargs)
         key = (device, first.size(-2), numbers)
         if key not in self._known:
             # a tensor made in inference mode could not be used in training later
             with torch.inference_mode(False):
-                made = self.inner(first.clone(), *args, **kwargs).to(device)
-            # of two threads that compute it at once, both keep one's: a graph may read it already
-            self._known.setdefault(key, made)
+                result = self.inner(first.clone(), *args, **kwargs).to(device)
+            # two threads that compute it at once must use the same tensor: a graph may read it already
+            self._known.setdefault(key, result)
         return self._known[key]
 
 
 def keep_from_lengths(encoder: nn.Module, methods: tuple[tuple[str, str], ...]) -> None:
-    """Let some methods of an encoder's modules run once for each length.
+    """Let some methods of an encoder's modules run once per length.
 
     Args:
         encoder: a Hugging Face encoder.
@@ -67,7 +67,7 @@ def keep_from_lengths(encoder: nn.Module, methods: tuple[tuple[str, str], ...]) 
 
 
 def drop_from_lengths(module: nn.Module) -> None:
-    """Give a module its own methods back."""
+    """Restore a module's original methods."""
     for name, value in list(module.__dict__.items()):
         if isinstance(value, FromLengths):
             del module.__dict__[name]

@@ -1,4 +1,4 @@
-"""Finding an encoder: by hub id, folder, installed package, or `random:` and an architecture."""
+"""Loads an encoder by hub id, folder, installed package, or `random:ARCHITECTURE`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ class Encoder:
     """A loaded encoder.
 
     Attributes:
-        name: as it was asked for.
+        name: the requested name.
         model: the Hugging Face model, float32, in eval mode.
         source: the folder or hub id that its files come from; None if there are none.
-        notes: what the user should know of how it was loaded.
-        sha256: of its weights: of model.safetensors where that is the one file, else of the tensors.
-        travels: whether it came with a bundle: there may be no other copy, so it goes along when saved again.
+        notes: what the user should know about how it was loaded.
+        sha256: the hash of its weights: of model.safetensors if that is the only file, else of the tensors.
+        travels: whether it was part of a bundle. There may be no other copy, so a bundle that is saved from
+            it contains it again.
     """
 
     name: str
@@ -41,17 +42,17 @@ class Encoder:
 
     @cached_property
     def pooling(self) -> str | None:
-        """How a sentence encoder says that it pools (`mean`, `cls`); None if it says nothing."""
+        """The pooling that a sentence encoder's files configure (`mean`, `cls`); None if there is none."""
         file = Path(self.source or "") / "1_Pooling" / "config.json"
         if self.source is None or not file.is_file():
             return None
-        said = json.loads(file.read_text(encoding="utf-8"))
+        settings = json.loads(file.read_text(encoding="utf-8"))
         names = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
-        return next((pool for key, pool in names.items() if said.get(key)), None)
+        return next((pool for key, pool in names.items() if settings.get(key)), None)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """Its tokenizer, which neither pads nor truncates by itself: weft does both where it batches."""
+        """The tokenizer, with its own padding and truncation off: weft does both when it makes batches."""
         if self.source is None:
             raise WeftError(f"encoder {self.name!r} has no tokenizer: it has an architecture and no files")
         return _tokenizer(self.name, self.source)
@@ -62,8 +63,8 @@ def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) 
 
     Args:
         name: a folder, an installed package (`minilm`), `random:ARCHITECTURE`, or a hub id.
-        seed: of random weights.
-        device: where to put it; `meta` for `random:` alone.
+        seed: the random seed of the weights of `random:` encoders.
+        device: the device to put it on; `meta` works for `random:` only.
     """
     name = str(name)
     if name.startswith(RANDOM):
@@ -83,7 +84,7 @@ def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) 
 
 
 def as_encoder(encoder: Any, *, seed: int = 0, device: str | None = None) -> Encoder:
-    """An `Encoder` from what a model takes: a name, a folder, an `Encoder`, or a Hugging Face model."""
+    """Return an `Encoder` from a name, a folder, an `Encoder`, or a Hugging Face model."""
     if isinstance(encoder, str | Path):
         return load_encoder(encoder, seed=seed, device=device)
     if not isinstance(encoder, Encoder):
@@ -103,23 +104,23 @@ VOCABULARIES = (
     *("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "spiece.model"),
     *("sentencepiece.bpe.model", "tokenizer.model"),
 )
-"""The files that hold a tokenizer's vocabulary; one of them is there."""
+"""Files that may hold a tokenizer's vocabulary; every tokenizer has at least one of them."""
 
 
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase | None:
-    """The tokenizer of an encoder without the encoder; None for `random:` architectures, which have none."""
+    """Load an encoder's tokenizer without the encoder; None for `random:` architectures, which have none."""
     name = str(name)
     return None if name.startswith(RANDOM) else _tokenizer(name, _source(name))
 
 
 def lacks_tokenizer(source: str) -> bool:
-    """Whether an encoder's files are a folder without a tokenizer's."""
+    """Return whether an encoder's source is a folder without tokenizer files."""
     folder = Path(source)
     return folder.is_dir() and not any((folder / file).is_file() for file in VOCABULARIES)
 
 
 def _source(name: str) -> str:
-    """The folder or hub id of an encoder's files."""
+    """Return the folder or hub id of an encoder's files."""
     if name in PACKAGES:
         return str(_package_folder(name, PACKAGES[name]))
     if Path(name).is_dir():
@@ -132,7 +133,7 @@ def _tokenizer(name: str, source: str) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
     if lacks_tokenizer(source):
-        # the library would make one of five words, and call every other word unknown
+        # transformers would build a tokenizer of five special tokens, to which every word is unknown
         raise WeftError(
             f"the tokenizer of encoder {name!r} is missing: {source} has none of {', '.join(VOCABULARIES)}; "
             "put the tokenizer's files there"
@@ -145,20 +146,20 @@ def _tokenizer(name: str, source: str) -> PreTrainedTokenizerBase:
         ) from failed
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
-        # sentence encoders save both in tokenizer.json (all-MiniLM: 128), and every call would obey
+        # sentence encoders save both in tokenizer.json (all-MiniLM: 128), and they would apply to every call
         backend.no_padding()
         backend.no_truncation()
     return tokenizer
 
 
 def file_sha256(path: Path) -> str:
-    """The sha256 of a file's bytes, in hexadecimal."""
+    """Return the sha256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def weights_sha256(model: Any) -> str:
-    """The sha256 of a model's tensors, by name."""
+    """Return the sha256 of a model's tensors, in the order of their names."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
@@ -170,17 +171,17 @@ def _package_folder(name: str, package: Package) -> Path:
     spec = importlib.util.find_spec(package.module)
     if spec is None or not spec.submodule_search_locations:
         raise WeftError(
-            f"encoder {name!r} needs the Python package that carries its weights; type: {package.install}"
+            f"encoder {name!r} needs the Python package that contains its weights; type: {package.install}"
         )
     folder = Path(spec.submodule_search_locations[0]) / package.folder
     weights = folder / "model.safetensors"
     if not weights.is_file():
         raise WeftError(f"encoder {name!r}: {weights} is missing; type: {package.install} --force-reinstall")
-    found = file_sha256(weights)
-    if found != package.sha256:
+    sha256 = file_sha256(weights)
+    if sha256 != package.sha256:
         raise WeftError(
-            f"encoder {name!r}: {weights} is not the file it should be.\n"
-            f"  sha256 found    {found}\n  sha256 expected {package.sha256}\n"
+            f"encoder {name!r}: {weights} is not the expected file.\n"
+            f"  sha256 found    {sha256}\n  sha256 expected {package.sha256}\n"
             f"  type: {package.install} --force-reinstall --no-deps"
         )
     return folder
@@ -188,8 +189,8 @@ def _package_folder(name: str, package: Package) -> Path:
 
 def _checked_folder(folder: Path) -> str:
     if not (folder / "config.json").is_file():
-        found = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
-        raise WeftError(f"encoder folder {str(folder)!r} has no config.json; it holds: {found}")
+        files = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
+        raise WeftError(f"encoder folder {str(folder)!r} has no config.json; it holds: {files}")
     return str(folder)
 
 
@@ -206,27 +207,27 @@ def _from_files(name: str, source: str) -> tuple[Any, tuple[str, ...]]:
         if source == name and not Path(source).exists():
             known = [*PACKAGES, *(RANDOM + a for a in ARCHITECTURES)]
             raise WeftError(
-                f"encoder {name!r} is no folder, no installed package, and could not be loaded from the hub: "
-                f"{_first_line(failed)}\n  {did_you_mean(name, known)}"
+                f"encoder {name!r} is not a folder or an installed package, and could not be loaded from "
+                f"the hub: {_first_line(failed)}\n  {did_you_mean(name, known)}"
             ) from failed
         raise WeftError(f"encoder {name!r} could not be loaded: {_first_line(failed)}") from failed
     missing = sorted(info["missing_keys"])
     if missing and all(key.startswith("pooler.") for key in missing):
-        # a fresh random pooler, frozen under most methods, would quietly spoil every head
+        # a random pooler, frozen under most methods, would silently degrade every head
         model.pooler = None
         note = f"encoder {name!r} has no weights for its pooler: it is left out, and pooled is hidden[:, 0]"
         return model, (note,)
     if missing:
         raise WeftError(
             f"encoder {name!r} lacks the weights of {len(missing)} parameters, first of them {missing[0]!r}: "
-            "the checkpoint is incomplete or belongs to another architecture"
+            "the checkpoint is incomplete or belongs to a different architecture"
         )
     return model, ()
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without Hugging Face's progress bar and loading report: what matters of it is told in our words."""
+    """Inside, Hugging Face's progress bar and loading report are off: weft reports what matters itself."""
     from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging
 

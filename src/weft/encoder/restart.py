@@ -1,4 +1,4 @@
-"""Blocks that forget their weights: drawn anew, as a fresh encoder's are."""
+"""Reinitializes the weights of a block, as in a newly created encoder."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from weft.encoder.anatomy import anatomy_of
 from weft.utils.seeding import generator
 
 STD = 0.02
-"""BERT's start, where the configuration names none."""
+"""BERT's standard deviation of initial weights, used if the configuration has none."""
 
 
 @torch.no_grad()
 def restart_block(encoder: nn.Module, layer: int, seed: int) -> None:
-    """Draw a block's weights anew: maps N(0, std²) without bias, norms the identity.
+    """Reinitialize a block: weights N(0, std²), biases 0, norms the identity.
 
     Args:
         encoder: a Hugging Face encoder.
         layer: the block's number.
-        seed: of the draw.
+        seed: the random seed.
     """
     blocks = encoder.get_submodule(anatomy_of(encoder).blocks)
     block: nn.Module = blocks[layer]  # type: ignore[index]

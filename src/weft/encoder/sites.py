@@ -1,11 +1,11 @@
 """The sites that an encoder offers, and how a method picks among them.
 
-Two ways of taking part in the forward pass exist, by the kind of the site:
+The kind of a site decides how an adapter takes part in the forward pass:
 
-- *term* sites: what the adapter returns is added, and None adds nothing. At a linear site
-  y = W·x + b + Σ adapter(x); at a norm y = norm(x) + Σ adapter(x̂), with x̂ the input normalised without
-  weight and bias; at `scores` the attention scores gain Σ adapter(x), x the attention's input.
-- *value* sites: the value is replaced, v ← adapter(v), by one adapter after the other.
+- *term* sites: the adapter's result is added, and None adds nothing. At a linear site
+  y = W·x + b + Σ adapter(x); at a norm y = norm(x) + Σ adapter(x̂), with x̂ the input normalized without
+  weight and bias; at `scores`, Σ adapter(x) is added to the attention scores, x the attention's input.
+- *value* sites: the value is replaced, v ← adapter(v), by each adapter in turn.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Site:
     Attributes:
         kind: one of `KINDS`.
         layer: the block's number from 0, or None outside the blocks.
-        in_width: the width of what an adapter reads there.
-        out_width: the width of what it gives.
-        path: where the module is, from the encoder's root.
-        part: (index, of how many) where the site is a slice of a fused linear.
+        in_width: the width of an adapter's input.
+        out_width: the width of an adapter's output.
+        path: the module's path from the encoder's root.
+        part: (index, number of parts) if the site is a slice of a fused linear map.
     """
 
     kind: str
@@ -60,11 +60,11 @@ class Sites:
         family: the encoder's family, for messages.
         width: the width d of the hidden states.
         num_layers: the number of blocks.
-        sites: the sites there are.
+        sites: the available sites.
         lacking: for each kind that is missing somewhere, the reason.
-        pre_norm: whether a norm stands before its sub-layer, and not after the residual.
-        heads: the number of heads of the encoder's own attention.
-        norm_eps: what the encoder's norms add to the variance.
+        pre_norm: whether a norm precedes its sub-layer, instead of following the residual.
+        heads: the number of attention heads of the encoder.
+        norm_eps: the ε of the encoder's norms.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Sites:
         return iter(self._sites.values())
 
     def leave_out(self, kind: str, reason: str) -> None:
-        """Offer a kind no longer; who asks for it is told why."""
+        """Remove a kind; selecting it later is an error that gives the reason."""
         self._sites = {place: site for place, site in self._sites.items() if site.kind != kind}
         self.lacking[kind] = reason
 
@@ -100,26 +100,28 @@ class Sites:
         return self._pick(kinds, layers)
 
     def select(self, kinds: Sequence[str], layers: str | Sequence[int] = "all") -> list[Site]:
-        """As `available`, but a kind that is missing in a chosen layer is an error that says why.
+        """Like `available`, but a kind that is missing in a selected layer is an error with the reason.
 
         Args:
             kinds: some of `KINDS`.
-            layers: what `parse_layers` reads.
+            layers: a setting as `parse_layers` reads it.
         """
-        found = self._pick(kinds, layers)
+        sites = self._pick(kinds, layers)
         chosen = parse_layers(layers, self.num_layers)
         for kind in kinds:
             in_blocks = kind not in OUTSIDE
-            there = {s.layer for s in found if s.kind == kind}
-            missing = [n for n in chosen if n not in there] if in_blocks else [] if there else [None]
+            layers_found = {s.layer for s in sites if s.kind == kind}
+            missing = (
+                [n for n in chosen if n not in layers_found] if in_blocks else [] if layers_found else [None]
+            )
             if missing:
-                where = f"in layer {missing[0]}" if in_blocks else "anywhere"
+                place = f"in layer {missing[0]}" if in_blocks else "anywhere"
                 reason = self.lacking.get(kind, "its anatomy has no such place")
                 raise WeftError(
-                    f"site {kind!r} does not exist {where} of this {self.family} encoder: {reason}. "
+                    f"site {kind!r} does not exist {place} of this {self.family} encoder: {reason}. "
                     f"It has: {', '.join(k for k in KINDS if any(s.kind == k for s in self))}"
                 )
-        return found
+        return sites
 
     def _pick(self, kinds: Sequence[str], layers: str | Sequence[int]) -> list[Site]:
         for kind in kinds:
@@ -132,18 +134,18 @@ class Sites:
 _SHARE = re.compile(r"(top|bottom) (\d+) ?%")
 
 OUTSIDE = ("pooler", "embeddings_norm", "final_norm", "embeddings", "top")
-"""The kinds that are there once, not once a block."""
+"""The kinds that exist once, not once per block."""
 
 
 def check_kind(kind: str) -> str:
-    """The kind itself, or an error that says what it could have been."""
+    """Return the kind, or raise an error that lists the possible kinds."""
     if kind not in KINDS:
         raise WeftError(f"site {kind!r} does not exist; {did_you_mean(kind, KINDS)}")
     return kind
 
 
 def _as_kinds(value: object) -> object:
-    """`query` and `query, value` are as good as a list, and every name must exist."""
+    """Accept `query` and `query, value` as well as a list; every name must exist."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",")]
     if isinstance(value, list | tuple):
@@ -162,21 +164,21 @@ SiteKinds = Annotated[tuple[str, ...], BeforeValidator(_as_kinds)]
 
 
 def parse_layers(layers: str | Sequence[int], count: int) -> list[int]:
-    """The block numbers that a setting means, ascending.
+    """Return the block numbers that a setting selects, ascending.
 
-    `all`, `top half`, `bottom half`, `top 75%`, `bottom 25%`, a list of numbers, text such as `6-11` or
-    `0,2,4-6`, or `not` before any of these. A share that is no whole number of blocks is rounded down.
+    The setting is `all`, `top half`, `bottom half`, `top 75%`, `bottom 25%`, a list of numbers, text such as
+    `6-11` or `0,2,4-6`, or `not` before any of these. A percentage is rounded down to whole blocks.
     """
     if isinstance(layers, str):
         layers = " ".join(layers.replace("_", " ").split())
         if layers.startswith("not "):
             named = layers.removeprefix("not ")
             share = _SHARE.fullmatch(named)
-            # a share so small that it is no whole block leaves none out
-            out = set() if share and count * int(share[2]) < 100 else set(parse_layers(named, count))
-            if len(out) == count:
+            # a percentage of less than one block excludes none
+            excluded = set() if share and count * int(share[2]) < 100 else set(parse_layers(named, count))
+            if len(excluded) == count:
                 raise WeftError(f"layers {layers!r} leaves no layer; the encoder's are 0-{count - 1}")
-            return [n for n in range(count) if n not in out]
+            return [n for n in range(count) if n not in excluded]
         if share := _SHARE.fullmatch(layers):
             wanted = count * int(share[2]) // 100
             if not wanted or int(share[2]) > 100:

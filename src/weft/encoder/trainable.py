@@ -1,4 +1,4 @@
-"""What of an encoder trains."""
+"""Selects which parameters of an encoder train."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from weft.errors import WeftError
 
 
 def set_trained(encoder: nn.Module, choices: list[str], restarted: Sequence[int] = ()) -> None:
-    """Freeze the encoder but for what any of the choices trains.
+    """Freeze the encoder except for what any of the choices trains.
 
     Args:
         encoder: a Hugging Face encoder.
-        choices: each `none`, `all`, `biases`, `norms`, or `layers 6-11`: those blocks and, when the last
-            block is among them, what stands above it (final norm, pooler).
-        restarted: blocks that start anew; they must train, for what is frozen is not saved.
+        choices: each `none`, `all`, `biases`, `norms`, or `layers 6-11`: those blocks and, if the last block
+            is among them, the modules above it (final norm, pooler).
+        restarted: blocks that are reinitialized; they must train, since frozen weights are not saved.
     """
     blocks = encoder.get_submodule(anatomy_of(encoder).blocks)
     for choice in choices:  # before anything is changed: a refused encoder must stay as it was
         _layers_of(choice, len(blocks))  # type: ignore[arg-type]
     for layer in restarted:
         if not any(layer in _layers_of(choice, len(blocks)) for choice in choices):  # type: ignore[arg-type]
-            raise WeftError(f"layer {layer} is to start anew, but is frozen: let it train (train_encoder)")
+            raise WeftError(f"layer {layer} is reinitialized but frozen: let it train (train_encoder)")
     encoder.requires_grad_(False)
     for choice in choices:
         if choice == "all":
@@ -48,7 +48,7 @@ def set_trained(encoder: nn.Module, choices: list[str], restarted: Sequence[int]
 
 
 def _layers_of(choice: str, count: int) -> list[int]:
-    """The blocks that a choice trains whole."""
+    """Return the blocks that a choice trains entirely."""
     if choice in ("none", "biases", "norms"):
         return []
     return parse_layers("all" if choice == "all" else choice.split(maxsplit=1)[1], count)
@@ -63,6 +63,6 @@ def _train_layers(encoder: nn.Module, layers: str) -> None:
         blocks[number].requires_grad_(True)  # type: ignore[index]
     if count - 1 in chosen:
         for above in ("final_norm", "pooler"):
-            found = find(encoder, above)
-            if found is not None:
-                found[1].requires_grad_(True)
+            located = find(encoder, above)
+            if located is not None:
+                located[1].requires_grad_(True)

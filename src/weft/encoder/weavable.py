@@ -1,4 +1,4 @@
-"""An encoder as a model takes it: in float32, and woven into no other."""
+"""Checks that an encoder can be woven into a model: it is in float32, and not part of another model."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from weft.errors import WeftError
 
 
 def weavable(encoder: str | Path | Encoder | nn.Module, *, seed: int, device: str | None) -> Encoder:
-    """What `as_encoder` gives, or an error that says why it cannot be woven.
+    """Return the result of `as_encoder`, or raise an error that says why it cannot be woven.
 
     Args:
-        encoder: what `load_encoder` takes, what it gives, or a Hugging Face encoder.
-        seed: of the weights of `random:` encoders.
-        device: where to put it.
+        encoder: an argument or a result of `load_encoder`, or a Hugging Face encoder.
+        seed: the random seed of the weights of `random:` encoders.
+        device: the device to put it on.
     """
-    found = as_encoder(encoder, seed=seed, device=device)
-    odd = [p.dtype for p in found.model.parameters() if p.dtype != torch.float32]
-    if odd:
-        raise WeftError(f"the encoder's weights are {odd[0]}; expected torch.float32: call .float() on it")
-    if is_woven(found.model):
-        raise WeftError("this encoder is woven into a model already; load it anew, or pass a copy of it bare")
-    return found
+    loaded = as_encoder(encoder, seed=seed, device=device)
+    wrong_dtypes = [p.dtype for p in loaded.model.parameters() if p.dtype != torch.float32]
+    if wrong_dtypes:
+        raise WeftError(
+            f"the encoder's weights are {wrong_dtypes[0]}; expected torch.float32: call .float() on it"
+        )
+    if is_woven(loaded.model):
+        raise WeftError(
+            "this encoder is already woven into a model; load it again, or pass a copy of the plain encoder"
+        )
+    return loaded

@@ -1,8 +1,8 @@
-"""Weaving: adapters set into a Hugging Face encoder without touching its classes, names or state dict.
+"""Weaves adapters into a Hugging Face encoder without changing its classes, names or state dict.
 
-Each woven module gets, on the instance, a `forward` that holds the original bound method and the site's
-adapters. No module is replaced, since Hugging Face finds its layers by class, and no hook is registered,
-since a compiled bare encoder's graph is silently reused for a hooked one of the same class.
+Each woven module instance gets a `forward` attribute that holds the original bound method and the site's
+adapters. No module is replaced, since Hugging Face finds its layers by class. No hook is registered, since
+torch silently reuses the compiled graph of a plain encoder for a hooked one of the same class.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 BY_LENGTH, IN_TILES, TOGETHER = "weft", "weft-in-tiles", "together"
-"""The attentions that engines put in the place of `sdpa`; where a self-attention is told what it reads."""
+"""Names of the attentions that engines use instead of `sdpa`; the attribute of a fused self-attention."""
 
 Memories = Mapping[str, tuple[tuple[Memory, ...], tuple[Memory, ...]]]
 
@@ -43,7 +43,7 @@ PRE_NORM: Memories = {
     "norm_1": ((), ("attention_input",)),
     "norm_2": (("after_attention",), ("ffn_input",)),
 }
-"""What a route remembers at each norm of a block: of its input, and of its output."""
+"""What a route stores at each norm of a block: the names for its input, and the names for its output."""
 
 
 def weave(
@@ -53,15 +53,15 @@ def weave(
     pairs: Iterable[tuple[Site, Adapter]],
     holder: RouteHolder,
 ) -> None:
-    """Weave the adapters into the encoder at their sites; several at one site act in their order.
+    """Weave the adapters into the encoder at their sites; several at one site run in their order.
 
-    The embeddings and every block are woven in any case: the route learns there what enters a block,
-    and collects the layers' outputs.
+    The embeddings and every block are always woven: there the route stores the block's input and collects
+    the layers' outputs.
     """
     at: dict[Site, list[Adapter]] = {}
     for site, adapter in pairs:
         at.setdefault(site, []).append(adapter)
-    # before anything is changed: a refused encoder must stay as it was
+    # before anything is changed: an encoder that is rejected must stay as it was
     if any(site.kind == "scores" for site in at) and not anatomy.disentangled:
         _check_attention(encoder)
     wanted = {(s.layer, name) for s, adapters in at.items() for a in adapters for name in a.reads}
@@ -94,11 +94,11 @@ def weave(
         elif site.kind in ("attention_delta", "ffn_delta") and adapters:
             _around(encoder, site.path, WovenValue, holder, adapters)
         elif site.kind == "embeddings":
-            # DeBERTa zeroes padding here, and its convolution looks over the edge
+            # DeBERTa zeroes padding here, because its convolution reads across the edge
             _around(encoder, site.path, WovenValue, holder, adapters, 0, anatomy.disentangled)
         elif site.kind == "block":
             assert site.layer is not None
-            # a module between block 0 and 1 gives what Hugging Face calls block 0's hidden states
+            # the output of a module between block 0 and 1 is what Hugging Face calls block 0's hidden states
             late = site.layer == 0 and anatomy.after_first_block and _has(encoder, anatomy.after_first_block)
             collect = None if late else site.layer + 1
             _around(encoder, site.path, WovenBlock, holder, adapters, collect, site.layer, form)
@@ -113,7 +113,7 @@ def weave(
 
 
 def unweave(encoder: nn.Module) -> nn.Module:
-    """Take every adapter out again; the encoder is Hugging Face's own, as it was loaded."""
+    """Remove all adapters; the encoder is then Hugging Face's own, as it was loaded."""
     for module in encoder.modules():
         for name in ("forward", TOGETHER, "disentangled_attention_bias", "gradient_checkpointing_enable"):
             module.__dict__.pop(name, None)
@@ -122,26 +122,26 @@ def unweave(encoder: nn.Module) -> nn.Module:
         if isinstance(checkpoint, RoutedCheckpoint):
             module.__dict__["_gradient_checkpointing_func"] = checkpoint.plain
     config: Any = getattr(encoder, "config", None)
-    # of a copy of one that an engine runs
+    # the encoder may be a copy of one that an engine runs
     if getattr(config, "_attn_implementation", None) in (BY_LENGTH, IN_TILES):
         config._attn_implementation = "sdpa"
     return encoder
 
 
 def is_woven(encoder: nn.Module) -> bool:
-    """Whether the encoder is part of a model already."""
+    """Return whether the encoder is already part of a model."""
     return any(isinstance(woven_of(m), WovenBlock) for m in encoder.modules())
 
 
 def woven_of(module: nn.Module) -> Any:
-    """What a module was woven with, the outermost; None of one that was not."""
+    """Return the outermost object that a module was woven with; None if it was not woven."""
     return getattr(module.__dict__.get("forward"), "__self__", None)
 
 
 def _around(encoder: nn.Module, path: str, kind: Callable[..., Any], *rest: Any) -> None:
     module: Any = encoder.get_submodule(path)
-    # a bound method: a compiled block guards on its function, which all blocks have in common, where it would
-    # guard on a callable object itself, and compile each block anew
+    # a bound method: a compiled block guards on its function, which all blocks have in common; it would guard
+    # on the identity of a callable object, and recompile each block
     module.forward = kind(module.forward, *rest).__call__
 
 
@@ -157,6 +157,6 @@ def _check_attention(encoder: Any) -> None:
     implementation = encoder.config._attn_implementation
     if implementation not in ("eager", "sdpa"):
         raise WeftError(
-            f"the site 'scores' adds a term to the attention scores, for which attention {implementation!r} "
-            "has no place; load the encoder with attention 'sdpa' or 'eager'"
+            f"the site 'scores' adds a term to the attention scores, which attention {implementation!r} "
+            "does not support; load the encoder with attention 'sdpa' or 'eager'"
         )

@@ -1,7 +1,7 @@
-"""What a woven module's `forward` is: the original bound method and, around it, the site's adapters.
+"""The `forward` of woven modules: the original bound method, and the site's adapters around it.
 
-Plain callables, not modules: they stay out of the encoder's names and state dict, and are copied and pickled
-with it.
+These are plain callables, not modules: they are not part of the encoder's names and state dict, and they are
+copied and pickled with the encoder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Inner = Callable[..., Any]
 class WovenLinear(HoldsMethods):
     """y = W·x + b + Σ adapter(x), for each equal part of a fused map.
 
-    The input is [R, L, i]; [R, i] at the pooler; or [1, S, i] where all rows share it (DeBERTa's relative
+    The input is [R, L, i]; [R, i] at the pooler; or [1, S, i] if all rows share it (DeBERTa's relative
     positions under a shared query map), and then the output is [R, S, o].
     """
 
@@ -36,7 +36,7 @@ class WovenLinear(HoldsMethods):
         self.parts = parts
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The map and its terms; the map alone without a route."""
+        """Apply the map and its terms; without a route, only the map."""
         y = self.inner(x)
         route = self.holder.adapting
         if route is None:
@@ -57,8 +57,8 @@ class WovenLinear(HoldsMethods):
 class WovenNorm(HoldsMethods):
     """y = norm(x) + Σ adapter(x̂), x̂ = (x − mean)/std.
 
-    What changes the affine is written as a term, x̂·Δweight + Δbias, so that a zero change is exactly the
-    base's output, to the last bit.
+    A change of weight and bias is written as a term, x̂·Δweight + Δbias, so that with a zero change the output
+    is bit-identical to the base's.
     """
 
     def __init__(
@@ -71,19 +71,19 @@ class WovenNorm(HoldsMethods):
         self.reads = any(a.reads_input for a in adapters)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The norm and its terms; the norm alone without a route."""
+        """Apply the norm and its terms; without a route, only the norm."""
         y = self.inner(x)
         route = self.holder.adapting
         if route is None:
             return y
-        normalised = F.layer_norm(x, self.norm.normalized_shape, eps=self.norm.eps) if self.reads else x
-        return add_terms(y, normalised, self.adapters, route)
+        normalized = F.layer_norm(x, self.norm.normalized_shape, eps=self.norm.eps) if self.reads else x
+        return add_terms(y, normalized, self.adapters, route)
 
 
 class WovenScores(HoldsMethods):
-    """scores = q·kᵀ/√d_head + Σ adapter(x) + mask, the padding masked after the term.
+    """scores = q·kᵀ/√d_head + Σ adapter(x) + mask; padding is masked after the term is added.
 
-    The mask comes as None, booleans or floats, by position or by name, and goes on as
+    The mask may be None, boolean or float, and positional or a keyword argument. It is passed on as
     where(allowed, term, lowest) in the query's dtype.
     """
 
@@ -94,7 +94,7 @@ class WovenScores(HoldsMethods):
         self.position = list(inspect.signature(inner).parameters).index("attention_mask")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The attention, its mask exchanged for the masked term."""
+        """Run the attention with the masked term in place of its mask."""
         route = self.holder.adapting
         hidden = args[0] if args else kwargs["hidden_states"]
         term = None if route is None else sum_terms(hidden, self.adapters, route)
@@ -111,15 +111,15 @@ class WovenScores(HoldsMethods):
 
 
 class WovenValue(HoldsMethods):
-    """v ← adapter(v), one adapter after the other; v is the module's output, or the first of several.
+    """v ← adapter(v) for each adapter in turn; v is the module's output, or the first of several outputs.
 
     Args:
-        inner: the module's own forward.
-        holder: where the route is.
-        adapters: what replaces the value.
-        collect: the value's place among the collected layers, if it has one.
-        masked: whether the family keeps the value at zero where a row is padded, and adapters must not spoil
-            that.
+        inner: the module's original forward.
+        holder: holds the route.
+        adapters: the adapters that replace the value.
+        collect: the value's index among the collected layers, if it is collected.
+        masked: whether the family sets the value to zero where a row is padded; it is then set to zero again
+            after the adapters.
     """
 
     def __init__(
@@ -137,10 +137,10 @@ class WovenValue(HoldsMethods):
         self.masked = masked and bool(adapters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The module, its value exchanged, in the form the module gave it."""
+        """Run the module and replace the value; the result has the form of the module's result."""
         route = self.holder.route
         if route is not None and route.trunk is not None and self.collect is not None:
-            return route.trunk.hidden  # embeddings, or a module after block 0: the trunk has them in it
+            return route.trunk.hidden  # embeddings, or a module after block 0: the trunk includes them
         return self._run(route, *args, **kwargs)
 
     def _run(self, route: Route | None, *args: Any, **kwargs: Any) -> Any:
@@ -159,13 +159,13 @@ class WovenValue(HoldsMethods):
 
 
 class Remember(HoldsMethods):
-    """Tells the route what enters and what leaves a norm.
+    """Stores the input and output of a norm in the route.
 
     Args:
-        inner: the norm's own forward, with its adapters.
-        holder: where the route is.
-        entering: under which names the norm's input is remembered.
-        leaving: under which names its output is.
+        inner: the norm's forward, with its adapters.
+        holder: holds the route.
+        entering: the names under which the norm's input is stored.
+        leaving: the names under which its output is stored.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Remember(HoldsMethods):
         self.leaving = leaving
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The norm, unchanged."""
+        """Run the norm, unchanged."""
         y: Tensor = self.inner(x)
         route = self.holder.route
         if route is not None:
@@ -189,7 +189,7 @@ class Remember(HoldsMethods):
 
 
 class RoutedEnable(HoldsMethods):
-    """Hugging Face's `gradient_checkpointing_enable`, after which blocks keep the route they ran under."""
+    """Hugging Face's `gradient_checkpointing_enable`; recomputed blocks use the route of the first pass."""
 
     def __init__(self, plain: Callable[..., Any], encoder: nn.Module, holder: RouteHolder) -> None:
         self.plain = plain
@@ -197,7 +197,7 @@ class RoutedEnable(HoldsMethods):
         self.holder = holder
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Enable it, then pin every block's route."""
+        """Enable checkpointing, then wrap every block's checkpoint function."""
         self.plain(*args, **kwargs)
         for module in self.encoder.modules():
             function = module.__dict__.get("_gradient_checkpointing_func")
@@ -205,12 +205,12 @@ class RoutedEnable(HoldsMethods):
                 module.__dict__["_gradient_checkpointing_func"] = RoutedCheckpoint(function, self.holder)
             for key, hook in module._forward_hooks.items():
                 if getattr(hook, "__name__", None) == "make_inputs_require_grads":
-                    # the same, but it can be pickled: Hugging Face's own is made inside another function
+                    # the same, but picklable: Hugging Face's hook is a local function
                     module._forward_hooks[key] = require_grads
 
 
-def require_grads(module: nn.Module, given: Any, output: Tensor) -> None:
-    """A hook on the embeddings: a checkpointed block needs an input that has a gradient."""
+def require_grads(module: nn.Module, inputs: Any, output: Tensor) -> None:
+    """Make the embeddings require a gradient (a forward hook): a checkpointed block needs such an input."""
     output.requires_grad_(True)
 
 
@@ -236,7 +236,7 @@ class RoutedCheckpoint(HoldsMethods):
 
 
 def sum_terms(x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor | None:
-    """Σ adapter(x), or None where no adapter has anything to add."""
+    """Return Σ adapter(x), or None if no adapter adds anything."""
     total: Tensor | None = None
     for adapter in adapters:
         term = adapter(x, route)
@@ -246,14 +246,14 @@ def sum_terms(x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor | 
 
 
 def add_terms(y: Tensor, x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor:
-    """y + Σ adapter(x), in the dtype of y; y is overwritten where no gradient is wanted."""
+    """Return y + Σ adapter(x), in the dtype of y; y is overwritten where no gradient is needed."""
     for adapter in adapters:
         y = adapter.add_to(y, x, route)
     return y
 
 
 def masked_scores(term: Tensor, mask: Tensor | None, hidden: Tensor) -> Tensor:
-    """The term where attention is allowed, the lowest number elsewhere, in the query's dtype.
+    """Return the term where attention is allowed, the lowest number elsewhere, in the query's dtype.
 
     Args:
         term: [R or 1, H or 1, L, L].

@@ -1,4 +1,4 @@
-"""What a woven block's `forward` is: the block with its adapters, or what a trunk gave in its place."""
+"""The `forward` of woven blocks: the block with its adapters, or the stored output of a trunk."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ if TYPE_CHECKING:
 
 
 class BlockForm:
-    """The form in which the blocks of an encoder give their hidden states; all of one encoder have the same.
+    """The form of a block's output, which is the same for all blocks of an encoder.
 
     Attributes:
-        rest: how many things come after them; None: nothing, and they are no tuple; -1: no block has run yet.
+        rest: the number of items after the hidden states; None: the output is a tensor, not a tuple; -1: no
+            block has run yet.
     """
 
     def __init__(self) -> None:
         self.rest: int | None = -1
 
     def learn(self, output: Any) -> None:
-        """See how a block gives its output."""
+        """Record the form of a block's output."""
         self.rest = None if isinstance(output, Tensor) else len(output) - 1
 
     def of(self, hidden: Tensor) -> Any:
-        """Hidden states in the form of a block's output."""
-        assert self.rest != -1, "a trunk is of the model that runs it, whose blocks have run once"
+        """Return hidden states in the form of a block's output."""
+        assert self.rest != -1, "a trunk is used by the model that made it, whose blocks have run before"
         return hidden if self.rest is None else (hidden, *[None] * self.rest)
 
 
 class WovenBlock(WovenValue):
-    """A value site whose route knows, while it runs, what entered the block.
+    """A value site that stores the block's input in the route while the block runs.
 
     Args:
-        inner: the block's own forward.
-        holder: where the route is.
-        adapters: what replaces its output.
-        collect: its output's place among the collected layers, if it has one.
-        number: the block's, from 0.
-        form: how the blocks of this encoder give their output.
+        inner: the block's original forward.
+        holder: holds the route.
+        adapters: the adapters that replace its output.
+        collect: the output's index among the collected layers, if it is collected.
+        number: the block's number, from 0.
+        form: the form of the output of this encoder's blocks.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class WovenBlock(WovenValue):
         self.form = form
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The block; what the route remembers of it is dropped before it returns."""
+        """Run the block; what the route stores for it is dropped before this returns."""
         route = self.holder.route
         if route is None:
             return self._run(None, *args, **kwargs)
@@ -70,7 +71,7 @@ class WovenBlock(WovenValue):
         if route.until is not None and self.number >= route.until:
             return self.form.of(entered)
         route.block_input = entered
-        route.attention_input = route.block_input  # a norm before the attention says otherwise
+        route.attention_input = route.block_input  # a norm before the attention overwrites it
         try:
             output = self._run(route, *args, **kwargs)
         finally:  # checkpointing ends a recomputation by an exception

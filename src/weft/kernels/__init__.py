@@ -1,1 +1,1 @@
-"""Products for rows of several tasks, attention over short rows, dropout drawn by a hash."""
+"""Matrix products for rows of several tasks, attention over short rows, hash-based dropout."""

@@ -1,8 +1,8 @@
 """The two kernels of `weft.kernels.attention`, in Triton.
 
-A program of the forward has some queries of one head of one row and all its keys, a program of the backward
-the whole head, some queries after the others. Tiles are of B = 16, 32, 64 or 128 tokens, of which the first L
-are the row's. Scores are computed in float32; products take what they are given.
+A program of the forward handles some queries of one head of one row, and all its keys. A program of the
+backward handles the whole head and walks over its queries. Tiles have B = 16, 32, 64 or 128 tokens, of which
+the first L are the row's. Scores are computed in float32; products use the dtype of their inputs.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from weft.kernels.attention import MANY, SHORTEST
 
 FORWARD = {16: (16, 1), 32: (32, 4), 64: (64, 4), 128: (64, 4)}
 BACKWARD = {16: (16, 1), 32: (32, 4), 64: (64, 4), 128: (128, 8)}
-"""B → queries at a time, and the warps of a program."""
+"""B → (queries per program or iteration, warps per program)."""
 
 AS_THEY_COME = ["length", "least", "mask_r", "mask_q", "mask_k"]
-"""What kernels are not compiled anew for, be it a multiple of 16 or not."""
+"""Arguments that kernels are not specialized for, whether or not they are multiples of 16."""
 
 
 @triton.jit
 def _mixed(x):
-    """A hash of 32 bits, each of which depends on all of x: two rounds of a product and a shift."""
+    """A hash of 32 bits, each of which depends on all bits of x: two rounds of a product and a shift."""
     x = x ^ (x >> 16)
     x = x * 0x21F0AAAD
     x = x ^ (x >> 15)
@@ -35,11 +35,11 @@ def _mixed(x):
 
 @triton.jit
 def _kept(key, program, queries, keys, least, BLOCK: tl.constexpr):
-    """Which probabilities are kept, [M, B]: of each a number of its own is at least `least`.
+    """Which probabilities are kept, [M, B]: those whose random number is at least `least`.
 
-    The number is a hash, in three rounds, of its place and of two numbers, which are hashes of the key and of
-    the program; after two rounds, numbers of places a power of two apart know of each other. A generator that
-    makes several numbers at a time would make them where other threads need them.
+    The number is a hash, in three rounds, of its position and of two numbers, which are hashes of the key and
+    of the program. After two rounds, numbers of positions a power of two apart are correlated. A generator
+    that makes several numbers at a time would make them in threads that do not need them.
     """
     first = _mixed(_mixed(tl.load(key).to(tl.uint32)) + program.to(tl.uint32))
     second = _mixed(first ^ tl.load(key + 1).to(tl.uint32))
@@ -53,7 +53,7 @@ def _kept(key, program, queries, keys, least, BLOCK: tl.constexpr):
 
 @triton.jit
 def _added(mask):
-    """A mask in units of log₂ e: the lowest number stays one, and −∞ what it is."""
+    """The mask times log₂ e; the lowest finite number stays finite, and −∞ stays −∞."""
     added = mask.to(tl.float32)
     low = tl.where(added == float("-inf"), added, tl.maximum(added, -2.3e38))
     return low * 1.4426950408889634
@@ -61,7 +61,7 @@ def _added(mask):
 
 @triton.jit
 def _probabilities(q, k, mask, queries, keys, length, mask_q, mask_k, scale, MASKED: tl.constexpr):
-    """softmax(s·Q·Kᵀ + M), [M, B] in float32; 0 for keys that are none, and where no key is allowed."""
+    """softmax(s·Q·Kᵀ + M), [M, B] in float32; 0 for keys beyond the row, and where no key is allowed."""
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * 1.4426950408889634)
     real = keys < length
     if MASKED == 1:
@@ -80,7 +80,7 @@ def _probabilities(q, k, mask, queries, keys, length, mask_q, mask_k, scale, MAS
 
 @triton.jit
 def _places(row, head, tokens, by_row, by_head, by_token, WIDTH: tl.constexpr):
-    """Where the numbers of some tokens of a head are, [M, w]."""
+    """The offsets of some tokens of a head in memory, [M, w]."""
     return row * by_row + head * by_head + tokens[:, None] * by_token + tl.arange(0, WIDTH)[None, :]
 
 
@@ -95,21 +95,21 @@ def _forward(
     row, head = (program // heads).to(tl.int64), program % heads
     keys = tl.arange(0, BLOCK)
     queries = tl.program_id(1) * TAKEN + tl.arange(0, TAKEN)
-    real, asked = keys[:, None] < length, queries[:, None] < length
-    q = tl.load(query + _places(row, head, queries, of_row, of_head, of_token, WIDTH), mask=asked, other=0.0)
+    real, valid = keys[:, None] < length, queries[:, None] < length
+    q = tl.load(query + _places(row, head, queries, of_row, of_head, of_token, WIDTH), mask=valid, other=0.0)
     k = tl.load(key + _places(row, head, keys, key_r, key_h, key_l, WIDTH), mask=real, other=0.0)
     p = _probabilities(q, k, mask + row * mask_r, queries, keys, length, mask_q, mask_k, scale, MASKED)
     if DROPS:
         p = tl.where(_kept(seed, program, queries, keys, least, BLOCK), p * rise, 0.0)
     v = tl.load(value + _places(row, head, keys, value_r, value_h, value_l, WIDTH), mask=real, other=0.0)
-    found = tl.dot(p.to(v.dtype), v, input_precision="ieee").to(v.dtype)
+    result = tl.dot(p.to(v.dtype), v, input_precision="ieee").to(v.dtype)
     wide = heads * WIDTH
-    tl.store(out + _places(row, head, queries, length * wide, WIDTH, wide, WIDTH), found, mask=asked)
+    tl.store(out + _places(row, head, queries, length * wide, WIDTH, wide, WIDTH), result, mask=valid)
 
 
 @triton.jit(do_not_specialize=AS_THEY_COME)
 def _backward(
-    grad, query, key, value, mask, seed, found,
+    grad, query, key, value, mask, seed, input_grads,
     of_row, of_head, of_token, key_r, key_h, key_l, value_r, value_h, value_l,
     mask_r, mask_q, mask_k, heads, length, scale, least, rise,
     MASKED: tl.constexpr, DROPS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, TAKEN: tl.constexpr,
@@ -125,12 +125,12 @@ def _backward(
     of_value = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
     for start in tl.static_range(0, BLOCK, TAKEN):
         queries = start + tl.arange(0, TAKEN)
-        asked = queries[:, None] < length
+        valid = queries[:, None] < length
         q = tl.load(
-            query + _places(row, head, queries, of_row, of_head, of_token, WIDTH), mask=asked, other=0.0
+            query + _places(row, head, queries, of_row, of_head, of_token, WIDTH), mask=valid, other=0.0
         )
         g = tl.load(
-            grad + _places(row, head, queries, length * wide, WIDTH, wide, WIDTH), mask=asked, other=0.0
+            grad + _places(row, head, queries, length * wide, WIDTH, wide, WIDTH), mask=valid, other=0.0
         )
         p = _probabilities(q, k, mask + row * mask_r, queries, keys, length, mask_q, mask_k, scale, MASKED)
         of_p = tl.dot(g, tl.trans(v), input_precision="ieee")
@@ -140,18 +140,18 @@ def _backward(
             of_p = tl.where(kept, of_p * rise, 0.0)
             dropped = tl.where(kept, p * rise, 0.0)
         of_value += tl.dot(tl.trans(dropped.to(g.dtype)), g, input_precision="ieee")
-        # the softmax's: what a score gains beyond what its whole row of scores does
+        # the gradient of the softmax: p · (dp − Σ p·dp)
         of_scores = (p * (of_p - tl.sum(p * of_p, 1)[:, None]) * scale).to(g.dtype)
         of_key += tl.dot(tl.trans(of_scores), q, input_precision="ieee")
         of_query = tl.dot(of_scores, k, input_precision="ieee").to(g.dtype)
         tl.store(
-            found + _places(row, head, queries, length * 3 * wide, WIDTH, 3 * wide, WIDTH),
+            input_grads + _places(row, head, queries, length * 3 * wide, WIDTH, 3 * wide, WIDTH),
             of_query,
-            mask=asked,
+            mask=valid,
         )
     places = _places(row, head, keys, length * 3 * wide, WIDTH, 3 * wide, WIDTH)
-    tl.store(found + wide + places, of_key.to(k.dtype), mask=real)
-    tl.store(found + 2 * wide + places, of_value.to(k.dtype), mask=real)
+    tl.store(input_grads + wide + places, of_key.to(k.dtype), mask=real)
+    tl.store(input_grads + 2 * wide + places, of_value.to(k.dtype), mask=real)
 
 
 def forward(
@@ -165,12 +165,12 @@ def forward(
     scale: float,
 ) -> None:
     """Fill `out` [R, L, H, w]; see `weft.kernels.attention.attend`."""
-    query, key, value = (_in_lines(one) for one in (query, key, value))
+    query, key, value = (_in_lines(x) for x in (query, key, value))
     numbers, kind = _settings(query, key, value, mask, dropout, scale)
     taken, warps = FORWARD[kind["BLOCK"]]
     programs = (query.size(0) * query.size(1), triton.cdiv(query.size(2), taken))
-    given = (query, key, value, _or(mask, query), seed, out)
-    _forward[programs](*given, *numbers, **kind, TAKEN=taken, num_warps=warps)
+    tensors = (query, key, value, _or(mask, query), seed, out)
+    _forward[programs](*tensors, *numbers, **kind, TAKEN=taken, num_warps=warps)
 
 
 def backward(
@@ -180,24 +180,24 @@ def backward(
     value: Tensor,
     mask: Tensor | None,
     seed: Tensor,
-    found: Tensor,
+    input_grads: Tensor,
     dropout: float,
     scale: float,
 ) -> None:
     """Fill the gradients of queries, keys and values, [R, L, 3, H, w], from the output's, [R, L, H, w]."""
-    query, key, value = (_in_lines(one) for one in (query, key, value))
+    query, key, value = (_in_lines(x) for x in (query, key, value))
     numbers, kind = _settings(query, key, value, mask, dropout, scale)
     taken, warps = BACKWARD[kind["BLOCK"]]
-    given = (grad, query, key, value, _or(mask, query), seed, found)
-    _backward[(query.size(0) * query.size(1),)](*given, *numbers, **kind, TAKEN=taken, num_warps=warps)
+    tensors = (grad, query, key, value, _or(mask, query), seed, input_grads)
+    _backward[(query.size(0) * query.size(1),)](*tensors, *numbers, **kind, TAKEN=taken, num_warps=warps)
 
 
 def _settings(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scale: float
 ) -> tuple[list[Any], dict[str, Any]]:
-    """What both kernels are told: strides, sizes, dropout; and what a variant of them is compiled for."""
+    """The arguments of both kernels (strides, sizes, dropout), and the constants they are compiled for."""
     _, heads, length, width = query.shape
-    strides = [one.stride(axis) for one in (query, key, value) for axis in (0, 1, 2)]
+    strides = [x.stride(axis) for x in (query, key, value) for axis in (0, 1, 2)]
     of_mask = [0, 0, 0]
     if mask is not None:
         of_mask = [0 if mask.size(axis) == 1 else mask.stride(axis) for axis in (0, 2, 3)]
@@ -209,10 +209,10 @@ def _settings(
 
 
 def _in_lines(x: Tensor) -> Tensor:
-    """x with the numbers of a head one beside the other."""
+    """Return x with the last dimension contiguous."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _or(mask: Tensor | None, other: Tensor) -> Tensor:
-    """A tensor in any case: a pointer that is not followed."""
+    """Return the mask, or any tensor in its place: a pointer that the kernel does not read."""
     return other if mask is None else mask

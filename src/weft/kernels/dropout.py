@@ -1,4 +1,4 @@
-"""Dropout drawn by a hash: a function of a key and of the place alone, compiled or not."""
+"""Dropout whose mask is a hash of a key and of the position: the same in compiled and uncompiled code."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from torch.nn import functional as F
 from weft.kernels.attention import MANY
 
 KEYS = "dropout_keys"
-"""Where a module that drops out finds the keys of the pass, [n, 2] int32, one for each of its dropouts."""
+"""The attribute of a module that holds the pass's keys, [n, 2] int32, one key per dropout of the module."""
 
 
 def drawn(like: Tensor, key: Tensor) -> Tensor:
-    """A random number below 2³¹ for each place of a tensor, in its shape: a hash of the place and of a key.
+    """Return a random number below 2³¹ for each position of a tensor: a hash of the position and of a key.
 
-    Three rounds of a product and a shift: after two, numbers of places that are a power of two apart know of
-    each other (a correlation of 0.02). Numbers are written out: a compiler takes names of numbers for data.
+    The hash has three rounds of a product and a shift. After two rounds, numbers of positions that are a
+    power of two apart are correlated (0.02). The constants are literals: a compiler treats named numbers as
+    data.
 
     Args:
-        like: any; its values are not read.
+        like: a tensor of the result's shape; its values are not read.
         key: [2] int32.
     """
     x = torch.arange(like.numel(), dtype=torch.int32, device=like.device).view(like.shape) ^ key[0]
@@ -33,29 +34,29 @@ def drawn(like: Tensor, key: Tensor) -> Tensor:
 
 
 def hashed(x: Tensor, p: float, key: Tensor) -> Tensor:
-    """y = x ∘ m / (1 − p), m drawn by a hash, [...] → [...].
+    """y = x ∘ m / (1 − p), with the mask m drawn by a hash, [...] → [...].
 
     Args:
         x: of any shape.
-        p: the share that is left out, between 0 and 1.
-        key: of the pass, [2] int32.
+        p: the dropout probability, between 0 and 1.
+        key: the key of this pass, [2] int32.
     """
     least = round(p * MANY)
     return torch.where(drawn(x, key) >= least, x * (MANY / (MANY - least)), 0.0)
 
 
 def dropped(x: Tensor, p: float, module: Any, number: int = 0) -> Tensor:
-    """Dropout of a module's own: by a hash where the pass has keys for it, else as torch draws.
+    """Apply a module's dropout: by a hash if the module has keys for this pass, else by torch's generator.
 
     Several dropouts of one compiled graph draw from torch's generator in the order in which the compiler runs
-    them, which need not be the order in which they are written. Keys are drawn before the graph runs, so that
-    compiled and uncompiled code leave out the same.
+    them, which need not be the order in the source. Keys are drawn before the graph runs, so compiled and
+    uncompiled code drop the same entries.
 
     Args:
         x: of any shape.
-        p: the share that is left out.
-        module: whose dropout it is; it drops out while it trains.
-        number: which of the module's dropouts it is.
+        p: the dropout probability.
+        module: the module that the dropout belongs to; dropout is active while it is in training mode.
+        number: the index of this dropout within the module.
     """
     keys: Tensor | None = getattr(module, KEYS, None)
     if keys is None or not module.training or not 0.0 < p < 1.0:

@@ -1,4 +1,4 @@
-"""Products that plain operations do not give: one for sorted groups of rows, and one onto what is there."""
+"""Two matrix products: a grouped one for rows sorted by slot, and one that accumulates into a tensor."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from torch import Tensor
 from torch.nn import functional as F
 
 ALIGNED = 8
-"""Rows must begin at multiples of 16 bytes, and a width that is none gives wrong numbers on some devices."""
+"""Rows must begin at multiples of 16 bytes: other widths give wrong numbers on some devices."""
 
 ADD_IN_PLACE = True
-"""Whether a compiled inference on CUDA adds a product to what is there by one call, and not by a product and
-a further pass over it."""
+"""Whether compiled inference on CUDA adds a product to an existing tensor in one call, instead of computing
+the product and adding it in a second pass."""
 
 
 def grouped(x: Tensor, weight: Tensor, ends: Tensor, dtype: torch.dtype) -> Tensor:
     """y[r] = x[r] · weight[slot]ᵀ for rows sorted by slot, as one grouped product.
 
-    Widths that are no multiples of 8 are filled up with zeros: those of the weight's copy in the product's
-    dtype, and those of x where it has such a width.
+    Widths that are not multiples of 8 are padded with zeros: in the copy of the weight that is made in the
+    product's dtype, and in x if i is such a width.
 
     Args:
         x: [R, L, i].
         weight: [S, o, i].
-        ends: the number of rows that use a slot up to this one, [S].
-        dtype: the product's.
+        ends: the cumulative number of rows up to and including each slot, [S].
+        dtype: the product's dtype.
 
     Returns:
         [R, L, o].
@@ -44,7 +44,7 @@ def grouped(x: Tensor, weight: Tensor, ends: Tensor, dtype: torch.dtype) -> Tens
 
 
 class _Grouped(torch.autograd.Function):
-    """The grouped product with a backward that takes any gradient and gives absent groups none."""
+    """The grouped product; its backward accepts any memory layout and gives empty groups a zero gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
@@ -54,16 +54,16 @@ class _Grouped(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        """Of x and of the weight."""
+        """Return the gradients of x and of the weight."""
         x, weight, ends = ctx.saved_tensors
-        grad = grads[0].contiguous()  # the kernel takes no broadcast or transposed one
-        of_x = _grouped_mm(grad, weight.contiguous(), ends) if ctx.needs_input_grad[0] else None
+        grad = grads[0].contiguous()  # the kernel rejects broadcast or transposed gradients
+        x_grad = _grouped_mm(grad, weight.contiguous(), ends) if ctx.needs_input_grad[0] else None
         if not ctx.needs_input_grad[1]:
-            return of_x, None, None
-        of_weight = _grouped_mm(grad.t(), x.contiguous(), ends)  # [S, o, i]
-        # some devices leave what they find in memory where a group has no rows
+            return x_grad, None, None
+        weight_grad = _grouped_mm(grad.t(), x.contiguous(), ends)  # [S, o, i]
+        # some devices leave memory uninitialized where a group has no rows
         present = ends > F.pad(ends, (1, 0))[:-1]
-        return of_x, torch.where(present[:, None, None], of_weight, 0.0), None
+        return x_grad, torch.where(present[:, None, None], weight_grad, 0.0), None
 
 
 def _grouped_mm(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
@@ -72,12 +72,12 @@ def _grouped_mm(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
 
 
 def add_product(y: Tensor, a: Tensor, b: Tensor, overwrite: bool) -> Tensor:
-    """y + a·b in one pass over y where that can be had.
+    """Return y + a·b, in one pass over y where possible.
 
     Args:
         y: [R, L, o].
         a: [R, L, r].
-        b: [1, r, o], or [R, r, o]; of the dtype of the others.
+        b: [1, r, o], or [R, r, o]; all three have the same dtype.
         overwrite: whether y may be changed.
 
     Returns:
@@ -104,6 +104,6 @@ def _add_product_(y: Tensor, a: Tensor, b: Tensor) -> None:
         y.view(-1, y.size(-1)).addmm_(a.flatten(0, 1), b[0])  # a view or an error, never a copy
 
 
-# a mutating operation of our own: the compiler would turn addmm_ into a copy of y and a product
+# a custom mutating operation: the compiler would turn addmm_ into a copy of y and a product
 torch.library.define("weft::add_product_", "(Tensor(a!) y, Tensor a, Tensor b) -> ()")
 torch.library.impl("weft::add_product_", "CompositeExplicitAutograd")(_add_product_)

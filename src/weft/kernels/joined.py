@@ -1,13 +1,13 @@
-"""Low-rank terms of maps that read one input, as one further product onto the maps' own.
+"""Linear maps that read the same input, computed together with their low-rank terms in three products.
 
 A term of few components is written as
 
-    term = z·upᵀ,  z = (x·downᵀ) ∘ keep,  or z = keep where it does not read x
+    term = z·upᵀ,  z = (x·downᵀ) ∘ keep,  or z = keep if the term does not read x
 
-LoRA's rows keep the components of their own slot, MORRIS' multiply all by their task's coefficients, and a
-bias by task is a component for each slot, of which a row keeps its own. Maps of one input are joined with all
-their terms: y = x·Wᵀ + b + z·Uᵀ, W the maps one upon the other, U the ups, each in its map's rows and zero in
-those of the others. Three products give what each map and each term by itself would take a dozen for.
+For LoRA, `keep` selects the components of the row's slot. For MORRIS, it holds the coefficients of the row's
+task. A bias per task has one component per slot, and `keep` selects the row's. Maps of one input are joined
+with all their terms: y = x·Wᵀ + b + z·Uᵀ. W stacks the maps, and U holds the ups, each in the rows of its map
+and zero in the rows of the other maps. Three products replace about a dozen, one or more per map and term.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from weft.kernels.dispatch import choose
 from weft.kernels.rows import compute_dtype
 
 ALIGNED = 8
-"""Rows of bf16 that begin at multiples of 16 bytes are read in whole words: z is filled up with zeros."""
+"""Rows of bf16 that begin at multiples of 16 bytes are read in whole words: z is padded with zeros."""
 
 PARTS = 8
-"""Into how many a product over all tokens is cut."""
+"""The number of parts into which a product over all tokens is split."""
 
 
 class Components(NamedTuple):
-    """A term of a linear map by its components.
+    """A low-rank term of a linear map.
 
     Attributes:
-        keep: what each row multiplies them by, [R, k], or [1, k] if all do alike.
+        keep: the factor of each component for each row, [R, k], or [1, k] if it is the same for all rows.
         up: [o, k].
-        down: [k, i]; None where the term does not read x.
+        down: [k, i]; None if the term does not read x.
     """
 
     keep: Tensor
@@ -44,59 +44,59 @@ class Components(NamedTuple):
 
 
 def joins(slots: int, rank: int, width: int, device: torch.device) -> bool:
-    """Whether a term with so many components for each of its slots is cheapest with all of them side by side.
+    """Return whether a term is cheapest with the components of all slots side by side.
 
     Args:
         slots: S.
-        rank: the components of a slot.
-        width: of the map's input.
-        device: where it runs.
+        rank: the number of components per slot.
+        width: the width of the map's input.
+        device: the device it runs on.
     """
-    found = choose(slots, rank, width, device=device.type, half=True, trains=True, ordered=False)
-    return found == "side"
+    strategy = choose(slots, rank, width, device=device.type, half=True, trains=True, ordered=False)
+    return strategy == "side"
 
 
 def own_slot(slot: Tensor, slots: int, dtype: torch.dtype) -> Tensor:
-    """1 where a row uses a slot, else 0, [R, S]."""
+    """Return 1 where a row uses a slot, else 0, [R, S]."""
     return (slot[:, None] == torch.arange(slots, device=slot.device)).to(dtype)
 
 
 def joined_linear(
     x: Tensor, weight: Tensor, bias: Tensor | None, terms: Sequence[Sequence[Components]]
 ) -> Tensor:
-    """Several maps of one input and all their terms: [R, L, i] → [R, L, P·o].
+    """Apply several maps of one input and all their terms: [R, L, i] → [R, L, P·o].
 
     Args:
         x: [R, L, i].
-        weight: the P maps, one upon the other, [P·o, i]; no gradient is computed for it.
-        bias: [P·o], or none; likewise.
-        terms: of each map, P times; at least one term in all.
+        weight: the P maps, stacked, [P·o, i]; no gradient is computed for it.
+        bias: [P·o], or None; no gradient is computed for it.
+        terms: the terms of each of the P maps; at least one term in total.
     """
     dtype = compute_dtype(x)
     rows, x = x.size(0), x.to(dtype)
-    placed = [(number, one) for number, part in enumerate(terms) for one in part]
-    placed.sort(key=lambda found: found[1].down is None)  # those that read x come first
-    keep = torch.cat([one.keep.expand(rows, -1) for _, one in placed], 1).to(dtype)
-    up = torch.cat([_in_rows(one.up, number, len(terms)) for number, one in placed], 1).to(dtype)
+    placed = [(number, term) for number, map_terms in enumerate(terms) for term in map_terms]
+    placed.sort(key=lambda entry: entry[1].down is None)  # those that read x come first
+    keep = torch.cat([term.keep.expand(rows, -1) for _, term in placed], 1).to(dtype)
+    up = torch.cat([_in_rows(term.up, number, len(terms)) for number, term in placed], 1).to(dtype)
     fill = -up.size(1) % ALIGNED
     if fill:
         keep, up = F.pad(keep, (0, fill)), F.pad(up, (0, fill))
-    downs = [one.down for _, one in placed if one.down is not None]
+    downs = [term.down for _, term in placed if term.down is not None]
     down = torch.cat(downs).to(dtype) if downs else None
     y: Tensor = _Joined.apply(x, weight.to(dtype), None if bias is None else bias.to(dtype), down, keep, up)
     return y
 
 
-def _in_rows(up: Tensor, number: int, parts: int) -> Tensor:
+def _in_rows(up: Tensor, number: int, maps: int) -> Tensor:
     """[o, k] → [P·o, k], zero in the rows of the other maps."""
     width = up.size(0)
-    return F.pad(up, (0, 0, number * width, (parts - 1 - number) * width))
+    return F.pad(up, (0, 0, number * width, (maps - 1 - number) * width))
 
 
 class _Joined(torch.autograd.Function):
     """y = x·Wᵀ + b + z·Uᵀ, z = [(x·downᵀ) ∘ keep, keep]: [R, L, i] → [R, L, O].
 
-    The first k of K components read x. With gradients of x, down [k, i], keep [R, K] and up [O, K].
+    The first k of K components read x. Gradients are computed for x, down [k, i], keep [R, K] and up [O, K].
     """
 
     @staticmethod
@@ -109,7 +109,7 @@ class _Joined(torch.autograd.Function):
         keep: Tensor,
         up: Tensor,
     ) -> Tensor:
-        """One product, and one onto it."""
+        """Compute the maps' product, and add the terms' product to it."""
         rows, length, _ = x.shape
         reading = 0 if down is None else down.size(0)
         low = None if down is None else F.linear(x, down)
@@ -124,32 +124,32 @@ class _Joined(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """G·W and what comes back through z onto it; of z, G·U; of U, Gᵀ·z."""
+        """Compute dx = G·W plus the gradient through z, dz = G·U, and dU = Gᵀ·z."""
         x, weight, down, keep, up, z, low = ctx.saved_tensors
-        of_input, _, _, of_down, of_keep, of_up = ctx.needs_input_grad
+        needs_x, _, _, needs_down, needs_keep, needs_up = ctx.needs_input_grad
         rows, length, _ = x.shape
         grad = grads[0].flatten(0, 1)
         reading = 0 if down is None else down.size(0)
-        needed = of_keep or (reading and (of_input or of_down))
-        back = (grad @ up).unflatten(0, (rows, length)) if needed else None
-        found: list[Tensor | None] = [None] * 6
-        read = None
-        if reading and back is not None:
-            read = (back[..., :reading] * keep[:, None, :reading]).flatten(0, 1)
-        if of_input and read is not None:
-            found[0] = torch.ops.weft.joined(grad, weight.t(), None, read, down.t()).view_as(x)
-        elif of_input:
-            found[0] = (grad @ weight).view_as(x)
-        if of_down and read is not None:
-            found[3] = torch.ops.weft.tall_product(read, x.flatten(0, 1))
-        if of_keep and back is not None:
-            sums = [] if low is None else [(back[..., :reading] * low).sum(1)]
+        needed = needs_keep or (reading and (needs_x or needs_down))
+        z_grad = (grad @ up).unflatten(0, (rows, length)) if needed else None
+        input_grads: list[Tensor | None] = [None] * 6
+        low_grad = None
+        if reading and z_grad is not None:
+            low_grad = (z_grad[..., :reading] * keep[:, None, :reading]).flatten(0, 1)
+        if needs_x and low_grad is not None:
+            input_grads[0] = torch.ops.weft.joined(grad, weight.t(), None, low_grad, down.t()).view_as(x)
+        elif needs_x:
+            input_grads[0] = (grad @ weight).view_as(x)
+        if needs_down and low_grad is not None:
+            input_grads[3] = torch.ops.weft.tall_product(low_grad, x.flatten(0, 1))
+        if needs_keep and z_grad is not None:
+            sums = [] if low is None else [(z_grad[..., :reading] * low).sum(1)]
             if keep.size(1) > reading:
-                sums.append(back[..., reading:].sum(1))
-            found[4] = torch.cat(sums, 1)
-        if of_up:
-            found[5] = torch.ops.weft.tall_product(grad, z.flatten(0, 1))
-        return tuple(found)
+                sums.append(z_grad[..., reading:].sum(1))
+            input_grads[4] = torch.cat(sums, 1)
+        if needs_up:
+            input_grads[5] = torch.ops.weft.tall_product(grad, z.flatten(0, 1))
+        return tuple(input_grads)
 
 
 def _joined(x: Tensor, weight: Tensor, bias: Tensor | None, z: Tensor, up: Tensor) -> Tensor:
@@ -162,10 +162,10 @@ def _shape_of_joined(x: Tensor, weight: Tensor, bias: Tensor | None, z: Tensor, 
 
 
 def _tall_product(a: Tensor, b: Tensor) -> Tensor:
-    """aᵀ·b, [N, o] and [N, k] → [o, k]: many tokens to few numbers.
+    """Return aᵀ·b, [N, o] and [N, k] → [o, k]: a sum over many tokens with a small result.
 
-    By several parts of the tokens at once: a library's own way for such a shape, made for more numbers,
-    leaves most of a GPU without work (H200, 4096 tokens, 2304 and 144 wide: 18 µs).
+    The tokens are split into several parts that run at once. The library's kernel for this shape, made for
+    larger results, leaves most of a GPU idle (H200, 4096 tokens, 2304 and 144 wide: 18 µs).
     """
     if a.is_cuda and b.size(1) > 32 and a.size(0) % PARTS == 0:
         return in_parts(a, b, PARTS)
@@ -173,9 +173,9 @@ def _tall_product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def in_parts(a: Tensor, b: Tensor, parts: int) -> Tensor:
-    """aᵀ·b as the sum of so many products of as many tokens each."""
-    of_parts = torch.bmm(a.unflatten(0, (parts, -1)).transpose(1, 2), b.unflatten(0, (parts, -1)))
-    return of_parts.sum(0)
+    """Return aᵀ·b as the sum of `parts` products over equally many tokens."""
+    products = torch.bmm(a.unflatten(0, (parts, -1)).transpose(1, 2), b.unflatten(0, (parts, -1)))
+    return products.sum(0)
 
 
 def _shape_of_tall_product(a: Tensor, b: Tensor) -> Tensor:
@@ -186,7 +186,7 @@ torch.library.define("weft::tall_product", "(Tensor a, Tensor b) -> Tensor")
 torch.library.impl("weft::tall_product", "CompositeExplicitAutograd")(_tall_product)
 torch.library.register_fake("weft::tall_product")(_shape_of_tall_product)
 
-# an operation of our own: the compiler would make the second product one by itself, and the sum a third pass
+# a custom operation: the compiler would compute the second product separately, and the sum in a third pass
 torch.library.define("weft::joined", "(Tensor x, Tensor weight, Tensor? bias, Tensor z, Tensor up) -> Tensor")
 torch.library.impl("weft::joined", "CompositeExplicitAutograd")(_joined)
 torch.library.register_fake("weft::joined")(_shape_of_joined)

@@ -1,4 +1,4 @@
-"""What `weft.kernels.dispatch` is made of: a product per row, a look-up, sums, and their dtype."""
+"""Building blocks of `weft.kernels.dispatch`: one product per row, slot look-up, sums, and their dtype."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Each row through its own map: y[r] = x[r] · weight[r]ᵀ + bias[r].
+    """Map each row by its own weight: y[r] = x[r] · weight[r]ᵀ + bias[r].
 
     Args:
         x: [R, L, i].
         weight: [R, o, i], or [1, o, i] for one map that all rows share.
-        bias: [R, o] or [1, o], or none.
+        bias: [R, o] or [1, o], or None.
 
     Returns:
         [R, L, o].
@@ -28,9 +28,9 @@ def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def select(stacked: Tensor, index: Tensor) -> Tensor:
-    """What each row has of S slots: stacked[index] along the first dimension, [S, …] and [R] → [R, …].
+    """Look up the slot of each row: stacked[index] along the first dimension, [S, …] and [R] → [R, …].
 
-    By `index_select`: the backward of `stacked[index]` is not deterministic on the CPU.
+    This uses `index_select`, because the backward of `stacked[index]` is not deterministic on the CPU.
 
     A single slot is expanded, not looked up. The gradient of a look-up is a scatter, and Inductor replaces
     every index into a dimension of size 1 by the constant 0. On a CPU it then fails to generate the scatter.
@@ -43,9 +43,9 @@ def select(stacked: Tensor, index: Tensor) -> Tensor:
 
 
 def add(y: Tensor, term: Tensor) -> Tensor:
-    """y + term in the dtype of y, in the memory of y where no gradient is wanted: y must be nobody else's.
+    """Return y + term in the dtype of y; y is overwritten where no gradient is needed.
 
-    Under autocast a float32 vector would lift y to float32.
+    Nothing else may hold y. Under autocast a float32 vector would promote y to float32.
     """
     term = term.to(y.dtype)
     if may_overwrite(y) and torch.broadcast_shapes(y.shape, term.shape) == y.shape:
@@ -57,30 +57,30 @@ def add_rows(y: Tensor, stacked: Tensor, mix: Mix | None, rows: Tensor | None = 
     """y[r] + stacked[slot[r]] in the dtype of y: [R, L, o], [S, o] and [R] → [R, L, o].
 
     Args:
-        y: nobody else's: overwritten where no gradient is wanted.
-        stacked: a vector a slot.
-        mix: the rows' slots; None where all use the one slot there is.
-        rows: stacked[slot], [R, o] or [1, o], where it was looked up already.
+        y: a tensor that nothing else holds: it is overwritten where no gradient is needed.
+        stacked: one vector per slot.
+        mix: the rows' slots; None if there is a single slot.
+        rows: stacked[slot], [R, o] or [1, o], if it has been looked up already.
     """
     slot = None if mix is None else mix.slot
     if torch.is_grad_enabled() and stacked.requires_grad:
-        alike = slot is None or y.size(0) == slot.size(0)  # rows may share one y
-        by_product = y.is_cuda and mix is not None and mix.setting != "reference"
-        if alike and (by_product or rows is not None):
+        row_per_slot = slot is None or y.size(0) == slot.size(0)  # all rows may share one y
+        use_product = y.is_cuda and mix is not None and mix.setting != "reference"
+        if row_per_slot and (use_product or rows is not None):
             added: Tensor = _AddRows.apply(y, stacked, slot, rows)
             return added
-        rows = None  # a gradient does not go by what was looked up
+        rows = None  # what was looked up before carries no gradient
     if rows is None:
         rows = stacked if slot is None else select(stacked, slot)
     return add(y, rows[:, None])
 
 
 class _AddRows(torch.autograd.Function):
-    """The sum, whose gradient for the vectors is a product: which rows use a slot · the gradient.
+    """The sum; the gradient of the vectors is one product, [slot is used by row] · gradient.
 
-    Summed over tokens and then over rows, it would be two further passes over a gradient that a compiler can
-    put together with neither what comes before it nor what comes after. As under `side`, one task's gradient
-    that is not finite spoils those of the others.
+    Summing over tokens and then over rows would take two more passes over the gradient, which a compiler can
+    fuse neither with the operations before nor with those after. As under `side`, a non-finite gradient of
+    one task makes the gradients of the other tasks non-finite.
     """
 
     @staticmethod
@@ -101,25 +101,25 @@ class _AddRows(torch.autograd.Function):
         if slot is None:
             users = grad.new_ones(slots, rows * length)
         else:
-            own = slot == torch.arange(slots, device=slot.device)[:, None]  # [S, R]
-            users = own[:, :, None].expand(slots, rows, length).reshape(slots, -1).to(grad.dtype)
+            uses_slot = slot == torch.arange(slots, device=slot.device)[:, None]  # [S, R]
+            users = uses_slot[:, :, None].expand(slots, rows, length).reshape(slots, -1).to(grad.dtype)
         return grad, (users @ grad.reshape(-1, width)).to(dtype), None, None
 
 
 def may_overwrite(y: Tensor) -> bool:
-    """Whether a value may be changed in place: no gradient is wanted, and no graph is being traced.
+    """Return whether a tensor may be changed in place: no gradient is needed, and no graph is being traced.
 
-    On a CPU new memory costs more than the sum itself.
+    On a CPU, allocating memory costs more than the sum itself.
     """
     return not (torch.compiler.is_compiling() or torch.is_grad_enabled() or y.requires_grad)
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
-    """The dtype of a product with x: autocast's where it is on."""
+    """Return the dtype of a product with x: autocast's if autocast is enabled."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def is_half(x: Tensor) -> bool:
-    """Whether a product with x is in bf16 or fp16."""
+    """Return whether a product with x is computed in bf16 or fp16."""
     return compute_dtype(x) in (torch.bfloat16, torch.float16)

@@ -1,8 +1,8 @@
-"""What the setting `kernels` may be; no torch is imported to check it."""
+"""The values of the setting `kernels`. No torch is imported to check them."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 Setting = Literal["auto", "reference"]
-"""`auto`: the cheapest way through maps of several tasks; `reference`: bit-stable when tasks are added."""
+"""`auto`: the cheapest strategy for maps of several tasks; `reference`: bit-stable when tasks are added."""

@@ -1,4 +1,4 @@
-"""The papers as compositions, one a file.
+"""The methods, one per file; most are papers expressed as compositions of adapters.
 
 A new method is one file and one line in `METHODS`.
 """
@@ -90,7 +90,7 @@ __all__ = [
 
 
 def build_method(spec: object) -> Method:
-    """A method from what a run file may say.
+    """Build a method from the setting of a run file.
 
     Args:
         spec: a name (`lora`), settings (`{use: lora, rank: 4}`), a `Method`, or a list of these.

@@ -1,4 +1,4 @@
-"""`bitfit`: bias vectors alone (Ben Zaken et al., 2022), per task, for all tasks, or for groups."""
+"""`bitfit`: trains bias vectors only (Ben Zaken et al., 2022), per task, for all tasks, or for groups."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ BIASES: dict[str, tuple[str, ...]] = {
 class Bitfit(Method):
     """base(x) + v at linear maps and norms, whether or not the base has a bias; starts at the base exactly.
 
-    `all` is every linear map and norm of the encoder, with the embeddings' norm and the pooler: for BERT
-    the very set of its biases. `blocks` leaves out what is outside the blocks, `dense` the norms too.
+    `all` is every linear map and norm of the encoder, including the embeddings' norm and the pooler: for BERT
+    exactly its biases. `blocks` leaves out what is outside the blocks, `dense` the norms as well.
     """
 
     name = "bitfit"
@@ -34,10 +34,12 @@ class Bitfit(Method):
     biases: Literal["all", "blocks", "dense"] = Field("all", description="all, blocks, or dense")
     sites: SiteKinds | None = Field(None, description="the maps and norms by name, instead of `biases`")
     layers: Layers = Field("all", description=LAYERS)
-    share: Share = Field("task", description="task: each its own; all: one for all; or {group: [task, …]}")
+    share: Share = Field(
+        "task", description="task: one per task; all: one for all tasks; or {group: [task, …]}"
+    )
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
-        """A `BiasAdapter` at each site; of a named set, where the family has the site."""
+        """A `BiasAdapter` at each site; for a named set of biases, at each site that the family has."""
         from weft.adapters.bias import BiasAdapter
 
         slots = slots_for(self.share, tasks)

@@ -1,7 +1,7 @@
 """`ca_mtl`: conditionally adaptive multi-task learning (Pilault et al., ICLR 2021).
 
-Every task is a vector z. What adapts the encoder is shared by all tasks and conditioned on z: a matrix on the
-attention scores, an alignment of what enters the first block, layer norms, and a bottleneck. Each part can be
+Every task is a vector z. The adapters are shared by all tasks and conditioned on z: a matrix that is added to
+the attention scores, an alignment of the first block's input, layer norms, and a bottleneck. Each part can be
 left out (Table 3.1), and has the form of the released code or of the paper, which differ.
 """
 
@@ -34,13 +34,13 @@ PAPER = {
     "norm": "paper",
     "bottleneck": "paper",
 }
-"""What the parts' settings are by default in the paper's variant; the code's are the fields' own defaults."""
+"""Default settings of the parts for `variant: paper`; the defaults of the fields are those of the code."""
 
 LARGE_LAYERS = 24
 
 
 def _off(value: object) -> object:
-    """`false` and nothing leave a part out, as `none` does."""
+    """Accept `false` and null in place of `none`."""
     return "none" if value is None or value is False else value
 
 
@@ -48,10 +48,11 @@ Off = BeforeValidator(_off)
 
 
 class CaMtl(Method):
-    """Parts conditioned on a vector z a task: attention, alignment, layer norm, bottleneck.
+    """Parts conditioned on one vector z per task: attention, alignment, layer norm, bottleneck.
 
-    By default what the authors released: block-diagonal attention in every block, FiLM on the embeddings,
-    conditional norms in the top half, a bottleneck at the top block; the upper half of the encoder trains.
+    The default is the authors' released code: block-diagonal attention in every block, FiLM on the
+    embeddings, conditional norms in the top half, a bottleneck at the top block; the upper half of the
+    encoder trains.
     """
 
     name = "ca_mtl"
@@ -61,29 +62,31 @@ class CaMtl(Method):
 
     train_encoder: TrainEncoder = Field(
         "layers top half",
-        description="what of the encoder trains: 'layers not 0-4', 'layers not bottom 25%', all, …",
+        description="which encoder parameters train: 'layers not 0-4', 'layers not bottom 25%', all, …",
     )
     variant: Literal["code", "paper"] = Field(
-        "code", description="where paper and released code differ, which of them is the default of each part"
+        "code", description="whose form is the default of each part, where paper and released code differ"
     )
     size: Literal["base", "large"] = Field(
-        "base", description="the bottleneck at the top block, or as a path beside all blocks"
+        "base", description="base: the bottleneck at the top block; large: a path parallel to all blocks"
     )
-    length: int = Field(128, ge=2, description="L, the longest row that conditional attention is made for")
+    length: int = Field(128, ge=2, description="L, the longest row that conditional attention supports")
     attention: Annotated[Literal["block", "full", "none"], Off] = Field(
-        "block", description="M(z) on the scores: block-diagonal, one full block, or none"
+        "block", description="M(z), added to the scores: block-diagonal, one full block, or none"
     )
     blocks: PositiveInt | None = Field(
         None, description="N, the number of blocks of M; by default the encoder's width // length, at least 1"
     )
     attention_layers: Layers = Field("all", description=LAYERS)
-    attention_start: Literal["zeros", "random"] = Field("zeros", description="of A, which M is made of")
+    attention_start: Literal["zeros", "random"] = Field(
+        "zeros", description="initial values of A, from which M is computed"
+    )
     attention_film: Literal["vector", "matrix"] = Field(
-        "vector", description="γ and β of M: one number a column of a block, or one an entry"
+        "vector", description="γ and β of M: one number per column of a block, or one per entry"
     )
     alignment: Annotated[Literal["film", "matrix", "task", "none"], Off] = Field(
         "film",
-        description="of what enters block 0: FiLM, one modulated matrix, a matrix a task, or none",
+        description="alignment of block 0's input: FiLM, one modulated matrix, one matrix per task, or none",
     )
     norm: Annotated[Literal["code", "paper", "none"], Off] = Field(
         "code", description="conditional layer norms as released, by eq. 3.3, or none"
@@ -96,17 +99,18 @@ class CaMtl(Method):
         None, description="its inner width; by default a third of the encoder's"
     )
     reinit_top: bool = Field(
-        False, description="draw the top block's weights anew, as the released code does by its names"
+        False,
+        description="reinitialize the top block, as the released code does because of its parameter names",
     )
     zero_init: bool = Field(False, description="γ and β start at zero, exactly")
 
     @model_validator(mode="before")
     @classmethod
-    def _forms(cls, given: Any) -> Any:
-        """The paper's forms, where a part's own is not given."""
-        if isinstance(given, Mapping) and given.get("variant") == "paper":
-            return {**PAPER, **given}
-        return given
+    def _forms(cls, settings: Any) -> Any:
+        """Fill in the paper's forms for parts that are not configured."""
+        if isinstance(settings, Mapping) and settings.get("variant") == "paper":
+            return {**PAPER, **settings}
+        return settings
 
     @model_validator(mode="after")
     def _fit(self) -> CaMtl:
@@ -122,19 +126,19 @@ class CaMtl(Method):
 
     @property
     def embeds(self) -> bool:  # type: ignore[override]
-        """Whether any part is conditioned: an alignment of each task's own matrix is not."""
+        """Whether any part is conditioned on z; an alignment with one matrix per task is not."""
         return self.transforms or self.alignment in ("film", "matrix")
 
     @property
     def transforms(self) -> bool:
-        """Whether any part is made from z', and not from z itself."""
+        """Whether any part is conditioned on z' instead of z."""
         return (self.attention, self.norm, self.bottleneck) != ("none", "none", "none")
 
     @property
     def starts_at_base(self) -> bool:  # type: ignore[override]
-        """With γ = β = 0, without a bottleneck, which replaces what it reads, and without attention.
+        """True with γ = β = 0, without a bottleneck, which replaces its input, and without attention.
 
-        M = 0 changes nothing that counts, but the mask goes another way then, and padding may differ.
+        M = 0 does not change the tokens' results, but the mask is applied differently: padding may differ.
         """
         if self.attention != "none" or self.bottleneck != "none" or self.reinit_top or self.norm == "paper":
             return False
@@ -160,11 +164,11 @@ class CaMtl(Method):
         return None if self.attention == "none" else self.length
 
     def restarted(self, num_layers: int) -> list[int]:
-        """The top block, where asked for."""
+        """The top block, if `reinit_top` is set."""
         return [num_layers - 1] if self.reinit_top else []
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
-        """The parts that are asked for, from the embeddings upwards."""
+        """The configured parts, from the embeddings upwards."""
         from weft.methods.ca_mtl_parts import Parts
 
         parts = Parts(self, sites, tasks, seed)

@@ -29,55 +29,55 @@ Pairs = Iterator[tuple[Site, "Adapter"]]
 
 
 class Parts:
-    """What a method's settings mean on one encoder.
+    """Builds the adapters of `ca_mtl` for one encoder.
 
     Args:
         method: the settings.
-        sites: what the encoder offers.
+        sites: the encoder's sites.
         tasks: the tasks' names, in the order of their ids.
-        seed: of the start values.
+        seed: the random seed of the initial values.
     """
 
     def __init__(self, method: CaMtl, sites: Sites, tasks: Sequence[str], seed: int) -> None:
         self.method, self.sites, self.seed = method, sites, seed
-        self.own, self.one = Slots.per_task(tasks), Slots.one(tasks)
+        self.per_task, self.shared = Slots.per_task(tasks), Slots.one(tasks)
         width = sites.width
-        # z, and z' where something is made from it: what nothing reads must not train, nor be counted
+        # z and z' only if some part reads them: unused parameters must not train, nor be counted
         if method.embeds:
-            self.z = TaskEmbedding(width, self.own, seed, "ca_mtl")
+            self.z = TaskEmbedding(width, self.per_task, seed, "ca_mtl")
         if method.transforms:
-            self.condition = TransformedEmbedding(self.z, width, self.one, seed, "ca_mtl/transform")
+            self.condition = TransformedEmbedding(self.z, width, self.shared, seed, "ca_mtl/transform")
 
     def alignment(self) -> Pairs:
-        """Of what enters the first block."""
+        """The alignment of the first block's input."""
         form = self.method.alignment
         for site in self.sites.select(["embeddings"]) if form != "none" else ():
             if form == "task":
-                yield site, TaskAlignment(site, self.own)
+                yield site, TaskAlignment(site, self.per_task)
             elif form == "film":
                 yield site, FilmAlignment(site, self.z, self._film(site.out_width, site.key))
             else:
                 film = self._film(site.out_width, site.key)
-                yield site, MatrixAlignment(site, self.z, film, self.one)
+                yield site, MatrixAlignment(site, self.z, film, self.shared)
 
     def attention(self) -> Pairs:
-        """M(z) on the scores."""
-        given, length = self.method, self.method.length
-        if given.attention == "none":
+        """M(z), added to the scores."""
+        method, length = self.method, self.method.length
+        if method.attention == "none":
             return
-        blocks = 1 if given.attention == "full" else given.blocks or max(1, self.sites.width // length)
+        blocks = 1 if method.attention == "full" else method.blocks or max(1, self.sites.width // length)
         block = block_size(length, blocks)
-        numbers = block * block if given.attention_film == "matrix" else block
-        random = given.attention_start == "random"
-        for site in self.sites.select(["scores"], given.attention_layers):
+        numbers = block * block if method.attention_film == "matrix" else block
+        random = method.attention_start == "random"
+        for site in self.sites.select(["scores"], method.attention_layers):
             film = self._film(numbers, site.key)
             adapter = ConditionalAttention(
-                site, self.condition, film, self.one, length, block, self.seed, random=random
+                site, self.condition, film, self.shared, length, block, self.seed, random=random
             )
             yield site, adapter
 
     def norms(self) -> Pairs:
-        """Conditional layer norms at the blocks' own."""
+        """Conditional layer norms at the norms of the blocks."""
         form = self.method.norm
         if form == "none":
             return
@@ -85,19 +85,19 @@ class Parts:
             yield site, ConditionalNorm(site, self.condition, self._film(site.out_width, site.key), form)
 
     def bottleneck(self) -> Pairs:
-        """At the top block, or beside all blocks."""
-        given, sites = self.method, self.sites
-        if given.bottleneck == "none":
+        """The bottleneck at the top block, or parallel to all blocks."""
+        method, sites = self.method, self.sites
+        if method.bottleneck == "none":
             return
-        if given.size == "large":
+        if method.size == "large":
             (site,) = sites.select(["top"])
             yield site, SkipPath(site, [self._function(f"{n}/skip") for n in range(sites.num_layers)])
             return
         (site,) = sites.select(["block"], [sites.num_layers - 1])
         film = self._film(sites.width, f"{site.key}/norm")
-        # its norm is part of it (figure 3.3a), whether or not the encoder's own are conditional
-        form = given.bottleneck if given.norm == "none" else given.norm
-        norm = OwnConditionalNorm(sites.width, self.condition, film, self.one, sites.norm_eps, form)
+        # the bottleneck includes a norm (figure 3.3a), whether or not the encoder's norms are conditional
+        form = method.bottleneck if method.norm == "none" else method.norm
+        norm = OwnConditionalNorm(sites.width, self.condition, film, self.shared, sites.norm_eps, form)
         yield site, BlockBottleneck(site, self._function(site.key), norm)
 
     def _function(self, place: str) -> Bottleneck:
@@ -111,7 +111,7 @@ class Parts:
         return ModulatedBottleneck(self.condition, down, film_down, up, film_up)
 
     def _film(self, numbers: int, place: str) -> Film:
-        return Film(self.sites.width, numbers, self.one, self.seed, f"{place}/film", self.method.zero_init)
+        return Film(self.sites.width, numbers, self.shared, self.seed, f"{place}/film", self.method.zero_init)
 
     def _linear(self, width: int, out_width: int, place: str) -> StackedLinear:
-        return StackedLinear(width, out_width, self.one, self.seed, place)
+        return StackedLinear(width, out_width, self.shared, self.seed, place)

@@ -17,24 +17,25 @@ if TYPE_CHECKING:
 
 
 def _flat(methods: tuple[Method, ...]) -> tuple[Method, ...]:
-    """A composition in a composition is one: adapters say their part by its number in the whole."""
+    """Flatten nested compositions: adapters refer to their part by its index in the whole."""
     return tuple(part for method in methods for part in method.parts)
 
 
 class Composed(Method):
-    """All adapters of all parts; of the encoder trains what any part trains."""
+    """All adapters of all parts; the encoder parameters that any part trains are trained."""
 
     name = "composed"
     methods: Annotated[tuple[Method, ...], AfterValidator(_flat)]
 
     def model_post_init(self, context: Any) -> None:
-        """Refuse what cannot stand beside another method."""
+        """Raise an error for methods that cannot be combined with others."""
         if not self.methods:
             raise WeftError("method: an empty list; expected at least one method")
         for method in self.methods:
             if method.separate and len(self.methods) > 1:
                 raise WeftError(
-                    f"method {method.name!r} gives each task a whole encoder and composes with none"
+                    f"method {method.name!r} gives each task a whole encoder "
+                    "and cannot be combined with other methods"
                 )
 
     @property
@@ -44,7 +45,7 @@ class Composed(Method):
 
     @property
     def default_lr(self) -> float:  # type: ignore[override]
-        """The most cautious part's."""
+        """The smallest learning rate of the parts."""
         return min(m.default_lr for m in self.methods)
 
     @property
@@ -55,17 +56,17 @@ class Composed(Method):
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """The parts' adapters, in the parts' order.
 
-        A task's own copy of a module (`replaces`) is there once, though several parts ask for it.
+        A per-task copy of a module (`replaces`) is made once, even if several parts request it.
         """
         copies: dict[Site, Adapter] = {}
         for number, method in enumerate(self.methods):
-            # parts that start equal would get equal gradients for ever
+            # parts with equal initial values would get equal gradients forever
             for site, adapter in method.weave(sites, tasks, derived(seed, str(number)) if number else seed):
                 if adapter.replaces:
                     first = copies.setdefault(site, adapter)
                     if first.stacks != adapter.stacks:
                         raise WeftError(
-                            f"method: two parts give tasks their own {site.key!r} and share it differently"
+                            f"method: two parts give tasks copies of {site.key!r}, but share them differently"
                         )
                     if first is not adapter:
                         continue

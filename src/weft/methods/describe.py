@@ -1,4 +1,4 @@
-"""The registered methods and their settings, for readers and programs."""
+"""Describes the registered methods and their settings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from weft.methods import METHODS
 
 
 def describe_methods() -> dict[str, dict[str, Any]]:
-    """By method's name: `about`, its first paragraph; `lr`, its learning rate; `settings` with defaults."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return per method: `about`, its first paragraph; `lr`, its learning rate; `settings` with defaults."""
+    described: dict[str, dict[str, Any]] = {}
     for name in METHODS:
         method = METHODS[name]
         first = (method.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
@@ -17,5 +17,5 @@ def describe_methods() -> dict[str, dict[str, Any]]:
             key: {"default": field.get_default(call_default_factory=True), "about": field.description}
             for key, field in method.model_fields.items()
         }
-        found[name] = {"about": " ".join(first.split()), "lr": method.default_lr, "settings": fields}
-    return found
+        described[name] = {"about": " ".join(first.split()), "lr": method.default_lr, "settings": fields}
+    return described

@@ -1,9 +1,9 @@
-"""`frozen`: the encoder as it is, heads alone trained."""
+"""`frozen`: the encoder is frozen, and only the heads train."""
 
 from weft.methods.method import Method
 
 
 class Frozen(Method):
-    """No adapters and nothing of the encoder trains (linear probing)."""
+    """No adapters, and the encoder does not train (linear probing)."""
 
     name = "frozen"

@@ -1,4 +1,4 @@
-"""`full`: all of the encoder trained, one encoder shared by all tasks."""
+"""`full`: the whole encoder trains and is shared by all tasks."""
 
 from pydantic import Field
 
@@ -10,4 +10,4 @@ class Full(Method):
 
     name = "full"
     default_lr = 1e-4
-    train_encoder: TrainEncoder = Field("all", description="what of the encoder trains")
+    train_encoder: TrainEncoder = Field("all", description="which parameters of the encoder train")

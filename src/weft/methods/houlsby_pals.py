@@ -1,4 +1,4 @@
-"""`houlsby_pals`: low-rank adapters at the attention and projected attention beside the feed-forward part."""
+"""`houlsby_pals`: low-rank adapters at the attention, projected attention at the feed-forward part."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 
 class HoulsbyPals(ZeroInitMethod):
-    """a + LR(a) on the attention's output a, FFN(x) + PAL(x) beside the feed-forward part.
+    """a + LR(a) on the attention's output a, FFN(x) + PAL(x) in parallel to the feed-forward part.
 
-    `houlsby_plus_pals` of the authors' code. PAL(x) = gelu(V_D·MH(V_E·x)) reads what the feed-forward part
-    reads (the output of norm_2 in a pre-norm encoder), LR(a) = V_D·gelu(V_E·a) is of each layer and task.
+    This is `houlsby_plus_pals` of the authors' code. PAL(x) = gelu(V_D·MH(V_E·x)) reads the input of the
+    feed-forward part (the output of norm_2 in a pre-norm encoder). There is one LR(a) = V_D·gelu(V_E·a) per
+    layer and task.
     """
 
     name = "houlsby_pals"
@@ -37,7 +38,7 @@ class HoulsbyPals(ZeroInitMethod):
     share: ShareProjections = Field("layers", description=f"of the projected attention, {SHARE}")
     layers: Layers = Field("all", description=LAYERS)
     attention_dropout: NonNegativeFloat = Field(
-        0.1, lt=1, description="on the attention's weights, in training"
+        0.1, lt=1, description="dropout probability of the attention weights, in training"
     )
 
     def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
@@ -46,7 +47,7 @@ class HoulsbyPals(ZeroInitMethod):
         from weft.adapters.projected import Projected
         from weft.core.stacked import Slots
 
-        own = Slots.per_task(tasks)
+        slots = Slots.per_task(tasks)
         low = Projections(
             "none", sites.width, self.attention_d_s, tasks, seed, self.zero_init, name="_attention"
         )
@@ -54,5 +55,5 @@ class HoulsbyPals(ZeroInitMethod):
         for site in sites.select(["attention_delta"], self.layers):
             yield site, ResidualAdapter(site, Projected(low.at(site), "gelu"))
         for site in sites.select(["ffn_delta"], self.layers):
-            attention = block_attention(self.d_s, self.heads, self.attention_dropout, own, seed, site)
+            attention = block_attention(self.d_s, self.heads, self.attention_dropout, slots, seed, site)
             yield site, ParallelAdapter(site, Projected(pal.at(site), attention, "gelu"), "ffn_input")

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class HoulsbyParallel(ZeroInitMethod):
-    """a + LR(a) on the attention's output a, FFN(x) + LR(x) beside the feed-forward part.
+    """a + LR(a) on the attention's output a, FFN(x) + LR(x) in parallel to the feed-forward part.
 
-    LR(x) = V_D·gelu(V_E·x), each place its own. Not the published form (`houlsby`): the second one stands
-    beside the feed-forward part and reads what that reads (in a pre-norm encoder the output of norm_2), and
-    the encoder trains.
+    LR(x) = V_D·gelu(V_E·x), a separate one at each site. This is not the published form (`houlsby`): the
+    second LR is parallel to the feed-forward part and reads the same input (in a pre-norm encoder the output
+    of norm_2), and the encoder trains.
     """
 
     name = "houlsby_parallel"
-    d_s: PositiveInt = Field(50, description="the width of the task's own small space, the paper's d_s")
+    d_s: PositiveInt = Field(50, description="the width of the projected space, the paper's d_s")
     activation: Literal["gelu", "identity"] = Field("gelu", description="inside: gelu (the code) or identity")
     share: ShareProjections = Field("none", description=SHARE)
     layers: Layers = Field("all", description=LAYERS)

@@ -1,4 +1,4 @@
-"""`lhuc`: learning hidden unit contributions, a scale a unit (Swietojanski and Renals, 2014)."""
+"""`lhuc`: learning hidden unit contributions, one scale per unit (Swietojanski and Renals, 2014)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Lhuc(PalsMethod):
-    """v·2σ(l) at each block's output, l of each task and layer; starts at the base exactly (l = 0)."""
+    """v·2σ(l) at each block's output, one l per task and layer; starts at the base exactly (l = 0)."""
 
     name = "lhuc"
     sites: SiteKinds = Field(("block",), description="the values that are scaled")

@@ -18,18 +18,22 @@ if TYPE_CHECKING:
 class Lora(RankMethod):
     """W·x + (α/r)·B·A·x at each site (Hu et al., 2021); starts at the base exactly.
 
-    The query, key and value of a fused map (ModernBERT) are its slices, each with an A and a B of its own.
+    The query, key and value of a fused map (ModernBERT) are slices of it, each with a separate A and B.
     """
 
     name = "lora"
     alpha: PositiveFloat | None = Field(
         None, description="the update is scaled by alpha / rank, whatever rank_pattern says; default rank"
     )
-    dropout: NonNegativeFloat = Field(0.0, lt=1, description="on the update's input, in training")
-    share: Share = Field("task", description="task: each its own; all: one for all; or {group: [task, …]}")
+    dropout: NonNegativeFloat = Field(
+        0.0, lt=1, description="dropout probability of the update's input, in training"
+    )
+    share: Share = Field(
+        "task", description="task: one per task; all: one for all tasks; or {group: [task, …]}"
+    )
 
     def component_sets(self, tasks: Sequence[str]) -> int:
-        """See `RankMethod`: each who has an A and a B of its own."""
+        """See `RankMethod`: one set per slot."""
         return len(slots_for(self.share, tasks))
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:

@@ -1,4 +1,4 @@
-"""`lora_bitfit`: LoRA and a vector of its own for every bias (MORRIS, its single-task baseline)."""
+"""`lora_bitfit`: LoRA and one vector per bias (the single-task baseline of MORRIS)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class LoraBitfit(Lora):
     """W·x + (α/r)·B_t·A_t·x at linear maps and + v_t at the blocks' biases; starts at the base exactly.
 
-    Nothing is shared: tasks trained alone can be put into one bundle afterwards (`weft assemble`).
+    Nothing is shared: tasks that were trained separately can be put into one bundle later (`weft assemble`).
     """
 
     name = "lora_bitfit"

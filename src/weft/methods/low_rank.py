@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 class LowRank(BesideBlocks):
     """h' = LN(FFN(a) + a + TS(h)), TS(h) = V_D·gelu(V_E·h), beside each block as in `pals`.
 
-    The authors' code has a GELU inside, the paper the identity. What parallel means in a pre-norm encoder is
-    said at `pals`.
+    The authors' code has a GELU inside, the paper the identity. `pals` describes what parallel means in a
+    pre-norm encoder.
     """
 
     name = "low_rank"
-    d_s: PositiveInt = Field(100, description="the width of the task's own small space, the paper's d_s")
+    d_s: PositiveInt = Field(100, description="the width of the projected space, the paper's d_s")
     activation: Literal["gelu", "identity"] = Field(
         "gelu", description="inside: gelu (the code) or identity (the paper)"
     )

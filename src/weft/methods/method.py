@@ -1,4 +1,4 @@
-"""What every method is: a short file of settings and of (site, adapter) pairs.
+"""The base class of all methods: settings, and the (site, adapter) pairs that they stand for.
 
 Nothing here imports torch: a run file is checked before anything heavy is loaded.
 """
@@ -30,7 +30,7 @@ def _train_encoder(value: object) -> object:
 
 
 TrainEncoder = Annotated[str, BeforeValidator(_train_encoder)]
-"""What of the encoder trains, shared by all tasks: none, all, biases, norms, or `layers 6-11`."""
+"""Which encoder parameters train, shared by all tasks: none, all, biases, norms, or `layers 6-11`."""
 
 Layers = Annotated[str | list[int], BeforeValidator(lambda v: [v] if type(v) is int else v)]
 """A setting that names blocks, as `weft.encoder.sites.parse_layers` reads it; one number is a list of one."""
@@ -40,7 +40,7 @@ LAYERS = "all, top half, bottom 25%, 6-11, not 0-4, or a list"
 ROUND_BERT_BASE = (110_000_000, "MORRIS (Tables 1 and 2) takes BERT-base for 110 million parameters")
 
 Share = Literal["task", "all"] | dict[str, list[str]]
-"""Who has parameters of its own: every `task`, `all` tasks one set, or named groups of tasks."""
+"""How parameters are shared: one set per `task`, one set for `all` tasks, or one per named group."""
 
 
 BERT_BASE, BERT_BASE_CASED, BERT_LARGE_CASED = 109_482_240, 108_310_272, 333_579_264
@@ -48,12 +48,12 @@ BERT_BASE, BERT_BASE_CASED, BERT_LARGE_CASED = 109_482_240, 108_310_272, 333_579
 
 
 class Printed(NamedTuple):
-    """A figure as a paper prints it: all tasks together over one encoder, and what there is to say of it.
+    """A figure as a paper prints it.
 
     Attributes:
-        ratio: what all tasks hold over one encoder.
-        why: what there is to say of it.
-        percent: what trains for a task over one encoder, in percent, where it is printed.
+        ratio: the parameters of all tasks together, divided by those of one encoder.
+        why: a remark on the figure.
+        percent: the trained parameters per task in percent of one encoder, if the paper prints it.
     """
 
     ratio: float
@@ -62,23 +62,24 @@ class Printed(NamedTuple):
 
 
 class Miscount(NamedTuple):
-    """How many more parameters (or fewer) a paper's own formula counts than there are, and why."""
+    """How many more (or fewer) parameters a paper's formula counts than there really are, and why."""
 
     parameters: int
     why: str
 
 
 class Method(Named):
-    """A way to fit one encoder to many tasks: which adapters go where, and what of the encoder trains.
+    """A way to adapt one encoder to many tasks: which adapters go where, and which encoder parameters train.
 
     Attributes:
-        starts_at_base: whether a fresh model gives exactly the bare encoder's hidden states.
-        separate: whether every task has a whole encoder of its own.
-        default_lr: a peak learning rate that suits it, where a run gives none.
-        paper_basis: what the paper's ratios divide by where it is not the encoder's real size, and why.
+        starts_at_base: whether a new model computes exactly the hidden states of the plain encoder.
+        separate: whether every task has a whole encoder.
+        default_lr: the peak learning rate, if a run configures none.
+        paper_basis: the number that the paper's ratios divide by if it is not the encoder's real size, and
+            why.
         adds: whether its adapters are all additions to weights or biases, which can be merged and compared.
-        attends: whether its adapters may have an attention of their own, which can be shown.
-        embeds: whether a task is a vector to it, from which all else that is the task's own is made.
+        attends: whether its adapters may include attention layers, whose probabilities can be shown.
+        embeds: whether it represents each task by a vector, from which the other parameters are computed.
         paper_tasks: the number of tasks that `printed` is for.
         paper_encoders: the sizes of the encoders that `printed` is for.
     """
@@ -94,7 +95,8 @@ class Method(Named):
     paper_encoders: ClassVar[tuple[int, ...]] = (BERT_BASE,)
 
     train_encoder: TrainEncoder = Field(
-        "none", description="what of the encoder trains: none, all, biases, norms, or 'layers 6-11'"
+        "none",
+        description="which parameters of the encoder train: none, all, biases, norms, or 'layers 6-11'",
     )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -102,39 +104,38 @@ class Method(Named):
         cls.what = f"method {cls.__dict__.get('name', cls.__name__)!r}"
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
-        """The adapters and their sites.
+        """Yield the adapters and their sites.
 
         Args:
-            sites: what the encoder offers.
+            sites: the encoder's sites.
             tasks: the tasks' names, in the order of their ids.
-            seed: of the start values.
+            seed: the random seed of the initial values.
         """
         return iter(())
 
     def printed(self, num_layers: int) -> Printed | None:
-        """What the paper prints for its encoder, its number of tasks and just these settings, if it does."""
+        """The paper's figure for its encoder, its number of tasks and exactly these settings, or None."""
         return None
 
     def miscount(self, num_layers: int, tasks: int) -> Miscount | None:
-        """How the paper's formula, on BERT-base, differs from the real count of just these settings."""
+        """How the paper's formula, on BERT-base, differs from the real count for exactly these settings."""
         return None
 
     def with_ranks(self, patterns: Sequence[Mapping[str, Mapping[str, int]]]) -> Method:
         """The same method with these ranks, and without gates.
 
         Args:
-            patterns: for each part the ranks of its sites by key, by the setting that holds them
-                (`{"rank_pattern": {"0/query": 3}}`).
+            patterns: for each part, setting → site key → rank (`{"rank_pattern": {"0/query": 3}}`).
         """
         return self
 
     @property
     def longest_row(self) -> int | None:
-        """The most tokens that its adapters take in a row, if they have a limit."""
+        """The most tokens per row that its adapters support, if there is a limit."""
         return None
 
     def restarted(self, num_layers: int) -> list[int]:
-        """The blocks of the encoder that forget their weights and start anew."""
+        """The blocks of the encoder that are reinitialized."""
         return []
 
     @property
@@ -144,7 +145,7 @@ class Method(Named):
 
 
 def slots_for(share: Share, tasks: Sequence[str]) -> Slots:
-    """The slots that a `share` setting means."""
+    """Return the slots for a `share` setting."""
     from weft.core.stacked import Slots
 
     if share == "task":

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Morris(RankMethod):
-    """W·x + A·((Cᵀ·x) ∘ B_t) at linear maps and + D·E_t at biases; A, C, D for all tasks, B and E of each.
+    """W·x + A·((Cᵀ·x) ∘ B_t) at linear maps, + D·E_t at biases; A, C, D are shared, B and E are per task.
 
-    The tasks' updates of a map are the slices of one tensor of CP rank `rank`; those of a bias the columns of
-    one matrix of rank `bias_rank`. B and E start at zero: the start is exactly the base.
+    The tasks' updates of a map are the slices of one tensor of CP rank `rank`. The tasks' updates of a bias
+    are the columns of one matrix of rank `bias_rank`. B and E start at zero: it starts at the base exactly.
     """
 
     name = "morris"
@@ -28,7 +28,7 @@ class Morris(RankMethod):
     bias_rank: PositiveInt = Field(4, description="the rank of the matrix of updates of a bias")
     biases: Biases = Field("dense", description=BIASES_ABOUT)
     core: Literal["cp", "tucker"] = Field("cp", description="the tensor's decomposition: cp or tucker")
-    task_rank: PositiveInt = Field(8, description="of the tasks' side of a tucker core")
+    task_rank: PositiveInt = Field(8, description="the rank of the tasks' side of a tucker core")
     bias_rank_pattern: dict[str, NonNegativeInt] = Field({}, description=PATTERN_ABOUT)
 
     def miscount(self, num_layers: int, tasks: int) -> Miscount | None:
@@ -43,12 +43,12 @@ class Morris(RankMethod):
         from weft.adapters.tucker import TuckerAdapter
         from weft.core.stacked import Slots
 
-        shared, own = Slots.one(tasks), Slots.per_task(tasks)
+        shared, per_task = Slots.one(tasks), Slots.per_task(tasks)
         for site, rank in self.ranked_sites(sites):
             if self.core == "cp":
-                yield site, CpAdapter(site, shared, own, rank, seed, self.l0)
+                yield site, CpAdapter(site, shared, per_task, rank, seed, self.l0)
             else:
-                yield site, TuckerAdapter(site, shared, own, rank, self.task_rank, seed, self.l0)
+                yield site, TuckerAdapter(site, shared, per_task, rank, self.task_rank, seed, self.l0)
         chosen = sites.available(BIASES[self.biases], self.layers)
         for site, rank in by_rank(chosen, self.bias_rank, self.bias_rank_pattern, "bias_rank_pattern"):
-            yield site, LowRankBiasAdapter(site, shared, own, rank, seed, self.l0)
+            yield site, LowRankBiasAdapter(site, shared, per_task, rank, seed, self.l0)

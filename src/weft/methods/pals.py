@@ -1,4 +1,4 @@
-"""`pals`: projected attention layers beside the encoder's own (Cooper Stickland and Murray, 2019)."""
+"""`pals`: projected attention layers in parallel to the encoder's (Cooper Stickland and Murray, 2019)."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ if TYPE_CHECKING:
 class Pals(BesideBlocks):
     """h' = LN(FFN(a) + a + TS(h)), TS(h) = gelu(V_D·MH(V_E·h)), a the block's stream after its attention.
 
-    TS reads what enters the block and is added to its last residual alone, as in the authors' code. In a
-    pre-norm encoder TS reads what the block's own attention reads, norm_1(h), and is added to the stream:
-    h' = a + FFN(norm_2(a)) + TS(norm_1(h)). MH has no W^o; q, k and v are of each task and layer. With
-    `inside: ffn` a small feed-forward network stands in the place of MH.
+    TS reads the block's input and is added to its last residual only, as in the authors' code. In a pre-norm
+    encoder TS reads the input of the block's attention, norm_1(h), and is added to the residual stream:
+    h' = a + FFN(norm_2(a)) + TS(norm_1(h)). MH has no W^o; there is one q, k and v per task and layer. With
+    `inside: ffn` a small feed-forward network replaces MH.
     """
 
     name = "pals"
     attends = True
-    d_s: PositiveInt = Field(204, description="the width of the task's own small space, the paper's d_s")
+    d_s: PositiveInt = Field(204, description="the width of the projected space, the paper's d_s")
     inside: Literal["attention", "ffn"] = Field("attention", description="g: attention, or a small network")
     heads: Heads = Field(6, description="attention heads, a divisor of d_s; the code has 6")
     inner: PositiveInt = Field(306, description="the hidden width of `inside: ffn`")
     after: Literal["auto", "gelu", "identity"] = Field(
-        "auto", description="behind V_D; auto: gelu for attention (the code), identity for ffn (the paper)"
+        "auto",
+        description="activation after V_D; auto: gelu for attention (the code), identity for ffn (the paper)",
     )
     share: ShareProjections = Field("layers", description=SHARE)
     attention_dropout: NonNegativeFloat = Field(
-        0.1, lt=1, description="on the attention's weights, in training"
+        0.1, lt=1, description="dropout probability of the attention weights, in training"
     )
 
     def printed(self, num_layers: int) -> Printed | None:
@@ -62,14 +63,14 @@ class Pals(BesideBlocks):
         from weft.adapters.projected import Projected
         from weft.core.stacked import Slots
 
-        own = Slots.per_task(tasks)
+        slots = Slots.per_task(tasks)
         pairs = Projections(self.share, sites.width, self.d_s, tasks, seed, self.zero_init)
         after = self.after if self.after != "auto" else "gelu" if self.inside == "attention" else "identity"
         for site in self.sites(sites):
             inside: StackedAttention | StackedFeedForward
             if self.inside == "attention":
-                inside = block_attention(self.d_s, self.heads, self.attention_dropout, own, seed, site)
+                inside = block_attention(self.d_s, self.heads, self.attention_dropout, slots, seed, site)
             else:
-                inside = StackedFeedForward(self.d_s, [self.inner], own, seed, f"{site.key}/ffn")
+                inside = StackedFeedForward(self.d_s, [self.inner], slots, seed, f"{site.key}/ffn")
             function = Projected(pairs.at(site), inside, after, self.amplitude(sites, tasks))
             yield self.connected(function, site, sites, tasks)

@@ -11,4 +11,6 @@ class PalsLhuc(Pals):
     """`pals` with TS(h) scaled unit by unit by 2σ(l), as the authors' code does when both are on."""
 
     name = "pals_lhuc"
-    lhuc: bool = Field(True, description="scale the function's result by 2σ(l), l of each task and layer")
+    lhuc: bool = Field(
+        True, description="scale the function's result by 2σ(l), with one l per task and layer"
+    )

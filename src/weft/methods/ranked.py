@@ -1,4 +1,4 @@
-"""What methods of low rank have in common: a rank, ranks by site, and gates that find them."""
+"""The base class of low-rank methods: a rank, ranks by site, and gates that find ranks."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class RankMethod(Method):
 
     def with_ranks(self, patterns: Sequence[Mapping[str, Mapping[str, int]]]) -> Method:
         """See `Method`: a site that is not named keeps its rank."""
-        (given,) = patterns
+        (pattern,) = patterns
         changed = {}
-        for setting, ranks in given.items():
+        for setting, ranks in pattern.items():
             full = getattr(self, setting.removesuffix("_pattern"))
             kept = {**getattr(self, setting), **ranks}
             changed[setting] = {key: rank for key, rank in kept.items() if rank != full}
         return type(self)(**{**self.model_dump(), **changed, "l0": None})
 
     def component_sets(self, tasks: Sequence[str]) -> int:
-        """How many sets of components a site has: one, or as many as there are with parts of their own."""
+        """Return how many sets of components a site has: 1, or one per slot if components are not shared."""
         return 1
 
     def ranked_sites(self, sites: Sites) -> list[tuple[Site, int]]:
@@ -59,13 +59,13 @@ A3 = "its formula (A.3) takes each of the 8 biases of a block for 768 wide; that
 
 
 def a3_miscount(columns: int, biases: str, layers: Layers, num_layers: int) -> Miscount | None:
-    """What MORRIS's formula for the number of parameters leaves out on BERT-base, where it applies.
+    """Return what MORRIS's formula for the number of parameters leaves out on BERT-base, if it applies.
 
     Args:
-        columns: how many vectors there are for a bias, over all tasks.
-        biases: the method's setting; the formula is of `all`.
+        columns: the number of vectors per bias, over all tasks.
+        biases: the method's setting; the formula is for `all`.
         layers: the method's setting.
-        num_layers: of the encoder.
+        num_layers: the encoder's number of layers.
     """
     if biases != "all" or parse_layers(layers, num_layers) != list(range(num_layers)):
         return None
@@ -75,11 +75,11 @@ def a3_miscount(columns: int, biases: str, layers: Layers, num_layers: int) -> M
 def by_rank(
     chosen: Sequence[Site], rank: int, pattern: Mapping[str, int], setting: str
 ) -> list[tuple[Site, int]]:
-    """Each site with its rank; those of rank 0 are left out.
+    """Return each site with its rank, without the sites of rank 0.
 
     Args:
         chosen: the sites that a method updates.
-        rank: of those that the pattern does not name.
+        rank: the rank of sites that the pattern does not name.
         pattern: ranks by the sites' keys.
         setting: the pattern's name, for messages.
     """
@@ -92,11 +92,13 @@ def by_rank(
 
 
 def l0_of(method: Method) -> L0 | None:
-    """The gates' settings of a method; parts of a composition must agree on the phases."""
-    found: list[L0] = [l0 for part in method.parts if (l0 := getattr(part, "l0", None)) is not None]
-    for other in found[1:]:
+    """Return the settings of a method's gates; parts of a composition must agree on the phases."""
+    settings: list[L0] = [l0 for part in method.parts if (l0 := getattr(part, "l0", None)) is not None]
+    for other in settings[1:]:
         for key in ("steps", "lr", "gate_lr"):
-            one, two = getattr(found[0], key), getattr(other, key)
-            if one != two:
-                raise WeftError(f"method: two parts have different l0.{key}, {one} and {two}; give them one")
-    return found[0] if found else None
+            first, second = getattr(settings[0], key), getattr(other, key)
+            if first != second:
+                raise WeftError(
+                    f"method: two parts have different l0.{key}, {first} and {second}; give them one"
+                )
+    return settings[0] if settings else None

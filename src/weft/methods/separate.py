@@ -1,4 +1,4 @@
-"""`separate`: one whole encoder a task, the baseline that every paper compares with."""
+"""`separate`: one whole encoder per task, the baseline that every paper compares with."""
 
 from pydantic import Field
 
@@ -6,12 +6,12 @@ from weft.methods.method import Method, TrainEncoder
 
 
 class Separate(Method):
-    """A copy of the encoder for each task, behind the same interface.
+    """One copy of the encoder per task, behind the same interface.
 
-    Its parameters belong to the task: nothing is shared, and T tasks hold T encoders.
+    Nothing is shared: T tasks have T encoders.
     """
 
     name = "separate"
     default_lr = 1e-4
     separate = True
-    train_encoder: TrainEncoder = Field("all", description="what of each encoder trains")
+    train_encoder: TrainEncoder = Field("all", description="which parameters of each encoder train")

@@ -1,4 +1,4 @@
-"""What the methods of "BERT and PALs" have in common: functions V_D·g(V_E·x) of a task's own."""
+"""Base classes of the methods of "BERT and PALs": per-task functions V_D·g(V_E·x)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHARE = (
 
 
 def _divides(heads: int, info: ValidationInfo) -> int:
-    """Heads share the width: what does not divide is told at the key `heads`."""
+    """Check that the heads divide the width; the error names the key `heads`."""
     d_s = info.data.get("d_s")
     if d_s and d_s % heads and info.data.get("inside", "attention") == "attention":
         raise ValueError(f"{heads} heads cannot share d_s {d_s}; expected a divisor of {d_s}")
@@ -38,17 +38,17 @@ Heads = Annotated[PositiveInt, AfterValidator(_divides), Field(validate_default=
 
 
 class PalsMethod(Method):
-    """The settings that all methods of the paper have. Of the encoder trains all, as in the paper."""
+    """The settings that all methods of the paper have. The whole encoder trains, as in the paper."""
 
     default_lr: ClassVar[float] = 1e-4
     paper_tasks: ClassVar[int] = 8
-    train_encoder: TrainEncoder = Field("all", description="what of the encoder trains")
+    train_encoder: TrainEncoder = Field("all", description="which parameters of the encoder train")
     pooler: Literal["shared", "task"] = Field(
-        "shared", description="shared: the encoder's own; task: each task a copy of it"
+        "shared", description="shared: the encoder's pooler; task: one copy of it per task"
     )
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
-        """The method's own adapters and, where asked for, a pooler a task."""
+        """The method's adapters and, if configured, one pooler per task."""
         yield from self.adapters(sites, tasks, seed)
         if self.pooler == "task":
             from weft.adapters.task_linear import TaskLinearAdapter
@@ -58,43 +58,45 @@ class PalsMethod(Method):
                 yield site, TaskLinearAdapter(site, Slots.per_task(tasks))
 
     def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
-        """The method's own adapters."""
+        """The method's adapters, without poolers."""
         return iter(())
 
 
 class ZeroInitMethod(PalsMethod):
-    """One whose functions may start at zero, and then at the base exactly."""
+    """A method whose functions may start at zero, so that it starts at the base exactly."""
 
     zero_init: bool = Field(False, description="V_D starts at zero: the start is the base, exactly")
 
     @property
     def starts_at_base(self) -> bool:  # type: ignore[override]
-        """Only with `zero_init`: the paper starts V_D at N(0, 0.02)."""
+        """True with `zero_init` only: the paper starts V_D at N(0, 0.02)."""
         return self.zero_init
 
 
 class BesideBlocks(ZeroInitMethod):
-    """One function TS a block and task, beside the block or after it."""
+    """One function TS per block and task, parallel to the block or after it."""
 
     share: ShareProjections = Field("none", description=SHARE)
     connection: Literal["parallel", "serial"] = Field(
         "parallel",
-        description="parallel: beside the block (eq. 8); serial: after it, with a new norm (eq. 9 and 10)",
+        description="parallel to the block (eq. 8), or serial: after it, with a new norm (eq. 9 and 10)",
     )
     layers: Layers = Field("all", description=LAYERS)
-    lhuc: bool = Field(False, description="scale the function's result by 2σ(l), l of each task and layer")
+    lhuc: bool = Field(
+        False, description="scale the function's result by 2σ(l), with one l per task and layer"
+    )
 
     @property
     def starts_at_base(self) -> bool:  # type: ignore[override]
-        """With `zero_init`, beside the block: the new norm of a serial connection is no identity."""
+        """True with `zero_init` and a parallel connection: the new norm of a serial one is no identity."""
         return self.zero_init and self.connection == "parallel"
 
     def sites(self, sites: Sites) -> list[Site]:
-        """Where the functions sit."""
+        """The sites of the functions."""
         return sites.select(["ffn_delta" if self.connection == "parallel" else "block"], self.layers)
 
     def amplitude(self, sites: Sites, tasks: Sequence[str]) -> Amplitude | None:
-        """The scale of one function, where asked for."""
+        """The scale of one function, if `lhuc` is set."""
         from weft.adapters.lhuc import Amplitude
         from weft.core.stacked import Slots
 
@@ -112,7 +114,7 @@ class BesideBlocks(ZeroInitMethod):
         return site, ParallelAdapter(site, function, "attention_input")
 
     def blocks(self, num_layers: int) -> list[int] | None:
-        """The blocks meant, if these settings are otherwise those of the paper's tables."""
+        """The selected blocks, if the other settings are those of the paper's tables."""
         from weft.encoder.sites import parse_layers
 
         if self.connection == "serial" or self.lhuc or self.pooler == "task":
@@ -121,26 +123,26 @@ class BesideBlocks(ZeroInitMethod):
 
 
 def block_attention(
-    d_s: int, heads: int, dropout: float, own: Slots, seed: int, site: Site
+    d_s: int, heads: int, dropout: float, slots: Slots, seed: int, site: Site
 ) -> StackedAttention:
     """The attention of a PAL: without W^o, named by its site."""
     from weft.adapters.attention import StackedAttention
 
     place = f"{site.key}/attention"
-    return StackedAttention(d_s, heads, own, seed, place, dropout=dropout, name=site.key)
+    return StackedAttention(d_s, heads, slots, seed, place, dropout=dropout, name=site.key)
 
 
 class Projections:
     """The pairs V_E and V_D of a method, tied over layers, over tasks, both, or not at all.
 
     Args:
-        share: which of them.
+        share: how they are tied.
         width: d.
         size: d_s.
         tasks: the tasks' names.
-        seed: of the start.
+        seed: the random seed of the initial values.
         zero_init: whether V_D starts at zero.
-        name: a part of the places, so that two sets of a model start apart.
+        name: a part of the places, so that two sets of a model have different initial values.
     """
 
     def __init__(
@@ -160,16 +162,16 @@ class Projections:
         self.settings = (width, size, slots, seed)
         self.zero_init = zero_init
         self.name = name
-        self.one: Projection | None = None
+        self.pair: Projection | None = None
 
     def at(self, site: Site) -> Projection:
-        """The pair of this site: the one that all layers hold, or its own."""
+        """Return the pair of this site: the one that all layers share, or a separate one."""
         from weft.adapters.projected import Projection
 
-        if self.one is not None:
-            return self.one
+        if self.pair is not None:
+            return self.pair
         place = f"projection{self.name}" if self.tied else f"{site.key}/projection{self.name}"
         made = Projection(*self.settings, place, zero_init=self.zero_init)
         if self.tied:
-            self.one = made
+            self.pair = made
         return made

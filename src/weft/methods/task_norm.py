@@ -1,4 +1,4 @@
-"""`task_norm`: layer norms of each task's own."""
+"""`task_norm`: one copy of the layer norms per task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class TaskNorm(Method):
         "all", description="all norms, or those of the blocks without the embeddings' and the final one"
     )
     layers: Layers = Field("all", description=LAYERS)
-    share: Share = Field("task", description="task: each its own; all: one for all; or {group: [task, …]}")
+    share: Share = Field(
+        "task", description="task: one per task; all: one for all tasks; or {group: [task, …]}"
+    )
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """A `TaskNormAdapter` at each norm that the family has."""

@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 class TopAttention(TopStackMethod):
-    """V_D·g_6(… g_1(V_E·h)) in the place of the last hidden states h, g(x) = LN(x + W^o·MH(x)).
+    """V_D·g_6(… g_1(V_E·h)) replaces the last hidden states h, g(x) = LN(x + W^o·MH(x)).
 
-    No residual goes around the whole, so that no start is the base's.
+    There is no residual around the whole stack, so it never starts at the base.
     """
 
     name = "top_attention"
     attends = True
     heads: Heads = Field(12, description="attention heads, a divisor of d_s; the code has 12")
     attention_dropout: NonNegativeFloat = Field(
-        0.1, lt=1, description="on the attention's weights, in training"
+        0.1, lt=1, description="dropout probability of the attention weights, in training"
     )
 
     def printed(self, num_layers: int) -> Printed | None:
         """Table 3 prints 1.10 for six layers."""
-        told = (self.d_s, self.depth, self.residual, self.norm, self.pooler)
-        return Printed(1.10, "Table 3 prints 1.10x") if told == (204, 6, True, True, "shared") else None
+        settings = (self.d_s, self.depth, self.residual, self.norm, self.pooler)
+        return Printed(1.10, "Table 3 prints 1.10x") if settings == (204, 6, True, True, "shared") else None
 
-    def sublayer(self, number: int, own: Slots, seed: int) -> Sublayer:
+    def sublayer(self, number: int, slots: Slots, seed: int) -> Sublayer:
         """An attention with its W^o."""
         from weft.adapters.attention import StackedAttention
 
         place = f"top/{number}"
         return StackedAttention(
-            self.d_s, self.heads, own, seed, place, output=True, dropout=self.attention_dropout, name=place
+            self.d_s, self.heads, slots, seed, place, output=True, dropout=self.attention_dropout, name=place
         )

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from weft.core.stacked import Slots
 
 INNER = {1: 408, 2: 252}
-"""The hidden widths that give a layer of d_s 204 as many weights as an attention has."""
+"""The hidden widths at which a layer of d_s 204 has as many weights as an attention layer."""
 
 
 class TopFfn(TopStackMethod):
-    """V_D·g_6(… g_1(V_E·h)) in the place of the last hidden states h, g(x) = LN(x + FFN(x)).
+    """V_D·g_6(… g_1(V_E·h)) replaces the last hidden states h, g(x) = LN(x + FFN(x)).
 
-    No residual goes around the whole, so that no start is the base's.
+    There is no residual around the whole stack, so it never starts at the base.
     """
 
     name = "top_ffn"
@@ -31,13 +31,13 @@ class TopFfn(TopStackMethod):
 
     def printed(self, num_layers: int) -> Printed | None:
         """Table 3 prints 1.10 for six layers of one hidden layer."""
-        told = (self.d_s, self.depth, self.hidden_layers, self.inner or 408, self.residual, self.norm)
-        plain = told == (204, 6, 1, 408, True, True) and self.pooler == "shared"
+        settings = (self.d_s, self.depth, self.hidden_layers, self.inner or 408, self.residual, self.norm)
+        plain = settings == (204, 6, 1, 408, True, True) and self.pooler == "shared"
         return Printed(1.10, "Table 3 prints 1.10x") if plain else None
 
-    def sublayer(self, number: int, own: Slots, seed: int) -> Sublayer:
+    def sublayer(self, number: int, slots: Slots, seed: int) -> Sublayer:
         """A network of one hidden layer or two."""
         from weft.adapters.feed_forward import StackedFeedForward
 
         widths = [self.inner or INNER[self.hidden_layers]] * self.hidden_layers
-        return StackedFeedForward(self.d_s, widths, own, seed, f"top/{number}")
+        return StackedFeedForward(self.d_s, widths, slots, seed, f"top/{number}")

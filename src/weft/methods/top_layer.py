@@ -1,4 +1,4 @@
-"""`top_layer`: a whole encoder layer a task on top of the encoder (PALs, section 3.2)."""
+"""`top_layer`: one whole encoder layer per task on top of the encoder (PALs, section 3.2)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class TopLayer(PalsMethod):
-    """LN(a + FFN(a)), a = LN(h + W^o·MH(h)), in the place of the last hidden states h.
+    """LN(a + FFN(a)), a = LN(h + W^o·MH(h)), replaces the last hidden states h.
 
-    A layer of BERT's form and of the encoder's width, heads and feed-forward width in every family; no start
-    is the base's.
+    In every family it is a layer of BERT's form with the encoder's width, heads and feed-forward width. It
+    never starts at the base.
     """
 
     name = "top_layer"
@@ -27,9 +27,11 @@ class TopLayer(PalsMethod):
     attends = True
     heads: PositiveInt | None = Field(None, description="attention heads; by default the encoder's")
     inner: PositiveInt | None = Field(None, description="feed-forward width; by default the encoder's")
-    dropout: NonNegativeFloat = Field(0.1, lt=1, description="on each sub-layer's result, in training")
+    dropout: NonNegativeFloat = Field(
+        0.1, lt=1, description="dropout probability of each sub-layer's result, in training"
+    )
     attention_dropout: NonNegativeFloat = Field(
-        0.1, lt=1, description="on the attention's weights, in training"
+        0.1, lt=1, description="dropout probability of the attention weights, in training"
     )
 
     def printed(self, num_layers: int) -> Printed | None:
@@ -49,18 +51,18 @@ class TopLayer(PalsMethod):
         from weft.adapters.top import TopLayer as TopLayerAdapter
         from weft.core.stacked import Slots
 
-        own = Slots.per_task(tasks)
+        slots = Slots.per_task(tasks)
         inner = self.inner or sites.select(["ffn_out"], [0])[0].in_width
         for site in sites.select(["top"]):
             attention = StackedAttention(
                 sites.width,
                 self.heads or sites.heads,
-                own,
+                slots,
                 seed,
                 "top/attention",
                 output=True,
                 dropout=self.attention_dropout,
                 name="top/0",
             )
-            feed_forward = StackedFeedForward(sites.width, [inner], own, seed, "top/ffn")
-            yield site, TopLayerAdapter(site, attention, feed_forward, own, self.dropout)
+            feed_forward = StackedFeedForward(sites.width, [inner], slots, seed, "top/ffn")
+            yield site, TopLayerAdapter(site, attention, feed_forward, slots, self.dropout)

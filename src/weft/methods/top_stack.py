@@ -1,4 +1,4 @@
-"""What `top_attention` and `top_ffn` have in common: a stack of small layers on top (PALs, section 3.2)."""
+"""The base class of `top_attention` and `top_ffn`: a stack of small layers on top (PALs, section 3.2)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ if TYPE_CHECKING:
 
 
 class TopStackMethod(PalsMethod):
-    """V_D·g_n(… g_1(V_E·h)) in the place of the last hidden states h, g(x) = LN(x + sublayer(x)).
+    """V_D·g_n(… g_1(V_E·h)) replaces the last hidden states h, g(x) = LN(x + sublayer(x)).
 
-    No residual goes around the whole, so that no start is the base's.
+    There is no residual around the whole stack, so it never starts at the base.
     """
 
     starts_at_base: ClassVar[bool] = False
-    d_s: PositiveInt = Field(204, description="the width of the task's own small space, the paper's d_s")
+    d_s: PositiveInt = Field(204, description="the width of the projected space, the paper's d_s")
     depth: PositiveInt = Field(6, description="how many layers; the paper tries 3, 6 and 12")
     residual: bool = Field(True, description="whether each layer adds its input; crucial, the paper says")
-    norm: bool = Field(True, description="whether each layer is normed; crucial, the paper says")
-    dropout: NonNegativeFloat = Field(0.1, lt=1, description="on each layer's result, in training")
+    norm: bool = Field(True, description="whether each layer has a norm; crucial, the paper says")
+    dropout: NonNegativeFloat = Field(
+        0.1, lt=1, description="dropout probability of each layer's result, in training"
+    )
 
     @abstractmethod
-    def sublayer(self, number: int, own: Slots, seed: int) -> Sublayer:
+    def sublayer(self, number: int, slots: Slots, seed: int) -> Sublayer:
         """The function of one layer."""
 
     def adapters(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
@@ -40,12 +42,12 @@ class TopStackMethod(PalsMethod):
         from weft.adapters.top import ResidualLayer, TopStack
         from weft.core.stacked import Slots
 
-        own = Slots.per_task(tasks)
+        slots = Slots.per_task(tasks)
         for site in sites.select(["top"]):
             layers = [
                 ResidualLayer(
-                    self.d_s, self.sublayer(n, own, seed), own, self.residual, self.norm, self.dropout
+                    self.d_s, self.sublayer(n, slots, seed), slots, self.residual, self.norm, self.dropout
                 )
                 for n in range(self.depth)
             ]
-            yield site, TopStack(site, Projection(sites.width, self.d_s, own, seed, "top"), layers)
+            yield site, TopStack(site, Projection(sites.width, self.d_s, slots, seed, "top"), layers)

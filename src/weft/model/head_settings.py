@@ -20,18 +20,21 @@ class HeadSettings(Settings):
 
     pool: Literal["auto", "pooler", "cls", "mean", "task_pooler"] = Field(
         "auto",
-        description="what heads read: the encoder's pooler, its first token, the mean of its tokens, or a "
-        "pooler that each task has; auto: mean for a sentence encoder that says so (minilm), else the "
-        "pooler, else the first token",
+        description="what heads read: the encoder's pooler, its first token, the mean of its tokens, or one "
+        "pooler per task; auto: mean for a sentence encoder whose files say so (minilm), else the pooler, "
+        "else the first token",
     )
     dropout: float = Field(
-        0.1, ge=0, lt=1, description="on what heads read and between their layers, in training"
+        0.1,
+        ge=0,
+        lt=1,
+        description="dropout probability of the heads' input and between their layers, in training",
     )
     layers: int = Field(1, ge=1, le=3, description="layers of a head, with ReLU and dropout between them")
     hidden: PositiveInt | None = Field(None, description="the width between layers; default: the encoder's")
 
     def applied(self, task: Task) -> Task:
-        """The task with what these settings say of its head, where it does not say it itself."""
+        """Return the task with these settings for its head, where the task itself has none."""
         changes: dict[str, Any] = {}
         if self.layers > 1 and task.layers is None:
             changes["layers"] = self.layers

@@ -1,4 +1,4 @@
-"""Heads, stacked per shape: the loop is over shapes, never over tasks."""
+"""Heads, stacked by shape: loops are over shapes, never over tasks."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 class Head(StackedModule):
     """The heads of all tasks of one shape.
 
-    x = dropout(what the shape reads), then for every layer but the last x = dropout(relu(H_t·x + h_t)), and
-    logits = W_t·x + b_t. With `task_pooler` what is read goes through tanh(P_t·x + p_t) first.
+    x = dropout(the shape's input), then for every layer but the last x = dropout(relu(H_t·x + h_t)), and
+    logits = W_t·x + b_t. With `task_pooler` the input is first mapped by tanh(P_t·x + p_t).
 
-    W [S, C, d'] starts N(0, 0.02²), b [S, C] at zero, and so do H [S, h, d'] and h. Rows of tasks of another
-    shape go through slot 0; their answers are never read, and their loss has weight 0.
+    W [S, C, d'] starts at N(0, 0.02²) and b [S, C] at zero, like H [S, h, d'] and h. Rows of tasks with a
+    different shape use slot 0; their logits are never read, and their loss has weight 0.
 
     Args:
         shape: the shape's name.
         tasks: all tasks of the model, in the order of their ids.
-        width: d, the encoder's.
-        dropout: on what is read and between layers, in training.
-        seed: of the start values.
-        pool: what heads read of a row where the task does not say it.
-        pooler: the encoder's own pooler, at which those of the tasks start; None: they start at a draw.
+        width: d, the encoder's width.
+        dropout: dropout probability of the input and between layers, in training.
+        seed: the random seed of the initial values.
+        pool: what heads read of a row, if the task does not set it.
+        pooler: the encoder's pooler, whose weights the tasks' poolers start at; None: they start at random.
 
     Attributes:
-        reads: what the shape reads, and so its logits' form: `pooled`, `pair` and `marked` give [R, C],
-            `tokens` [R, L, C], and `cosine` is the answer itself, [R, 1], and has no parameters.
+        reads: the shape's input, which determines its logits: `pooled`, `pair` and `marked` give [R, C],
+            `tokens` [R, L, C], and `cosine` is the result itself, [R, 1], without parameters.
     """
 
     def __init__(
@@ -55,25 +55,25 @@ class Head(StackedModule):
         pooler: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        mine = [task.name for task in tasks if task.head == shape]
-        one = next(task for task in tasks if task.head == shape)
-        self.size = one.size or 0
-        self.reads = KINDS[one.kind]().reads_of(one)
-        self.pool = one.pool or pool
+        names = [task.name for task in tasks if task.head == shape]
+        example_task = next(task for task in tasks if task.head == shape)
+        self.size = example_task.size or 0
+        self.reads = KINDS[example_task.kind]().reads_of(example_task)
+        self.pool = example_task.pool or pool
         self.dropout = dropout
-        self.layers = one.layers or 1
+        self.layers = example_task.layers or 1
         if self.reads == "cosine":
             return
         slots = Slots(
-            tuple(task_owner(name) for name in mine),
-            tuple(mine.index(task.name) if task.head == shape else 0 for task in tasks),
+            tuple(task_owner(name) for name in names),
+            tuple(names.index(task.name) if task.head == shape else 0 for task in tasks),
         )
         if self.pool == TASK_POOLER and self.reads != "tokens":
             self._stack_pooler(slots, width, seed, pooler)
         size = width_of(self.reads, width)
-        # the place is the same for every shape: a task's head starts equally in any company
+        # the place is the same for every shape: a task's initial head does not depend on the other tasks
         for number in range(self.layers - 1):
-            hidden = one.hidden or width
+            hidden = example_task.hidden or width
             self._stack_layer(f"hidden_{number}", f"hidden_bias_{number}", (hidden, size), slots, seed)
             size = hidden
         self._stack_layer("weight", "bias", (self.size, size), slots, seed)
@@ -101,14 +101,14 @@ class Head(StackedModule):
         return self._mapped(reads.joined(self.reads, self.vectors(reads, route))[:, None], route)[:, 0]
 
     def vectors(self, reads: Reads, route: Route) -> Tensor:
-        """One vector per row, [R, d]: pooled, and through the task's own pooler where it has one."""
+        """One vector per row, [R, d]: pooled, and mapped by the task's pooler if it has one."""
         x = reads.pooled(base_pool(self.pool))
         if "pooler" in self.stacks:
             x = torch.tanh(self.mapped(x[:, None], "pooler", route, "pooler_bias"))[:, 0]
         return x
 
     def _mapped(self, x: Tensor, route: Route) -> Tensor:
-        """[R, n, d'] → [R, n, C] through the layers."""
+        """Apply the layers, [R, n, d'] → [R, n, C]."""
         x = dropped(x, self.dropout, self)
         for number in range(self.layers - 1):
             x = F.relu(self.mapped(x, f"hidden_{number}", route, f"hidden_bias_{number}"))
@@ -125,13 +125,13 @@ def build_heads(
     pool: str = "cls",
     pooler: nn.Module | None = None,
 ) -> nn.ModuleDict:
-    """A `Head` for each shape that the tasks have, keyed by the shape's name."""
+    """Return one `Head` per shape of the tasks, keyed by the shape's name."""
     shapes = dict.fromkeys(task.head for task in tasks)
     return nn.ModuleDict({shape: Head(shape, tasks, width, dropout, seed, pool, pooler) for shape in shapes})
 
 
 def pool_of(pool: str, encoder: Encoder) -> str:
-    """What the setting `pool` means for this encoder: `pooler`, `cls`, `mean` or `task_pooler`."""
+    """Resolve the setting `pool` for this encoder to `pooler`, `cls`, `mean` or `task_pooler`."""
     has_pooler = getattr(encoder.model, "pooler", None) is not None
     if pool == "auto":
         pool = encoder.pooling or "pooler"

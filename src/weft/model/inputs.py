@@ -1,4 +1,4 @@
-"""What a forward pass is given, looked at before anything runs."""
+"""Checks the arguments of a forward pass before anything runs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Rows(NamedTuple):
     marks: Tensor | None = None
 
 
-def checked_task(given: Rows, tasks: int, longest: int | None) -> Tensor:
-    """The task id of each row, [R], once everything given fits together.
+def checked_task(inputs: Rows, tasks: int, longest: int | None) -> Tensor:
+    """Check the arguments of a forward pass, and return the task id of each row, [R].
 
     Args:
-        given: the arguments of a forward pass.
+        inputs: the arguments of a forward pass.
         tasks: how many tasks the model has.
-        longest: the longest row that encoder and method take, if there is a limit.
+        longest: the longest row that encoder and method support, if there is a limit.
     """
-    input_ids, attention_mask, token_type_ids, task, example, marks = given
+    input_ids, attention_mask, token_type_ids, task, example, marks = inputs
     for name, value in (("input_ids", input_ids), ("task", task), ("example", example), ("marks", marks)):
         if value is not None and not isinstance(value, Tensor):
             raise WeftError(f"{name}: expected a tensor; found {type(value).__name__}")
@@ -40,19 +40,19 @@ def checked_task(given: Rows, tasks: int, longest: int | None) -> Tensor:
     like_ids = (("attention_mask", attention_mask), ("token_type_ids", token_type_ids), ("marks", marks))
     for name, value in like_ids:
         if value is not None and value.shape != input_ids.shape:
-            expected, found = list(input_ids.shape), list(value.shape)
-            raise WeftError(f"{name}: expected the shape of input_ids, {expected}; found {found}")
+            expected, actual = list(input_ids.shape), list(value.shape)
+            raise WeftError(f"{name}: expected the shape of input_ids, {expected}; found {actual}")
     rows = input_ids.size(0)
     if longest is not None and input_ids.size(1) > longest:
         raise WeftError(f"input_ids: rows of {input_ids.size(1)} tokens; the model takes {longest}")
     if task is None:
         if tasks > 1:
-            raise WeftError(f"task: missing; expected {rows} task ids from 0 to {tasks - 1}, one a row")
+            raise WeftError(f"task: missing; expected {rows} task ids from 0 to {tasks - 1}, one per row")
         task = torch.zeros(rows, dtype=torch.long, device=input_ids.device)
     for name, value in (("task", task), ("example", example)):
         if value is not None and (value.shape != (rows,) or value.dtype != torch.long):
-            found = f"{value.dtype} {list(value.shape)}"
-            raise WeftError(f"{name}: expected a LongTensor [{rows}], one id a row; found {found}")
+            actual = f"{value.dtype} {list(value.shape)}"
+            raise WeftError(f"{name}: expected a LongTensor [{rows}], one id per row; found {actual}")
     if not torch.compiler.is_compiling() and task.device.type == "cpu" and rows:
         low, high = int(task.min()), int(task.max())
         if low < 0 or high >= tasks:
@@ -64,9 +64,9 @@ def checked_task(given: Rows, tasks: int, longest: int | None) -> Tensor:
 
 
 def single_task(task: Tensor) -> int | None:
-    """The one task of all rows, if it is so and the host can know it without waiting for a device.
+    """Return the single task of all rows, if there is one and the host knows it without waiting.
 
-    Compiled, one graph serves every mix of tasks: it must not depend on the ids.
+    A compiled graph serves every mix of tasks and must not depend on the ids, so this is None there.
     """
     if torch.compiler.is_compiling() or task.device.type != "cpu":
         return None
@@ -75,11 +75,13 @@ def single_task(task: Tensor) -> int | None:
 
 
 def check_examples(example: Tensor, task: Tensor) -> None:
-    """Refuse example ids [R] with a gap, or an example whose rows have different tasks [R]."""
+    """Raise an error for example ids [R] with a gap, or an example whose rows have different tasks [R]."""
     ids = example.tolist()
     if min(ids) < 0 or set(ids) != set(range(max(ids) + 1)):
         raise WeftError(f"example: expected ids from 0 on without a gap; found {sorted(set(ids))[:8]}")
     task_of: dict[int, int] = {}
-    for one, t in zip(ids, task.tolist(), strict=True):
-        if task_of.setdefault(one, t) != t:
-            raise WeftError(f"example {one} has rows of the tasks {task_of[one]} and {t}; expected one task")
+    for number, t in zip(ids, task.tolist(), strict=True):
+        if task_of.setdefault(number, t) != t:
+            raise WeftError(
+                f"example {number} has rows of the tasks {task_of[number]} and {t}; expected one task"
+            )

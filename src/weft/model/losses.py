@@ -1,7 +1,7 @@
 """The weight of each example: loss = Σ weight·ℓ.
 
-The weights come from the whole step, so that cutting it into micro-batches or over processes, and summing,
-changes nothing.
+The weights are computed over the whole step. So splitting it into micro-batches or over processes, and
+summing the losses, changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RULES = ("task_mean", "example_mean", "sum")
 
 
 def example_weights(task: Tensor, rule: str = "task_mean") -> Tensor:
-    """The weights of a step's examples, [E].
+    """Return the weights of a step's examples, [E].
 
     Args:
         task: the task id of each example of the step, [E].

@@ -47,36 +47,37 @@ if TYPE_CHECKING:
 class Model(ModelFacade, ModelThreads, nn.Module):
     """One encoder, many tasks, one forward pass.
 
-    Several threads may use one model at once: each pass has a route of its own. Inference (`predict`,
+    Several threads may use one model at once: each pass has a separate route. Inference (`predict`,
     `predict_all`, evaluation) puts a model that is in training mode into eval mode and leaves it there; call
-    `model.train()` before you train on. Training itself is for one thread.
+    `model.train()` before you continue training. Only one thread may train.
 
     Args:
-        encoder: what `load_encoder` takes, what it gives, or a Hugging Face encoder, which is woven in place.
+        encoder: an argument or a result of `load_encoder`, or a Hugging Face encoder, which is changed in
+            place.
         tasks: the tasks; a task's id is its position.
         method: a method, its name, its settings (`{"use": "lora", "rank": 4}`), or a list of these.
-        pool: what heads read: `pooler`, `cls`, `mean`, `task_pooler` (a pooler a task), or `auto`: the mean
-            for a sentence encoder that says so (minilm), else the pooler, else the first token. What is not
-            read does not train. A task may say otherwise of its own head.
-        head_dropout: on what heads read and between their layers, in training.
-        head_layers: the layers of a head, 1 to 3, with ReLU between them.
+        pool: what heads read: `pooler`, `cls`, `mean`, `task_pooler` (one pooler per task), or `auto`: the
+            mean for a sentence encoder whose files say so (minilm), else the pooler, else the first token. A
+            pooler that no head reads does not train. A task may set a different pool for its head.
+        head_dropout: dropout probability of the heads' input and between their layers, in training.
+        head_layers: the number of layers of a head, 1 to 3, with ReLU between them.
         head_hidden: the width between them; None: the encoder's.
-        max_length: tokens of a row in `predict`, by default 128 at the most; longer texts are cut.
-        seed: of all start values.
-        device: where to put it; `meta` counts without memory (`random:` encoders).
-        kernels: how rows of several tasks go through maps of their own: `auto`, the cheapest way, or
-            `reference`, in which a row's answer stays the same to the last bit when tasks are added.
+        max_length: the most tokens of a row in `predict`, by default at most 128; longer texts are truncated.
+        seed: the random seed of all initial values.
+        device: the device to put it on; `meta` counts parameters without memory (`random:` encoders).
+        kernels: the strategy for per-task maps in batches of several tasks: `auto`, the cheapest one, or
+            `reference`, with which a row's output is bit-identical when tasks are added.
 
     Attributes:
-        encoder: the Hugging Face encoder, its names unchanged; one for each task under `separate`.
+        encoder: the Hugging Face encoder, its names unchanged; one per task under `separate`.
         adapters: the method's adapters, by site.
         heads: the stacked heads, by shape.
         num_layers: the number of the encoder's blocks.
-        answers_by: of each head shape, whether its logits are by `example`, `row` or `token`.
-        targets: what makes a batch's targets.
-        longest: the longest row that it takes, in tokens; None: any.
+        answers_by: for each head shape, whether its logits are by `example`, `row` or `token`.
+        targets: makes a batch's targets.
+        longest: the longest row that it accepts, in tokens; None: any.
         is_bare: whether the adapters are off in this thread.
-        lock: held by whoever runs the model under an engine; see `weft.model.threads`.
+        lock: held while a thread runs the model under an engine; see `weft.model.threads`.
     """
 
     def __init__(
@@ -111,9 +112,9 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         self.pool = pool_of(pool, encoder)
         read = {pool_of(task.pool or self.pool, encoder) for task in self.tasks}
         if "pooler" not in read:
-            # what no head reads must not train, nor be counted
-            told = " and ".join(map(repr, sorted(read)))
-            sites.leave_out("pooler", f"the heads read {told} (pool), so that nothing reads the pooler")
+            # a pooler that no head reads must not train, nor be counted
+            pools = " and ".join(map(repr, sorted(read)))
+            sites.leave_out("pooler", f"the heads read {pools} (pool), and nothing reads the pooler")
         limits = [longest_row(base), *(part.longest_row for part in self.method.parts)]
         self.longest: int | None = min((limit for limit in limits if limit is not None), default=None)
         self.set_max_length(min(128, self.longest or 128) if max_length is None else max_length)
@@ -133,11 +134,11 @@ class Model(ModelFacade, ModelThreads, nn.Module):
             base.pooler.requires_grad_(False)  # a parameter that no loss reaches breaks data parallelism
         for site, adapter in self.placements:
             if adapter.replaces:
-                base.get_submodule(site.path).requires_grad_(False)  # each task has its own
+                base.get_submodule(site.path).requires_grad_(False)  # each task has a copy of it
         self.body: Body
         if self.method.separate:
             copies = [base, *(copy.deepcopy(base) for _ in names[1:])]
-            # by owner: a task may be named as an attribute of ModuleDict is
+            # keyed by owner: a task's name may be that of an attribute of ModuleDict
             owners = [task_owner(name) for name in names]
             self.encoder: nn.Module = nn.ModuleDict(dict(zip(owners, copies, strict=True)))
             self.body = SeparateBodies(copies)
@@ -150,7 +151,7 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         self._kinds = {task.head: KINDS[task.kind]().of(task) for task in self.tasks}
         self.targets = Targets(self.tasks, self._kinds)
         self.answers_by = {shape: kind.answers_by for shape, kind in self._kinds.items()}
-        # on the model's device: a forward pass must not wait for a number of the host's
+        # on the model's device: a forward pass must not wait for a copy from the host
         shapes = list(self.heads)
         index = torch.tensor([shapes.index(task.head) for task in self.tasks], device=device or base.device)
         self.register_buffer("_shape_of_task", index, persistent=False)
@@ -175,14 +176,16 @@ class Model(ModelFacade, ModelThreads, nn.Module):
             input_ids: token ids, [R, L].
             attention_mask: 1 where a row has a token, [R, L]; None if nothing is padded.
             token_type_ids: segment ids, [R, L]; families without segments ignore them.
-            task: the task id of each row, [R]; may be left out if there is one task. On the CPU it may be
-                though all else is on a device: rows of one task are then known as such, and gather nothing.
-            example: the example of each row, [R], from 0 on without a gap; by default each row is its own.
-                What several rows mean is the kind's to say: `classify` and `regress` take the mean of their
-                logits, or read the two texts of a pair; `choose` and `rank` have a row a choice.
-            examples: how many there are; by default what `example` says, which has to be asked for.
-            marks: the marks that each token lies in, 1, 2 or both 3, else 0, [R, L]; for `marked` tasks.
-            trunk: what the lowest blocks gave for these rows, which then do not run; see `weft.model.trunk`.
+            task: the task id of each row, [R]; optional if there is one task. It may be on the CPU while
+                the other inputs are on a device: if all rows have one task, no parameters are gathered then.
+            example: the example of each row, [R], from 0 on without a gap; by default each row is a separate
+                example. The task's kind decides what several rows mean: `classify` and `regress` take the
+                mean of their logits, or read the two texts of a pair; `choose` and `rank` have one row per
+                choice.
+            examples: the number of examples; by default it is read from `example`, which waits for the
+                device.
+            marks: the marks that each token is in: 1, 2, 3 for both, else 0, [R, L]; for `marked` tasks.
+            trunk: the stored output of the lowest blocks, which then do not run; see `weft.model.trunk`.
             layers: whether to collect `Output.layers`.
             attention: whether to collect `Output.attention`.
         """
@@ -195,9 +198,9 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         task = task.to(input_ids.device, non_blocking=True)
         probabilities: dict[str, Tensor] | None = {} if attention else None
         route = Route(task, mask, collected, probabilities, single, self.is_bare, trunk, kernels=self.kernels)
-        given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         with self.turn():
-            hidden, pooled = self._ordered.encode(route, {k: v for k, v in given.items() if v is not None})
+            hidden, pooled = self._ordered.encode(route, {k: v for k, v in inputs.items() if v is not None})
             layout = Layout(None, task.size(0), mask)
             if example is not None:
                 example = example.to(input_ids.device)
@@ -223,40 +226,40 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         by_shape = {shape: head(reads, route) for shape, head in self.heads.items()}
         for shape, by in self.answers_by.items():
             if by == "example":
-                # a pair's head gives both rows one answer, each under a dropout of its own
+                # a pair's head computes the same logits for both rows, each with a different dropout mask
                 paired = self.heads[shape].reads in ("pair", "cosine")
                 over = reads.layout.first if paired else reads.layout.mean
                 by_shape[shape] = over(by_shape[shape])
         return by_shape
 
     def run(self, *inputs: Any, **more: Any) -> Output:
-        """The forward pass, as calling the model; it takes what `forward` takes."""
+        """Call the model, with the arguments of `forward`."""
         output: Output = self(*inputs, **more)
         return output
 
     @property
     def preparing(self) -> list[Prepares]:
-        """What computes something for all blocks before the first runs, in every pass."""
+        """Modules that compute something for all blocks before the first block runs, in every pass."""
         return self._ordered.prepared
 
     def collate_labels(
         self, values: Sequence[Any], task: Tensor, example: Tensor | None = None, length: int = 0
     ) -> dict[str, Tensor]:
-        """The targets of a batch's examples as one tensor a kind.
+        """Return the targets of a batch's examples as one tensor per kind.
 
         Args:
-            values: each example's target, as `Tokens.target` gives it: an id for `classify`, a number or
-                several for `regress`; for kinds that answer by row or token a list with one entry a row.
+            values: each example's target, as `Tokens.target` returns it: an id for `classify`, one or several
+                numbers for `regress`; for kinds that answer by row or token a list with one entry per row.
             task: the task id of each example, [E].
-            example: the example of each row, [R]; by default each row is its own.
-            length: of the rows, L.
+            example: the example of each row, [R]; by default each row is a separate example.
+            length: the length of the rows, L.
         """
         return self.targets.collate(values, task, example, length)
 
     def example_losses(self, output: Output, labels: Mapping[str, Tensor]) -> Tensor:
-        """The loss of each example by its task's kind, [E]: every shape for all, then each its own."""
+        """Return each example's loss, [E]: computed for every shape, then selected by the example's task."""
         for shape, kind in self._kinds.items():
-            # where the number of examples follows from the data, a compiler cannot know that these are equal
+            # if the number of examples depends on the data, a compiler cannot know that these are equal
             torch._check(output.by_shape[shape].size(0) == labels[kind.name].size(0))
         losses = {
             shape: kind.loss(output.by_shape[shape], labels[kind.name], output.layout)
@@ -268,15 +271,15 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         """Σ weight·ℓ over the examples.
 
         Args:
-            output: of the forward pass.
-            labels: of `collate_labels`.
+            output: the result of the forward pass.
+            labels: the result of `collate_labels`.
             weight: [E]; by default the mean over the tasks present of each task's mean.
         """
         if weight is None:
             weight = example_weights(output.task)
         elif weight.shape != output.task.shape:
-            expected, found = list(output.task.shape), list(weight.shape)
-            raise WeftError(f"weight: expected one an example, {expected}; found shape {found}")
+            expected, actual = list(output.task.shape), list(weight.shape)
+            raise WeftError(f"weight: expected one per example, {expected}; found shape {actual}")
         return (self.example_losses(output, labels) * weight).sum()
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
@@ -296,7 +299,7 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         return super().train(mode)
 
     def set_max_length(self, max_length: int) -> None:
-        """Cut texts to so many tokens; more than the encoder has positions for is an error."""
+        """Set the length that texts are truncated to; more than the encoder's positions is an error."""
         if max_length < 2:
             raise WeftError(f"max_length {max_length}: expected at least 2")
         if self.longest is not None and max_length > self.longest:
@@ -313,5 +316,5 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         return names.index(name)
 
     def gradient_checkpointing_enable(self) -> None:
-        """Recompute blocks in the backward pass instead of storing them, under the route they ran under."""
+        """Recompute blocks in the backward pass instead of storing them, with the route of the first pass."""
         self.body.enable_checkpointing()

@@ -1,4 +1,4 @@
-"""What a forward pass gives."""
+"""The result of a forward pass."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from weft.kernels.dispatch import select
 
 @dataclass(repr=False)
 class Output:
-    """What a forward pass gives for R rows of length L and E examples.
+    """The result of a forward pass for R rows of length L and E examples.
 
     Attributes:
         hidden: the last hidden states, after `top`, [R, L, d].
         pooled: the encoder's pooler on `hidden`, else hidden[:, 0]; [R, d].
-        layers: the embeddings and every block's output, each [R, L, d], where asked for; the last one is
-            `hidden` where an adapter sits at `top`.
-        by_shape: the logits of every head shape; an example's own is that of its task. [E, C] of kinds that
-            answer once an example, [R, C] of those that answer by row, [R, L, C] of those by token.
+        layers: the embeddings and every block's output, each [R, L, d], if requested; the last one is
+            `hidden` if there is an adapter at `top`.
+        by_shape: the logits of every head shape, of which an example uses that of its task. [E, C] for kinds
+            with logits per example, [R, C] for kinds with logits per row, [R, L, C] per token.
         task: the task id of each example, [E].
         heads: the head shape of each task.
-        layout: which example each row is of.
-        answers_by: of each shape, whether its logits are by `example`, `row` or `token`.
-        attention: the probabilities [R, heads, L, L] of the adapters' own attentions, where asked for; by
-            site (`3/ffn_delta`), or `top/0` and so on for those on top.
-        shape_of_task: the number of each task's shape in `by_shape`, [T], where it is at hand.
+        layout: which example each row belongs to.
+        answers_by: for each shape, whether its logits are by `example`, `row` or `token`.
+        attention: the attention probabilities [R, heads, L, L] of the adapters, if requested; by site
+            (`3/ffn_delta`), or `top/0` and so on for those on top.
+        shape_of_task: the index of each task's shape in `by_shape`, [T], if it is known.
     """
 
     hidden: Tensor
@@ -44,7 +44,7 @@ class Output:
     shape_of_task: Tensor | None = None
 
     def __repr__(self) -> str:
-        """Shapes, not numbers."""
+        """Show shapes, not numbers."""
         logits = ", ".join(f"{shape} {list(x.shape)}" for shape, x in self.by_shape.items())
         shown = [f"hidden={list(self.hidden.shape)}", f"pooled={list(self.pooled.shape)}"]
         shown += [f"by_shape={{{logits}}}"]
@@ -66,33 +66,33 @@ class Output:
     def logits(self) -> list[Tensor]:
         """The logits of each example; reads the task ids back to the host.
 
-        [C] of its own task's size; the scores of its rows [rows] of `choose` and `rank`; of `span` and `tag`
-        those of all its tokens, its rows one after another, [tokens, C].
+        [C] with the size of its task; for `choose` and `rank` the scores of its rows, [rows]; for `span` and
+        `tag` the logits of all its tokens, row after row, [tokens, C].
         """
         tasks = self.task.tolist()
         rows = self._rows()
-        return [self._own(self.heads[t], e, rows[e]) for e, t in enumerate(tasks)]
+        return [self._example_logits(self.heads[t], e, rows[e]) for e, t in enumerate(tasks)]
 
-    def of_own_shape(self, found: Mapping[str, Tensor], rest: float = 0.0) -> Tensor:
-        """Of what each head shape has for every example, that of the example's own, [E].
+    def of_own_shape(self, values: Mapping[str, Tensor], rest: float = 0.0) -> Tensor:
+        """Select for each example the value of its task's head shape, [E].
 
         Args:
-            found: numbers of all examples by shape, each [E]; those of other shapes are not looked at.
-            rest: for examples whose shape is not in it.
+            values: one value per example for each shape, each [E]; an example reads that of its shape only.
+            rest: the value of examples whose shape is missing.
         """
         shapes = list(self.by_shape)
         of_task = self.shape_of_task
         if of_task is None:
             of_task = torch.tensor([shapes.index(head) for head in self.heads], device=self.task.device)
         shape = select(of_task, self.task)  # [E]
-        own = torch.full(self.task.shape, rest, device=self.task.device)
+        selected = torch.full(self.task.shape, rest, device=self.task.device)
         for number, name in enumerate(shapes):
-            if name in found:
-                own = torch.where(shape == number, found[name], own)
-        return own
+            if name in values:
+                selected = torch.where(shape == number, values[name], selected)
+        return selected
 
     def on_host(self) -> Output:
-        """The same with logits in float32 and all that they are found by on the CPU, in one move each."""
+        """Return a copy with float32 logits, task ids and layout on the CPU, with one transfer per tensor."""
         layout = Layout(_on_host(self.layout.example), self.layout.count, _on_host(self.layout.mask))
         by_shape = {shape: x.float().cpu() for shape, x in self.by_shape.items()}
         return replace(self, by_shape=by_shape, task=self.task.cpu(), layout=layout)
@@ -101,12 +101,12 @@ class Output:
         """The rows of each example, in their order."""
         if self.layout.example is None:
             return [[e] for e in range(self.layout.count)]
-        found: list[list[int]] = [[] for _ in range(self.layout.count)]
+        rows: list[list[int]] = [[] for _ in range(self.layout.count)]
         for row, example in enumerate(self.layout.example.tolist()):
-            found[example].append(row)
-        return found
+            rows[example].append(row)
+        return rows
 
-    def _own(self, shape: str, example: int, rows: Sequence[int]) -> Tensor:
+    def _example_logits(self, shape: str, example: int, rows: Sequence[int]) -> Tensor:
         logits, by = self.by_shape[shape], self.answers_by[shape]
         if by == "example":
             return logits[example]

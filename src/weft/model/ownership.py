@@ -1,6 +1,6 @@
-"""Who owns which tensor: the encoder, what all tasks share, a group of tasks, or one task.
+"""The owner of each tensor: the encoder, all tasks together, a group of tasks, or one task.
 
-Optimisers, the ledger and the files of a bundle all follow this one listing.
+Optimizers, the ledger and the files of a bundle all use this listing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Owned:
 
     Attributes:
         owner: `encoder`, `shared`, `group:NAME` or `task:NAME`.
-        part: which part of the model it is in.
+        part: the part of the model that contains it.
         name: the parameter's name in the model's state dict.
         slot: the entry of a stacked parameter; None for a whole one.
         parameter: the parameter itself.
-        role: what it is, for weight decay.
+        role: its role, which decides about weight decay.
     """
 
     owner: str
@@ -46,17 +46,17 @@ class Owned:
 
     @property
     def numel(self) -> int:
-        """How many numbers it holds."""
+        """The number of its elements."""
         return self.parameter.numel() if self.slot is None else self.parameter[0].numel()
 
     @property
     def trains(self) -> bool:
-        """Whether it takes gradients."""
+        """Whether it trains."""
         return self.parameter.requires_grad
 
 
 def owned(model: Model) -> Iterator[Owned]:
-    """Every tensor of the model once, by owner."""
+    """Yield every tensor of the model once, by owner."""
     if model.method.separate:
         for owner, encoder in model.encoder.items():  # type: ignore[operator]
             yield from _encoder(encoder, f"encoder.{owner}.", owner)

@@ -1,4 +1,4 @@
-"""What heads read of the encoder's output: a vector a row, a pair's two, marked places, every token."""
+"""The heads' inputs from the encoder's output: one vector per row, pairs, marked tokens, or every token."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ WIDTHS = {"pooled": 1, "tokens": 1, "pair": 2, "marked": 3}
 
 
 def width_of(reads: str, width: int) -> int:
-    """The numbers that a head of this kind of reading is given, of an encoder of this width."""
+    """Return the input width of a head that reads this, for an encoder of this width."""
     return WIDTHS[reads] * width
 
 
 def base_pool(pool: str) -> str:
-    """What is read before a task's own pooler: the first token, as the encoder's own reads it."""
+    """Return what a task's pooler reads: the first token, as the encoder's pooler does."""
     return "cls" if pool == TASK_POOLER else pool
 
 
@@ -30,20 +30,20 @@ class Reads:
 
     Attributes:
         hidden: [R, L, d].
-        own: the encoder's pooler on it, [R, d].
-        layout: which example each row is of, and where it has tokens.
-        marks: 1 where a token lies in the first mark, 2 in the second, 3 in both, [R, L]; None without marks.
+        pooler_output: the output of the encoder's pooler, [R, d].
+        layout: which example each row belongs to, and where it has tokens.
+        marks: 1 where a token is in the first mark, 2 in the second, 3 in both, [R, L]; None without marks.
     """
 
     hidden: Tensor
-    own: Tensor
+    pooler_output: Tensor
     layout: Layout
     marks: Tensor | None = None
 
     def pooled(self, pool: str) -> Tensor:
-        """A vector a row, [R, d]: `pooler`, `cls` or `mean` (Σ mask·hidden / Σ mask)."""
+        """One vector per row, [R, d]: `pooler`, `cls` or `mean` (Σ mask·hidden / Σ mask)."""
         if pool == "pooler":
-            return self.own
+            return self.pooler_output
         if pool == "cls":
             return self.hidden[:, 0]
         if self.layout.mask is None:
@@ -51,10 +51,10 @@ class Reads:
         return _mean(self.hidden, self.layout.mask)
 
     def joined(self, reads: str, x: Tensor) -> Tensor:
-        """What a head reads, from a vector a row [R, d].
+        """Return the head's input, from one vector per row [R, d].
 
-        `pooled`: the vector itself. `pair`: [u; v] of the example's two rows, [R, 2d]. `marked`: with it the
-        mean of each mark's tokens, [R, 3d].
+        `pooled`: the vector itself. `pair`: [u; v] of the example's two rows, [R, 2d]. `marked`: the vector
+        and the mean of each mark's tokens, [R, 3d].
         """
         if reads == "pair":
             return self.layout.both(x)
@@ -72,6 +72,6 @@ class Reads:
 
 
 def _mean(hidden: Tensor, where: Tensor) -> Tensor:
-    """The mean of the hidden states where it is true, [R, d]; 0 of none."""
+    """The mean of the hidden states where `where` is true, [R, d]; 0 if it is nowhere true."""
     share = where.to(hidden.dtype) / where.sum(1, keepdim=True).clamp(min=1)
     return torch.einsum("rl,rld->rd", share, hidden)

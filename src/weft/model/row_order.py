@@ -1,4 +1,4 @@
-"""The order of a batch's rows in the encoder: by task, where products of stacked maps are cheaper so."""
+"""Sorts a batch's rows by task while they run through the encoder, if that makes stacked maps cheaper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape = tuple[int, int, int]
 
 @runtime_checkable
 class Prepares(Protocol):
-    """A module that has something to compute once for all blocks."""
+    """A module that computes something once for all blocks."""
 
     def prepare(self, route: Route) -> None:
         """Compute it for a pass, and put it into `route.prepared`.
@@ -28,28 +28,28 @@ class Prepares(Protocol):
         ...
 
     def forget(self) -> None:
-        """The pass is over: what is not the route's is dropped."""
+        """Called after the pass: drop what is not stored in the route."""
         ...
 
 
 def stacked_maps(modules: nn.Module) -> tuple[Shape, ...]:
-    """The maps (S, o, i) that have a slot a task, each once."""
-    found: dict[Shape, None] = {}
+    """Return the distinct shapes (S, o, i) of maps with one slot per task."""
+    shapes: dict[Shape, None] = {}
     for module in modules.modules():
         if isinstance(module, StackedModule):
             for name, stack in module.stacks.items():
                 shape = module.get_parameter(name).shape
                 if len(shape) == 3 and shape[0] > 1 and stack.slots.is_identity:
-                    found[shape[0], shape[1], shape[2]] = None
-    return tuple(found)
+                    shapes[shape[0], shape[1], shape[2]] = None
+    return tuple(shapes)
 
 
 class OrderedBody:
-    """A body whose rows are sorted by task while it runs, if some map gains by it.
+    """A body whose rows are sorted by task while it runs, if that makes some map faster.
 
     Args:
-        body: of the model.
-        adapters: what is woven into it.
+        body: the model's body.
+        adapters: the adapters that are woven into it.
         tasks: T.
     """
 
@@ -62,22 +62,28 @@ class OrderedBody:
         ]
 
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """What the body gives, and in `route` the layers and attentions asked for, in the batch's order.
+        """Return the body's result in the batch's order; fill the requested layers and attentions of `route`.
 
         Args:
-            route: of the batch, in the order it was given in.
-            inputs: what the encoder reads, [R, L] each.
+            route: the batch's route, in the batch's order.
+            inputs: the encoder's inputs, [R, L] each.
         """
         if not self._gains(route, inputs["input_ids"].device):
             return self._run(route, inputs)
         order = route.task.argsort(stable=True)
         back = order.argsort()
-        own = self._sorted(route, order)
-        hidden, pooled = self._run(own, {name: select(value, order) for name, value in inputs.items()})
-        if route.layers is not None and own.layers is not None:
-            route.layers[:] = [None if layer is None else select(layer, back) for layer in own.layers]
-        if route.attention is not None and own.attention is not None:
-            route.attention.update({name: select(found, back) for name, found in own.attention.items()})
+        sorted_route = self._sorted(route, order)
+        hidden, pooled = self._run(
+            sorted_route, {name: select(value, order) for name, value in inputs.items()}
+        )
+        if route.layers is not None and sorted_route.layers is not None:
+            route.layers[:] = [
+                None if layer is None else select(layer, back) for layer in sorted_route.layers
+            ]
+        if route.attention is not None and sorted_route.attention is not None:
+            route.attention.update(
+                {name: select(probabilities, back) for name, probabilities in sorted_route.attention.items()}
+            )
         return select(hidden, back), select(pooled, back)
 
     def _run(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -99,7 +105,7 @@ class OrderedBody:
         return wants_order(self.maps, device, half)
 
     def _sorted(self, route: Route, order: Tensor) -> Route:
-        """The route of the same rows by task, with their numbers where the device needs them."""
+        """Return the route of the rows sorted by task, with the rows per task in the form that is needed."""
         task = select(route.task, order)
         on_host = task.device.type == "cpu" and not torch.compiler.is_compiling()
         return replace(
@@ -116,10 +122,10 @@ class OrderedBody:
 
 
 def _counts(task: Tensor, tasks: int) -> tuple[int, ...]:
-    """How many rows each task has; `task` is on the host."""
+    """Return the number of rows of each task; `task` is on the host."""
     return tuple(torch.bincount(task, minlength=tasks).tolist())
 
 
 def _ends(task: Tensor, tasks: int) -> Tensor:
-    """How many rows have this task or an earlier one, [T], without asking the device."""
+    """Return the cumulative number of rows up to and including each task, [T], without a device sync."""
     return (task[None] <= torch.arange(tasks, device=task.device)[:, None]).sum(1)

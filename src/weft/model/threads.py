@@ -1,8 +1,8 @@
-"""One model used by several threads: what each thread has for itself, and when they take turns.
+"""Lets several threads use one model: thread-local state, and a lock for passes under an engine.
 
-A forward pass writes only to its own route, which each thread has for itself (`weft.core.route.RouteHolder`),
-so passes of several threads run side by side. Where an engine runs the model (compiled or captured),
-a pass keeps tensors on the modules, and the threads take turns.
+A forward pass writes only to its route, which is thread-local (`weft.core.route.RouteHolder`), so passes of
+several threads run concurrently. If an engine runs the model (compiled or captured), a pass stores tensors on
+the modules, and the threads take turns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ModelThreads:
     """The part of a `Model`, which inherits this, that lets several threads use it.
 
     Attributes:
-        lock: held by whoever runs the model under an engine; a copy of the model has its own.
+        lock: held while a thread runs the model under an engine; a copy of the model has a separate lock.
         takes_turns: whether an engine runs the model, so that its passes run one at a time.
     """
 
@@ -42,7 +42,7 @@ class ModelThreads:
     _off: AdaptersOff
 
     def _begin_threads(self) -> None:
-        """Set this part up."""
+        """Initialize these attributes."""
         self.lock = ModelLock()
         self.takes_turns = False
         self._off = AdaptersOff()
@@ -54,13 +54,13 @@ class ModelThreads:
 
     @contextmanager
     def adapters_off(self) -> Iterator[None]:
-        """Inside, the model runs the bare encoder: no adapter takes part, heads read what is left.
+        """Inside, the model runs the encoder without adapters; heads read its output.
 
-        This holds for the present thread; others run with adapters. Where the method trains the encoder
-        itself, this is the encoder as it is now.
+        This applies to the current thread; other threads run with adapters. If the method trains the encoder
+        itself, its current weights are used.
         """
         if cast("Model", self).method.separate:
-            raise WeftError("method 'separate' has no adapters to take off: each task's encoder is its own")
+            raise WeftError("method 'separate' has no adapters to turn off: each task has a separate encoder")
         before, self._off.on = self._off.on, True
         try:
             yield
@@ -68,24 +68,24 @@ class ModelThreads:
             self._off.on = before
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is copied and pickled: not the methods that an engine has compiled, which are this model's."""
+        """Leave out the methods that an engine has compiled: a copy must not call those of this model."""
         cast("Model", self).captures.check_plain()
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if not callable(getattr(type(self), name, None))}
 
     def turn(self) -> AbstractContextManager[object]:
-        """What a pass runs inside: the model's lock where passes take turns, else nothing."""
+        """Return the context of a pass: the model's lock if passes take turns, else a null context."""
         return self.lock if self.takes_turns else nullcontext()
 
 
 def in_eval(model: Model) -> Model:
     """Put a model that is in training mode into eval mode, and leave it there; returns the model.
 
-    All inference begins with this. The mode is never put back: another thread may be in the middle of a pass,
+    All inference begins with this. The mode is never restored: another thread may be in the middle of a pass,
     and would suddenly run with dropout. Training calls `model.train()` in every step.
     """
     if model.training:
-        # the model itself last: other threads look at its flag alone, and must find its parts in eval mode
+        # the model itself last: other threads read only its flag, and its parts must be in eval mode by then
         for part in model.children():
             part.eval()
         model.eval()
@@ -93,7 +93,7 @@ def in_eval(model: Model) -> Model:
 
 
 def in_turn(method: F) -> F:
-    """A method of something that runs `self.model`, one call at a time by the model's lock."""
+    """Decorate a method so that it holds the lock of `self.model` while it runs."""
 
     @wraps(method)
     def locked(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,9 +1,9 @@
-"""The trunk: the lowest blocks, which give the same for every task, or in which nothing trains.
+"""The trunk: the lowest blocks, whose output is the same for every task, or in which nothing trains.
 
     hidden_k = block_{k−1}(… block_0(embeddings)),  trunk = hidden_k, [R, L, d]
 
-What runs once for many tasks, or once for a whole training, is run by `run_trunk` and handed to the model as
-`model(…, trunk=…)`: its blocks from number k on then run, with all that stands above them.
+`run_trunk` runs it once for many tasks, or once for a whole training run. `model(…, trunk=…)` then runs only
+the blocks from number k on, and everything above them.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 LOWEST = ("embeddings", "embeddings_norm")
-"""Sites below the blocks; those without a layer that are not among them stand above."""
+"""Sites below the blocks; all other sites without a layer are above the blocks."""
 
 ABOVE = ("pooler", "final_norm")
-"""The encoder's modules above its blocks. What is neither a block nor one of them has a part in the lowest
-block: the embeddings, and the relative positions that every block reads."""
+"""The encoder's modules above its blocks. All other modules outside the blocks affect the lowest block: the
+embeddings, and the relative positions that every block reads."""
 
 
 @dataclass(eq=False)
 class Trunk:
-    """What the lowest blocks gave for some rows.
+    """The output of the lowest blocks for some rows.
 
     Attributes:
-        depth: k, how many blocks they are; at least 1.
-        hidden: what enters block k, [R, L, d].
-        layers: the embeddings and what each of them gave, k + 1 times [R, L, d]; None: not kept.
+        depth: k, the number of these blocks; at least 1.
+        hidden: the input of block k, [R, L, d].
+        layers: the embeddings and each block's output, k + 1 times [R, L, d]; None: not kept.
     """
 
     depth: int
@@ -55,19 +55,19 @@ class Trunk:
         return self.layers
 
     def of_rows(self, index: Tensor) -> Trunk:
-        """The trunk of other rows made of these, [N] numbers of rows."""
+        """Return the trunk of the rows with these indices, [N]."""
         layers = None if self.layers is None else tuple(select(layer, index) for layer in self.layers)
         return Trunk(self.depth, select(self.hidden, index), layers)
 
 
 def trunk_depth(model: Model, tasks: Sequence[int] | None = None) -> int:
-    """How many of the lowest blocks give the same for these tasks, from 0 to the number of blocks.
+    """Return how many of the lowest blocks have the same output for these tasks, from 0 to all blocks.
 
-    An adapter that all of them share, or a group that they are all in, is no difference between them.
+    Tasks do not differ by an adapter that they all share, or that belongs to a group they are all in.
 
     Args:
         model: the model.
-        tasks: their ids; by default all of the model's.
+        tasks: the tasks' ids; by default all tasks of the model.
     """
     if model.method.separate:
         return 0
@@ -77,7 +77,7 @@ def trunk_depth(model: Model, tasks: Sequence[int] | None = None) -> int:
 
 
 def frozen_depth(model: Model) -> int:
-    """How many of the lowest blocks have nothing in or below them that trains, from 0 to their number."""
+    """Return how many of the lowest blocks have no trained parameter in or below them, from 0 to all."""
     if model.method.separate:
         return 0
     places = [
@@ -86,7 +86,9 @@ def frozen_depth(model: Model) -> int:
         if any(parameter.requires_grad for parameter in adapter.parameters())
     ]
     places += [
-        _place_of_name(model, name) for name, own in model.encoder.named_parameters() if own.requires_grad
+        _place_of_name(model, name)
+        for name, parameter in model.encoder.named_parameters()
+        if parameter.requires_grad
     ]
     return min(places, default=model.num_layers)
 
@@ -94,15 +96,15 @@ def frozen_depth(model: Model) -> int:
 def run_trunk(
     model: Model, inputs: Mapping[str, Tensor], task: Tensor, depth: int, layers: bool = False
 ) -> Trunk:
-    """Run the lowest blocks alone, in the mode that the model is in.
+    """Run only the lowest blocks, in the mode that the model is in.
 
     Args:
         model: the model.
-        inputs: `input_ids`, `attention_mask` and `token_type_ids` as `Model.forward` takes them; the rest is
-            not looked at.
+        inputs: `input_ids`, `attention_mask` and `token_type_ids` as for `Model.forward`; other keys are
+            ignored.
         task: the task id of each row, [R].
-        depth: how many blocks, 1 or more.
-        layers: whether the trunk is to have its layers, which it has anyhow where an adapter reads them.
+        depth: the number of blocks, 1 or more.
+        layers: whether to keep the layers; they are always kept if an adapter reads them.
     """
     ids, mask = inputs["input_ids"], inputs.get("attention_mask")
     collected: list[Tensor | None] = [None] * (model.num_layers + 1)
@@ -123,7 +125,7 @@ def run_trunk(
 
 
 def has_dropout(model: Model, depth: int) -> bool:
-    """Whether anything in the lowest blocks is dropped while the model trains."""
+    """Return whether the lowest blocks use dropout while the model trains."""
     lowest: list[nn.Module] = [
         module for name, module in model.encoder.named_modules() if _place_of_name(model, name) < depth
     ]
@@ -134,7 +136,7 @@ def has_dropout(model: Model, depth: int) -> bool:
 
 
 def _rates(module: nn.Module) -> Iterator[float]:
-    """A module's rates of dropout: of the module that drops, or a number that it gives to an attention."""
+    """Yield a module's dropout rates: of a dropout module, or an attribute that it passes to an attention."""
     for name, value in vars(module).items():
         if isinstance(value, float) and (
             "dropout" in name or (name in ("p", "drop_prob") and "Drop" in type(module).__name__)
@@ -143,14 +145,14 @@ def _rates(module: nn.Module) -> Iterator[float]:
 
 
 def _place(model: Model, site: Site) -> int:
-    """The number of the lowest block that a site has a part in; the number of blocks for what is above."""
+    """Return the number of the lowest block that a site affects; the number of blocks if it is above them."""
     if site.layer is not None:
         return site.layer
     return 0 if site.kind in LOWEST else model.num_layers
 
 
 def _place_of_name(model: Model, name: str) -> int:
-    """As `_place`, of a module or a parameter of the encoder."""
+    """Like `_place`, for a module or a parameter of the encoder."""
     blocks = anatomy_of(model.encoder).blocks
     if name.startswith(f"{blocks}."):
         return int(name.removeprefix(f"{blocks}.").split(".")[0])
@@ -158,7 +160,7 @@ def _place_of_name(model: Model, name: str) -> int:
 
 
 def _differs(adapter: nn.Module, tasks: Sequence[int]) -> bool:
-    """Whether an adapter has anything that is not the same for all of these tasks."""
+    """Return whether some parameter of an adapter differs between these tasks."""
     return any(
         len({stack.slots.of_task[task] for task in tasks}) > 1
         for module in adapter.modules()

@@ -1,1 +1,1 @@
-"""Small helpers that know nothing of models: files, seeds, random numbers, processes."""
+"""Small helpers that do not depend on models: files, seeds, random numbers, processes."""

@@ -7,13 +7,13 @@ from weft.utils import launch_env
 
 
 def device_of(device: str | None) -> str:
-    """The device of this name, if it can be used; None: a GPU if there is one, else the CPU."""
+    """Return the name of a usable device; None selects a GPU if there is one, else the CPU."""
     import torch
 
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and launch_env.world() > 1:
-        device = f"cuda:{launch_env.local_rank()}"  # of processes started together, each has its own GPU
+        device = f"cuda:{launch_env.local_rank()}"  # one GPU per process of a launcher
     if device == "meta":
         raise WeftError("device 'meta' holds no numbers to compute with; expected cpu, cuda, …")
     try:

@@ -1,4 +1,4 @@
-"""Writing files and folders so that a kill at any moment leaves the old or the new, never a half."""
+"""Atomic writes: a process killed at any moment leaves the old or the new content, never half of it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder beside `target` that takes its place when the block ends well.
+    """Yield a temporary folder beside `target` that replaces it when the block ends without an exception.
 
-    What stood there before is exchanged for it in one move where the system can (Linux), and deleted then.
+    On Linux an existing `target` is exchanged for it in one system call and then deleted.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -37,7 +37,7 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 def _exchange(work: Path, target: Path) -> None:
-    """Let two folders change places."""
+    """Exchange two folders."""
     try:
         libc = ctypes.CDLL(None, use_errno=True)
         code = libc.renameat2(
@@ -45,7 +45,7 @@ def _exchange(work: Path, target: Path) -> None:
         )  # AT_FDCWD, RENAME_EXCHANGE
     except (OSError, AttributeError):
         code = -1
-    if code != 0:  # elsewhere in two moves, with a moment between them
+    if code != 0:  # on other systems by several renames, which are not atomic together
         old = work.with_name(f"{work.name}-old")
         os.replace(target, old)
         os.replace(work, target)
@@ -53,17 +53,17 @@ def _exchange(work: Path, target: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file in one move."""
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(value, indent=1) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in one move."""
+    """Write a text file atomically."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file in one move."""
+    """Write a file atomically."""
     work = path.with_name(f".{path.name}.new")
     try:
         work.write_bytes(content)
@@ -74,17 +74,17 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def sweep(folder: Path, *patterns: str) -> None:
-    """Remove what a killed process left half-written under names of these patterns."""
+    """Remove half-written files and folders of a killed process, by the patterns of their names."""
     for pattern in patterns:
-        for left in folder.glob(pattern):
-            if left.is_dir():
-                shutil.rmtree(left)
+        for leftover in folder.glob(pattern):
+            if leftover.is_dir():
+                shutil.rmtree(leftover)
             else:
-                left.unlink()
+                leftover.unlink()
 
 
 def sync(path: Path) -> None:
-    """Have a file or folder reach the disk."""
+    """Flush a file or folder to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

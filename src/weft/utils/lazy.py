@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection
 def lazy(
     package: str, where: dict[str, str], modules: Collection[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for a package.
+    """Return `__getattr__` and `__dir__` for a package.
 
     Args:
         package: the package's name.
-        where: for each public name, the module that it lives in.
+        where: for each public name, the module that defines it.
         modules: submodules that are public names themselves.
     """
 

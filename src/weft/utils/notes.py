@@ -1,4 +1,4 @@
-"""Notes: what a user should know and no error is. The library hands them on; who prints them is up to it."""
+"""Notes to the user that are not errors. Library functions pass them to a callback, which may print them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import sys
 from collections.abc import Callable, Iterable
 
 Tell = Callable[[str], None]
-"""Takes a note."""
+"""A callback that takes a note."""
 
 
 def print_note(note: str) -> None:
-    """A line on standard error."""
+    """Print one note on standard error."""
     print(f"note: {note}", file=sys.stderr)
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Several lines on standard error."""
+    """Print several notes on standard error, one per line."""
     for note in notes:
         print_note(note)
 
 
 def no_note(note: str) -> None:
-    """Drop the note."""
+    """Ignore the note."""
 
 
 def teller(progress: bool) -> Tell:
-    """What takes notes where `progress` says whether anything is shown."""
+    """Return `print_note` if progress is shown, else `no_note`."""
     return print_note if progress else no_note

@@ -1,12 +1,12 @@
-"""A keyed permutation of range(n), any entry at a time: no table of n entries is made or kept.
+"""A keyed permutation of range(n) that computes any entry by itself, without a table of n entries.
 
 It is a Feistel network over pairs. With a = ⌈√n⌉ and b = ⌈n / a⌉, a number x < a·b is the pair
-(left, right) = (x mod a, x div a), and each round adds to one side a random function of the other:
+(left, right) = (x mod a, x div a), and each round adds a random function of one side to the other side:
 
     left ← left + F₀(right) mod a,    right ← right + F₁(left) mod b,    left ← left + F₂(right) mod a, …
 
-Whatever F is, every round can be undone, so that together they permute range(a·b). That is fewer than a
-numbers too many: a result of n or more is sent through the network again until it is below n (cycle
+Every round is invertible for any F, so all rounds together permute range(a·b). This range has fewer than a
+surplus numbers: a result of n or more is sent through the network again until it is below n (cycle
 walking), which only leaves the surplus numbers out of the permutation's cycles.
 """
 
@@ -17,17 +17,17 @@ from numpy.typing import ArrayLike
 
 from weft.utils.counter_rng import Bits, Ints, bits
 
-ROUNDS = 12  # six do for n > 50; the smallest n need twelve before all pairs are about equally frequent
+ROUNDS = 12  # six suffice for n > 50; the smallest n need twelve before all pairs are about equally frequent
 _HALF = np.uint64(32)
 
 
 def permute(positions: ArrayLike, n: ArrayLike, key: Bits) -> Ints:
-    """Where the permutation of range(n) that belongs to `key` sends each position.
+    """Return the image of each position under the permutation of range(n) that `key` selects.
 
     Args:
         positions: integers in range(n), of any shape.
         n: how many numbers are permuted, at least 1; [] or of a shape that broadcasts with `positions`.
-        key: what chooses the permutation, a draw; [] or of a shape that broadcasts with `positions`.
+        key: selects the permutation, a draw; [] or of a shape that broadcasts with `positions`.
 
     Returns:
         Integers in range(n), of the broadcast shape.
@@ -44,7 +44,7 @@ def permute(positions: ArrayLike, n: ArrayLike, key: Bits) -> Ints:
 
 
 def _network(x: Bits, a: Bits, b: Bits, key: Bits) -> Bits:
-    """All rounds, once: a permutation of range(a·b)."""
+    """Apply all rounds once: a permutation of range(a·b)."""
     right, left = (np.asarray(side) for side in np.divmod(x, a))
     for number in range(ROUNDS):
         side, modulus, other = (left, a, right) if number % 2 == 0 else (right, b, left)
@@ -54,7 +54,7 @@ def _network(x: Bits, a: Bits, b: Bits, key: Bits) -> Bits:
         np.multiply(term, modulus, out=term)
         np.right_shift(term, _HALF, out=term)
         np.add(side, term, out=side)
-        # side mod modulus, given side < 2·modulus: below the modulus, the difference wraps around and is huge
+        # side mod modulus for side < 2·modulus: below the modulus, the difference wraps around and is huge
         np.subtract(side, modulus, out=term)
         np.minimum(side, term, out=side)
     return np.asarray(right * a + left)

@@ -1,8 +1,8 @@
-"""The processes that train one model together, as `torchrun` or `accelerate launch` starts them.
+"""Communication between the processes that train one model, started by `torchrun` or `accelerate launch`.
 
-Every process knows the whole plan and takes its part of each step; gradients are summed, never averaged,
-since the weights of a step's examples are those of the whole step. One process by itself is the same code
-with nothing to sum.
+Every process knows the whole plan and takes its share of each step. Gradients are summed, never averaged,
+since the examples' weights are computed over the whole step. A single process runs the same code and has
+nothing to sum.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 
 class Processes:
-    """This process among those that train together.
+    """The process group that trains together, seen from this process.
 
     Attributes:
-        rank: its number, from 0.
-        world: how many there are.
+        rank: the number of this process, from 0.
+        world: the number of processes.
     """
 
     def __init__(self, rank: int = 0, world: int = 1) -> None:
@@ -37,10 +37,10 @@ class Processes:
 
     @classmethod
     def join(cls, device: torch.device) -> Processes:
-        """Meet the others, if a launcher started any.
+        """Join the process group, if a launcher started several processes.
 
         Args:
-            device: where the model is: GPUs talk by nccl, CPUs by gloo.
+            device: the model's device: GPUs communicate by nccl, CPUs by gloo.
         """
         if not dist.is_available():
             return cls()
@@ -50,26 +50,26 @@ class Processes:
             if device.type == "cuda":
                 torch.cuda.set_device(device)
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-            atexit.register(_part)
+            atexit.register(_leave)
         return cls(dist.get_rank(), dist.get_world_size())
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this is the process that writes files and logs."""
         return self.rank == 0
 
     def cut(self, places: Ints) -> Ints:
-        """This process's part of some places of a step, [⌈n/world⌉] or one fewer; all parts follow on."""
+        """Return this process's share of a step's places, [⌈n/world⌉] or one fewer; shares are contiguous."""
         return np.array_split(places, self.world)[self.rank]
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
-        """Sum each tensor over all processes, in place; in one message a device and type."""
+        """Sum each tensor over all processes, in place, with one message per device and dtype."""
         if self.world == 1:
             return
-        alike: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+        groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
         for tensor in tensors:
-            alike.setdefault((tensor.device, tensor.dtype), []).append(tensor)
-        for group in alike.values():
+            groups.setdefault((tensor.device, tensor.dtype), []).append(tensor)
+        for group in groups.values():
             flat = torch.cat([t.reshape(-1) for t in group])
             dist.all_reduce(flat)
             parts = flat.split([t.numel() for t in group])
@@ -78,23 +78,23 @@ class Processes:
     def sum_array(
         self, values: np.ndarray[Any, np.dtype[np.float64]]
     ) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The sum of an array over all processes, of the same shape."""
+        """Return the sum of an array over all processes, of the same shape."""
         if self.world == 1:
             return values
-        total = torch.from_numpy(values.astype(np.float64)).to(_meeting_place())
+        total = torch.from_numpy(values.astype(np.float64)).to(_message_device())
         dist.all_reduce(total)
         return total.cpu().numpy()
 
     def gathered(self, value: T) -> list[T]:
-        """What each process gave, in the order of their ranks."""
+        """Return the value of each process, in the order of their ranks."""
         if self.world == 1:
             return [value]
-        found: list[Any] = [None] * self.world
-        dist.all_gather_object(found, value)
-        return found
+        values: list[Any] = [None] * self.world
+        dist.all_gather_object(values, value)
+        return values
 
     def on_main(self, work: Callable[[], T]) -> T:
-        """Do something in one process; all get what it returned, or raise its `WeftError`."""
+        """Call `work` in the main process only; all processes return its result or raise its `WeftError`."""
         if self.world == 1:
             return work()
         outcome: list[Any] = [None, None]
@@ -110,7 +110,7 @@ class Processes:
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
-        """Inside, the main process goes first; what it has cached, the others find."""
+        """Inside, the main process runs first, and the other processes find what it has cached."""
         if self.world > 1 and not self.is_main:
             dist.barrier()
         try:
@@ -120,14 +120,14 @@ class Processes:
                 dist.barrier()
 
 
-def _part() -> None:
-    """Take leave of the others, if nobody has yet."""
+def _leave() -> None:
+    """Destroy the process group, unless that has happened already."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
-def _meeting_place() -> torch.device:
-    """Where tensors of a message must lie."""
+def _message_device() -> torch.device:
+    """Return the device that the tensors of a message must be on."""
     return (
         torch.device("cuda", torch.cuda.current_device())
         if dist.get_backend() == "nccl"

@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 def derived(seed: int, *names: str) -> int:
-    """Another seed, from a seed and names."""
+    """Derive a new seed from a seed and names."""
     digest = hashlib.sha256("\x00".join((str(seed), *names)).encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
 def generator(seed: int, *names: str) -> torch.Generator:
-    """A CPU generator for one parameter of one owner.
+    """Return a CPU generator for one parameter of one owner.
 
-    A start value drawn from `generator(seed, owner, site, parameter)` stays the same whatever other
-    tasks, methods or sites the model has: methods can be compared from equal heads, and a task added
-    later starts as it would have started at first.
+    An initial value drawn from `generator(seed, owner, site, parameter)` does not depend on which other
+    tasks, methods or sites the model has. So methods can be compared from equal heads, and a task that is
+    added later has the initial values it would have had from the beginning.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""State that each thread has for itself, and a lock that a copy of its owner does not share."""
+"""Thread-local state, and a lock that a copy of its owner does not share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Self
 
 
 class PerThread(threading.local):
-    """An object whose attributes each thread has for itself; `__init__` runs once in every thread.
+    """An object with thread-local attributes; `__init__` runs once in every thread.
 
-    A `threading.local` and not a `contextvars.ContextVar`, which the compiler cannot trace. A copy and an
-    unpickled object begin anew: what a thread is doing is not copied.
+    It is a `threading.local` and not a `contextvars.ContextVar`, which the compiler cannot trace. A copy or
+    an unpickled object starts from `__init__`: the state of a running thread is not copied.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -48,11 +48,11 @@ class ModelLock:
 class WhileUsed:
     """A setting of the whole process that is changed while any thread needs it.
 
-    The first user changes it, and the last one puts it back. If each saved what it found, two threads whose
-    uses overlap would leave the change behind.
+    The first user changes it, and the last one restores it. If each user saved and restored the value it
+    saw, two threads whose uses overlap would leave the change behind.
 
     Args:
-        change: makes the change, and returns what puts it back.
+        change: makes the change, and returns a function that restores the setting.
     """
 
     def __init__(self, change: Callable[[], Callable[[], object]]) -> None:

@@ -188,7 +188,7 @@ def test_a_basis_can_be_asked_for_any_encoder():
     assert found["paper"]["basis"] == 20_000_000
     trained = found["trained_percent_per_task"] * found["encoder"]
     assert found["paper"]["trained_percent_per_task"] == pytest.approx(trained / 2e7)
-    assert "as asked" in found["paper"]["why"]
+    assert "as requested" in found["paper"]["why"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The ledger: how many parameters a model holds, for whom, and what part of them trains."""
+"""The ledger: how many parameters a model has, by owner, and how many of them train."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Ledger(dict[str, Any]):
         trained        589,824           0.54%  0.27% per task
         heads            3,076           0.00%  not in the counts above
 
-    A last line has the paper's own count, where the method's paper has one.
+    A last line has the paper's count, if the method's paper has one.
 
     Keys:
         encoder: the parameters of one encoder.
-        shared: what the method adds for all tasks, or for a group of tasks, together.
-        per_task: what it adds for each task; for `separate`, the task's whole encoder.
-        heads: the head of each task.
-        total: what serving all tasks holds, heads left out.
-        trained: what of it trains, heads left out.
-        total_ratio: what serving all tasks holds over one encoder, heads left out.
-        trained_percent_per_task: (trained encoder + shared + per_task) / encoder / T · 100, heads left out.
-        paper: the ratios as the method's paper counts or prints them (`PaperCount`), where it does; or None.
+        shared: parameters that the method adds for all tasks together, or for a group of tasks.
+        per_task: parameters that it adds for each task; for `separate`, the task's whole encoder.
+        heads: the parameters of each task's head.
+        total: all parameters that serve all tasks, without heads.
+        trained: how many of them train, without heads.
+        total_ratio: total / encoder.
+        trained_percent_per_task: (trained encoder + shared + per_task) / encoder / T · 100, without heads.
+        paper: the ratios as the method's paper counts or prints them (`PaperCount`), or None.
     """
 
     def __str__(self) -> str:
@@ -65,8 +65,8 @@ class Ledger(dict[str, Any]):
 class PaperCount(TypedDict):
     """A paper's own accounting: the ratios, what they divide by, and why.
 
-    A figure that the paper prints for just this model is given as it is printed, wrong ones too; `why` says
-    so. What the paper does not tell is None.
+    A figure that the paper prints for exactly this model is reported as printed, even if it is wrong; `why`
+    says so. What the paper does not report is None.
     """
 
     basis: int
@@ -80,7 +80,7 @@ def count(model: Model, basis: int | None = None) -> Ledger:
 
     Args:
         model: any model.
-        basis: a round number that a paper takes the encoder for, to divide by beside the real one.
+        basis: a round number for the encoder's size, as papers use it, for a second set of ratios.
     """
     names = [task.name for task in model.tasks]
     per_task = dict.fromkeys(names, 0)
@@ -98,7 +98,7 @@ def count(model: Model, basis: int | None = None) -> Ledger:
             held_encoder += item.numel
         else:
             shared += item.numel
-    # separate bodies hold no encoder in common: one of them is the measure
+    # separate bodies share no encoder: the size of one of them is used
     encoder = held_encoder or sum(per_task.values()) // len(names)
     added = shared + sum(per_task.values())
 
@@ -109,11 +109,11 @@ def count(model: Model, basis: int | None = None) -> Ledger:
     total, percent = ratios(encoder)
     paper = None
     parts = model.method.parts
-    given = None if basis is None else (basis, f"with {basis:,} parameters for the encoder, as asked")
+    requested = None if basis is None else (basis, f"with {basis:,} parameters for the encoder, as requested")
     for part in parts:
-        # a paper's round number stands for the encoder it used, not for any other
+        # a paper's round number applies only to the encoder that the paper used
         fits = part.paper_basis is not None and abs(encoder / part.paper_basis[0] - 1) < 0.02
-        by = given or (part.paper_basis if fits else None)
+        by = requested or (part.paper_basis if fits else None)
         if by is not None:
             divisor, why = by
             miscount = part.miscount(model.num_layers, len(names)) if encoder == BERT_BASE else None

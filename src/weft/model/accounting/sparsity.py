@@ -1,4 +1,4 @@
-"""How many components of low rank a model uses: by site, by layer, in all."""
+"""Counts the low-rank components that a model uses: by site, by layer, and in total."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NAMES = {"rank_pattern": "weights", "bias_rank_pattern": "biases"}
 
 
 class Kept(NamedTuple):
-    """What is left at one site.
+    """The components in use at one site.
 
     Attributes:
         site: the site's key.
         layer: its block, None outside the blocks.
         what: `weights` or `biases`.
-        kept: the components in use, over all slots that have gates of their own.
-        total: those that the method's rank gives.
+        kept: the number of components in use, over all slots with separate gates.
+        total: the number of components by the method's rank.
     """
 
     site: str
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
 
 
 class Sparsity(TypedDict):
-    """The account of a model: (kept, total) by layer and in all, for weights and biases apart."""
+    """The counts of a model: (kept, total) by layer, by site and in total, for weights and for biases."""
 
     layers: dict[str, dict[str, tuple[int, int]]]
     all: dict[str, tuple[int, int]]
@@ -42,17 +42,17 @@ class Sparsity(TypedDict):
 
 def kept_components(model: Model) -> list[Kept]:
     """Each site of each low-rank adapter; sites that a compacted model has left out are listed with 0."""
-    found: list[Kept] = []
+    components: list[Kept] = []
     parts = model.method.parts
     names = [task.name for task in model.tasks]
     for site, adapter in model.placements:
         if isinstance(adapter, RankedAdapter):
             full: int = getattr(parts[adapter.part], adapter.setting.removesuffix("_pattern"))
             live = adapter.live()
-            # of a compacted site the method's rank is what is known
+            # a compacted site has fewer components than the method's rank
             total = max(full, adapter.rank) * len(live)
             count = sum(len(numbers) for numbers in live)
-            found.append(Kept(site.key, site.layer, NAMES[adapter.setting], count, total))
+            components.append(Kept(site.key, site.layer, NAMES[adapter.setting], count, total))
     for part in parts:
         if not isinstance(part, RankMethod):
             continue
@@ -61,12 +61,12 @@ def kept_components(model: Model) -> list[Kept]:
                 if rank == 0:
                     layer = int(key.split("/")[0]) if "/" in key else None
                     total = part.component_sets(names) * getattr(part, setting.removesuffix("_pattern"))
-                    found.append(Kept(key, layer, what, 0, total))
-    return found
+                    components.append(Kept(key, layer, what, 0, total))
+    return components
 
 
 def sparsity(model: Model) -> Sparsity:
-    """What is left of the components, by site, by layer and in all."""
+    """Count the components in use, by site, by layer and in total."""
     rows = kept_components(model)
 
     def added(chosen: Sequence[Kept]) -> dict[str, tuple[int, int]]:
@@ -90,10 +90,10 @@ def sparsity(model: Model) -> Sparsity:
     )
 
 
-def in_words(told: Sparsity) -> str:
-    """The whole in one line: `weights 412 of 1,536 (27 %), biases …`."""
+def in_words(account: Sparsity) -> str:
+    """Format the totals in one line: `weights 412 of 1,536 (27 %), biases …`."""
     parts = [
         f"{what} {kept:,} of {total:,} ({100 * kept / total:.0f} %)"
-        for what, (kept, total) in told["all"].items()
+        for what, (kept, total) in account["all"].items()
     ]
     return ", ".join(parts)

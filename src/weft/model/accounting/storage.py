@@ -1,8 +1,8 @@
-"""What a model's tasks take to store, as multitask LoRA counts it (its Table 3).
+"""The storage that a model's tasks need, as multitask LoRA counts it (its Table 3).
 
-*Incremental*: the encoder is on the device already; what must be stored beside it is what the method adds,
-the heads, and what of the encoder was trained. *Bundled*: an application that stands alone, the encoder with
-it. A trained encoder is there in the place of the base, not beside it.
+*Incremental*: the encoder is already on the device; stored in addition are the method's parameters, the
+heads, and the trained parameters of the encoder. *Bundled*: a standalone application that includes the
+encoder. A trained encoder replaces the base instead of being stored in addition.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class Amount(TypedDict):
-    """A number of parameters, and the bytes that they take as they are in the model."""
+    """A number of parameters, and their bytes in the model's dtypes."""
 
     parameters: int
     bytes: int
 
 
 class TaskStorage(TypedDict):
-    """What is one task's own.
+    """The storage of one task.
 
     Attributes:
-        own: what the method adds for it; for `separate`, what of its encoder trains.
+        own: what the method adds for the task; for `separate`, the trained parameters of its encoder.
         head: its head.
-        total: both.
+        total: the sum of both.
     """
 
     own: Amount
@@ -46,7 +46,7 @@ class Scenarios(TypedDict):
 
 
 class PaperStorage(Scenarios):
-    """The scenarios with a round number for the encoder, and all else as it is.
+    """The scenarios with a round number for the encoder, and real numbers for everything else.
 
     Attributes:
         basis: the round number.
@@ -56,17 +56,17 @@ class PaperStorage(Scenarios):
 
 
 class Storage(TypedDict):
-    """What a model takes to store.
+    """The storage of a model.
 
     Attributes:
         encoder: one encoder.
-        trained_encoder: what of the encoder trains for all tasks together; it is stored anew.
+        trained_encoder: the encoder's parameters that train for all tasks together; they are stored again.
         shared: what the method adds for all tasks, or for groups of them.
-        tasks: what is each task's own.
+        tasks: the storage of each task.
         incremental: trained_encoder + shared + every task's total.
-        bundled: the encoder, and what is stored beside it; one trained copy takes the base's place.
-        one_more_task: what one more task would add in either scenario, its head the largest that is here.
-        paper: the scenarios as the paper counts; None where the encoder is no BERT-base.
+        bundled: the encoder and what is stored in addition; one trained copy replaces the base.
+        one_more_task: what one more task would add in either scenario, with the largest head of the model.
+        paper: the scenarios as the paper counts; None if the encoder is not a BERT-base.
     """
 
     encoder: Amount
@@ -80,14 +80,14 @@ class Storage(TypedDict):
 
 
 def storage(model: Model, basis: int | None = None) -> Storage:
-    """Count what a model takes to store; tensors on the meta device count as well.
+    """Count the storage of a model; tensors on the meta device count as well.
 
     Args:
         model: any model.
         basis: a round number for the encoder, in the paper's arithmetic.
     """
     names = [task.name for task in model.tasks]
-    own, heads = {name: _none() for name in names}, {name: _none() for name in names}
+    task_amounts, heads = {name: _none() for name in names}, {name: _none() for name in names}
     held, trained, shared = _none(), _none(), _none()
     for item in owned(model):
         kind, _, name = item.owner.partition(":")
@@ -97,11 +97,11 @@ def storage(model: Model, basis: int | None = None) -> Storage:
         elif item.part == "encoder":
             held = _sum(held, amount)
             if item.trains and kind == "task":
-                own[name] = _sum(own[name], amount)
+                task_amounts[name] = _sum(task_amounts[name], amount)
             elif item.trains:
                 trained = _sum(trained, amount)
         elif kind == "task":
-            own[name] = _sum(own[name], amount)
+            task_amounts[name] = _sum(task_amounts[name], amount)
         else:
             shared = _sum(shared, amount)
     separate = model.method.separate
@@ -110,9 +110,9 @@ def storage(model: Model, basis: int | None = None) -> Storage:
         if separate
         else held
     )
-    tasks = {name: _task(own[name], heads[name]) for name in names}
+    tasks = {name: _task(task_amounts[name], heads[name]) for name in names}
     added = _sum(shared, *(task["total"] for task in tasks.values()))
-    copy = own[names[0]] if separate else _none()  # of the tasks' trained copies one takes the base's place
+    copy = task_amounts[names[0]] if separate else _none()  # one of the trained copies replaces the base
     more = _task(
         copy if separate else _own_slots(model), max(heads.values(), key=lambda head: head["parameters"])
     )
@@ -131,10 +131,10 @@ def storage(model: Model, basis: int | None = None) -> Storage:
 def _paper(
     model: Model, basis: int | None, encoder: Amount, trained: Amount, added: Amount, copy: Amount
 ) -> PaperStorage | None:
-    """The same sums with a round number for every whole encoder.
+    """Return the same sums with a round number for every whole encoder.
 
-    An encoder that trains as a whole is the round number; a part of it that trains (its biases, some layers)
-    is what it is, and so is all that the method adds.
+    An encoder that trains entirely counts as the round number. If only a part trains (its biases, some
+    layers), the real number is used, as for everything that the method adds.
     """
     if basis is None:
         return None
@@ -152,7 +152,7 @@ def _paper(
 
 
 def _own_slots(model: Model) -> Amount:
-    """What one more task would own: an entry of every parameter that not all tasks share."""
+    """Count what one more task would add: one slot of every parameter that not all tasks share."""
     total = _none()
     for module in model.adapters.modules():
         if isinstance(module, StackedModule):
@@ -168,12 +168,12 @@ def _none() -> Amount:
 
 
 def _of(parameters: int, width: int) -> Amount:
-    """So many parameters of so many bytes each."""
+    """Return the amount of `parameters` parameters of `width` bytes each."""
     return Amount(parameters=parameters, bytes=parameters * width)
 
 
-def _task(own: Amount, head: Amount) -> TaskStorage:
-    return TaskStorage(own=own, head=head, total=_sum(own, head))
+def _task(amount: Amount, head: Amount) -> TaskStorage:
+    return TaskStorage(own=amount, head=head, total=_sum(amount, head))
 
 
 def _sum(*amounts: Amount) -> Amount:

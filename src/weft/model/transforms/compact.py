@@ -1,4 +1,4 @@
-"""Compaction: a model without its gates and without the components that they have shut."""
+"""Compaction: removes a model's gates and the components that they have shut."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def compact(model: Model) -> Model:
-    """The same model, smaller: each site has the rank that its open gates leave it, none where all are shut.
+    """Return a smaller model: each site has the rank of its open gates; sites without one are removed.
 
-    What gates that are neither open nor shut still say is multiplied into the weights. Slots with gates of
-    their own (LoRA, each task its own) have the largest of their ranks at a site, the rest zeros.
+    Gates that are neither open nor shut are multiplied into the weights. If slots have separate gates (LoRA
+    per task), a site has the largest of their ranks, and the other slots are padded with zeros.
 
     Args:
-        model: a model with gates; it stays as it is.
+        model: a model with gates; it is not changed.
     """
     from weft.model.model import Model
 

@@ -1,4 +1,4 @@
-"""Merging: one task's adapters folded into the encoder's own weights, at no cost when it runs."""
+"""Merging: folds one task's adapters into the encoder's weights, so they cost nothing at inference."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) -> nn.Module:
-    """A plain Hugging Face encoder that computes what the woven one does for one task.
+    """Return a plain Hugging Face encoder that computes what the woven one computes for one task.
 
-    Where an adapter added a vector and the base has no bias, it gets one, and its configuration says so.
+    If an adapter adds a vector where the base has no bias, the base gets a bias, and its configuration is
+    changed accordingly.
 
     Args:
-        encoder: the woven encoder, which stays as it is.
+        encoder: the woven encoder, which is not changed.
         pairs: its adapters and their sites.
         task: the task's id.
     """
@@ -35,7 +36,7 @@ def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) 
         if update is None:
             raise WeftError(
                 f"{type(adapter).__name__} at {site.key!r} cannot be merged: "
-                "it is no addition to a weight or a bias"
+                "it is not an addition to a weight or a bias"
             )
         updates.append((site, update))
     plain = unweave(copy.deepcopy(encoder))
@@ -52,7 +53,7 @@ def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) 
 
 
 def _give_biases(plain: Any, kind: str) -> None:
-    """Zero biases for all modules that share this site's flag, and the flag set: so it saves and loads."""
+    """Add zero biases to all modules that share this site's configuration flag, and set the flag."""
     flags = anatomy_of(plain).bias_flags
     # query, key and value are one module, listed once
     kind = "query" if kind in ("key", "value") else kind
@@ -61,8 +62,8 @@ def _give_biases(plain: Any, kind: str) -> None:
     for site in sites_of(plain).available(flags[flag]):
         module: Any = plain.get_submodule(site.path)
         if module.bias is None:
-            own = module.get_parameter("weight")
-            module.bias = nn.Parameter(own.new_zeros(own.size(0)))
+            weight = module.get_parameter("weight")
+            module.bias = nn.Parameter(weight.new_zeros(weight.size(0)))
 
 
 def _part(parameter: Tensor, index: int, parts: int) -> Tensor:

@@ -1,10 +1,9 @@
-"""The encoder's linear maps in 8 bits, for answering on a CPU.
+"""Quantizes the encoder's linear maps to int8, for inference on a CPU.
 
-    y = W·x + b,  W[o] = s_o·q_o: a scale for each output,  x = s·(q − z): one for all of x, found as it comes
+    y = W·x + b,  W[o] = s_o·q_o with one scale per output,  x = s·(q − z) with one dynamic scale for all of x
 
-It changes answers: docs/performance.md says by how much, and what it gains. Nothing else in a model is
-rounded, neither adapters nor heads; the float32 weights stay where they are, since adapters, merging and
-files read them.
+Outputs differ slightly: docs/performance.md says by how much, and what it gains. Adapters and heads are not
+quantized. The float32 weights are kept, since adapters, merging and files read them.
 """
 
 from __future__ import annotations
@@ -26,38 +25,38 @@ if TYPE_CHECKING:
 
 
 class Int8Map:
-    """y = s·S·(Q·(q − z)) + b: the products of whole numbers, [.., i] → [.., o]."""
+    """y = s·S·(Q·(q − z)) + b, with integer products, [.., i] → [.., o]."""
 
     def __init__(self, linear: nn.Linear) -> None:
         weight = linear.weight.detach()
         scale = (weight.abs().amax(1) / 127).clamp(min=1e-12).double()
         zero = torch.zeros(len(weight), dtype=torch.long)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that torch will have another way to make them one day
+            warnings.simplefilter("ignore")  # a deprecation warning of torch
             whole = torch.quantize_per_channel(weight, scale, zero, 0, torch.qint8)
         bias = None if linear.bias is None else linear.bias.detach()
         self.packed: Any = torch.ops.quantized.linear_prepack(whole, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The map of x in its dtype; NaN in rows that are not finite.
+        """Apply the map, in the dtype of x; rows that are not finite become NaN.
 
-        All 8 bits of it are used, where 7 would do for CPUs that sum pairs in 16 bits.
+        All 8 bits of x are used if the CPU sums products in 32 bits; CPUs that sum pairs in 16 bits use 7.
         """
-        whole = x.float()  # autocast's halves have no such product
-        sound: Tensor | None = None
+        whole = x.float()  # there is no such product for half precision
+        finite: Tensor | None = None
         if not bool(whole.sum().isfinite()):
-            # one scale for all of x: a row that is not finite would spoil the others, and nobody see it
-            sound = whole.isfinite().all(-1, keepdim=True)
-            whole = torch.where(sound, whole, 0.0)
-        found: Tensor = torch.ops.quantized.linear_dynamic(whole, self.packed, not _sums_in_32_bits())
-        if sound is not None:
-            found = torch.where(sound, found, torch.nan)
-        return found.to(x.dtype)
+            # one scale for all of x: a row that is not finite would silently corrupt the other rows
+            finite = whole.isfinite().all(-1, keepdim=True)
+            whole = torch.where(finite, whole, 0.0)
+        y: Tensor = torch.ops.quantized.linear_dynamic(whole, self.packed, not _sums_in_32_bits())
+        if finite is not None:
+            y = torch.where(finite, y, torch.nan)
+        return y.to(x.dtype)
 
 
 @torch.no_grad()
 def quantize(model: Model) -> Model:
-    """A copy of a model on the CPU that answers with the maps of its blocks in int8; it stays as it is."""
+    """Return a copy of a model on the CPU with the maps of its blocks in int8; the model is not changed."""
     device = next(model.parameters()).device
     if device.type != "cpu":
         raise WeftError(f"quantize: the model is on {device}; expected the CPU: call model.cpu() first")
@@ -70,7 +69,7 @@ def quantize(model: Model) -> Model:
 
 
 def _put_in(module: Any, mapped: Inner) -> None:
-    """Let a map run as this, its adapters around it as before."""
+    """Replace the computation of a map; its adapters stay."""
     woven = woven_of(module)
     if isinstance(woven, WovenLinear):
         woven.inner = mapped
@@ -79,5 +78,5 @@ def _put_in(module: Any, mapped: Inner) -> None:
 
 
 def _sums_in_32_bits() -> bool:
-    """Whether the CPU adds products of 8 bits without an overflow (VNNI)."""
+    """Return whether the CPU adds 8-bit products without an overflow (VNNI)."""
     return bool(getattr(torch.cpu, "_is_vnni_supported", lambda: False)())
