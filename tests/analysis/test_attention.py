@@ -18,9 +18,9 @@ from weft.analysis.attention import (
     attention_of,
     in_layers,
     layer_of,
-    looked_at,
     methods_with_attention,
     most,
+    received_attention,
     title_of,
 )
 from weft.data.batching.collate import collate
@@ -180,16 +180,16 @@ def hand_made():
 
 def test_looked_at():
     seen = hand_made()
-    for (name, shares), layer in zip(looked_at(seen), seen.layers, strict=True):
+    for (name, shares), layer in zip(received_attention(seen), seen.layers, strict=True):
         assert name == layer.name
         expected = sum(layer.probabilities[:, row] for row in range(4)) / 4
         torch.testing.assert_close(shares, expected)
         torch.testing.assert_close(shares.sum(-1), torch.ones(2))
-    for (_, shares), layer in zip(looked_at(seen, 2), seen.layers, strict=True):
+    for (_, shares), layer in zip(received_attention(seen, 2), seen.layers, strict=True):
         assert torch.equal(shares, layer.probabilities[:, 2])
     for outside in (-1, 4):
         with pytest.raises(WeftError, match=rf"token {outside} is outside .* 0 \(\[CLS\]\) to 3 \(\[SEP\]\)"):
-            looked_at(seen, outside)
+            received_attention(seen, outside)
 
 
 def test_most_and_names():
@@ -203,7 +203,7 @@ def test_most_and_names():
 def test_in_layers():
     seen = hand_made()
     assert [name for name, _ in in_layers(seen, [1, 2]).layers] == ["2/ffn_delta", "2/ffn_delta.2"]
-    with pytest.raises(WeftError, match=r"layers 1 have no attention .* there is: 0/ffn_delta, 2/ffn_delta"):
+    with pytest.raises(WeftError, match=r"layers 1 have no attention .* are at: 0/ffn_delta, 2/ffn_delta"):
         in_layers(seen, [1])
 
 

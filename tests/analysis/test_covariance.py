@@ -147,7 +147,7 @@ def test_averages():
 
 
 def test_what_is_not_finite_is_told():
-    with pytest.raises(WeftError, match="task 't1': what enters the first block is not finite"):
+    with pytest.raises(WeftError, match="task 't1': the inputs of the first block are not finite"):
         similarity([np.ones((2, WIDTH)), np.full((2, WIDTH), np.nan)])
 
 

@@ -136,7 +136,7 @@ def test_a_more_cautious_policy_is_nearer_to_the_logged_one():
 
 def test_what_cannot_be_learned_from():
     good = logs(np.zeros(2), [0.5, 0.5], 4, 5, 1.0, 1)
-    with pytest.raises(WeftError, match="two windows or more; found 1"):
+    with pytest.raises(WeftError, match="at least two windows; found 1"):
         learn_policy(good[:1])
     with pytest.raises(WeftError, match="run 1 has one window"):
         learn_policy([*good, Window(5, np.ones(2), np.full(2, 0.5), 0.0, run=1)])

@@ -109,7 +109,7 @@ def test_what_is_not_compared_is_said():
     assert found.kinds == ["query", "value"]
     assert any("ffn_delta" in note for note in found.notes)
     found = similarity(scramble(build("bert", {"use": "lora", "train_encoder": "norms"})))
-    assert any("changed together" in note for note in found.notes)
+    assert any("that all tasks share" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -127,9 +127,9 @@ def test_which_methods_have_a_similarity(name):
 
 
 def test_separate_is_refused_with_the_reason_and_one_task_too():
-    with pytest.raises(WeftError, match=r"whole encoder for each task.*before training is not in it"):
+    with pytest.raises(WeftError, match=r"one encoder per task.*before training is not part of it"):
         similarity(build("bert", "separate"))
-    with pytest.raises(WeftError, match="one task, a; a similarity needs two"):
+    with pytest.raises(WeftError, match="one task, a; a similarity needs at least two"):
         similarity(build("bert", "lora", tasks=TASKS[:1]))
 
 

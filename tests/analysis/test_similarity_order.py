@@ -89,7 +89,7 @@ def test_the_papers_order():
     found = similarity(scramble(build("bert", "lora", tasks=tasks)))
     assert ordered(found, "paper").tasks == ("cola", "sst2", "rte")
     with pytest.raises(
-        WeftError, match=r"one suite \(glue\).*task 'mine' is in none; use clustered.*cola,mine"
+        WeftError, match=r"one suite \(glue\).*task 'mine' is in none of them; use clustered.*cola,mine"
     ):
         in_blocks(["cola", "mine"])
 
@@ -118,7 +118,7 @@ def test_read_order():
     assert read_order("a, b,c") == ("a", "b", "c")
     for text, message in (
         ("clusterd", "did you mean 'clustered'.*a,b,c"),
-        ("a,,b", "empty place"),
+        ("a,,b", "empty name"),
         ("a,b,a", "'a' twice"),
     ):
         with pytest.raises(WeftError, match=message):

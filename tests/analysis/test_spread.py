@@ -64,7 +64,7 @@ def test_both_metrics_count_and_errors_and_what_is_asked_for_do_not():
     assert found.sigma == pytest.approx(20)
     less = spread_of(tasks, without=["a.f1"])
     assert [v.name for v in less.values] == ["a.accuracy", "c.pearson"]
-    with pytest.raises(WeftError, match=r"'a.f2' is no metric of this run; did you mean 'a.f1'"):
+    with pytest.raises(WeftError, match=r"'a.f2' is not a metric of this run; did you mean 'a.f1'"):
         spread_of(tasks, without=["a.f2"])
     with pytest.raises(WeftError, match="ddof -1: expected 0 or more"):
         spread_of(tasks, -1)

@@ -96,7 +96,7 @@ def test_random_encoders(tmp_path):
     assemble(bundles, tmp_path / "out")
     assert_same(bundles, tmp_path / "out")
     scramble(weft.Model("random:bert-tiny", [B], LORA, seed=4)).save(tmp_path / "other")
-    with pytest.raises(WeftError, match="another encoder"):
+    with pytest.raises(WeftError, match="a different encoder"):
         assemble([tmp_path / "one", tmp_path / "other"], tmp_path / "no")
 
 
@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_refused(make, tmp_path):
     one = make("one", [A])
     tiny("roberta").save_pretrained(tmp_path / "roberta")
     cases = [
-        (make("other-encoder", [B], encoder=tmp_path / "roberta"), "stands on another encoder than .*one"),
+        (make("other-encoder", [B], encoder=tmp_path / "roberta"), "needs a different encoder than .*one"),
         (make("same-task", [B, A]), "the task 'a' is in two bundles, .*one and .*same-task"),
         (make("other-pool", [B], pool="cls"), "heads differ in pool: 'pooler' in .*one/bundle.json, 'cls'"),
         (
@@ -140,9 +140,9 @@ def test_what_does_not_fit_is_refused(make, tmp_path):
         ),
         (make("groups", [B], {**LORA, "share": {"g": ["b"]}}), "'group:g/adapters.0/query.0.A'"),
         (make("trained", [B], {**LORA, "train_encoder": "norms"}), "share: task, train_encoder: none"),
-        (make("full", [B], "full"), "that are no one task's own"),
+        (make("full", [B], "full"), "holds trained weights that tasks share"),
         (make("other-method", [B], "bitfit"), "lora in .*one/bundle.json, bitfit in .*other-method"),
-        (make("composed", [B], ["lora", "bitfit"]), r"lora\+bitfit in .*train them with the same"),
+        (make("composed", [B], ["lora", "bitfit"]), r"lora\+bitfit in .*train both with the same"),
     ]
     for bundle, message in cases:
         with pytest.raises(WeftError, match=message):
@@ -151,13 +151,15 @@ def test_what_does_not_fit_is_refused(make, tmp_path):
     with pytest.raises(WeftError, match=r"size: \d+ and 3\n  Train both with the same settings$"):
         assemble(other, out)
     two = [make("v", [A], ["lora", "bitfit"]), make("w", [B], [LORA, {"use": "bitfit", "biases": "dense"}])]
-    with pytest.raises(WeftError, match=r"'lora\+bitfit' has other settings in .*v/bundle.* and ") as wrong:
+    with pytest.raises(
+        WeftError, match=r"'lora\+bitfit' has different settings in .*v/bundle.* and "
+    ) as wrong:
         assemble(two, out)
     assert "\n  part 1 (lora), rank: 8 and 2\n  part 2 (bitfit), biases: 'all' and 'dense'\n" in str(
         wrong.value
     )
     for few in ([one], []):
-        with pytest.raises(WeftError, match="two bundles or more"):
+        with pytest.raises(WeftError, match="two or more bundles"):
             assemble(few, out)
     with pytest.raises(WeftError, match="holds no bundle"):
         assemble([one, tmp_path / "nowhere"], out)
@@ -167,7 +169,7 @@ def test_what_does_not_fit_is_refused(make, tmp_path):
 def test_where_it_goes(make, tmp_path):
     bundles = [make("one", [A]), make("two", [B])]
     (tmp_path / "mine").mkdir()
-    with pytest.raises(WeftError, match="exists and is no bundle"):
+    with pytest.raises(WeftError, match="exists and is not a bundle"):
         assemble(bundles, tmp_path / "mine")
     with pytest.raises(WeftError, match="is one of the bundles"):
         assemble(bundles, tmp_path / "two")
@@ -182,12 +184,12 @@ def test_damage_is_named(make, tmp_path):
     bundles = [make("one", [A]), make("two", [B])]
     shutil.copy(bundles[0] / "shared.safetensors", tmp_path / "kept")
     (bundles[0] / "shared.safetensors").write_bytes(b"nonsense")
-    with pytest.raises(WeftError, match=r"a.safetensors stands on another shared"):
+    with pytest.raises(WeftError, match=r"a.safetensors needs a different shared"):
         assemble(bundles, tmp_path / "out")
     shutil.copy(tmp_path / "kept", bundles[0] / "shared.safetensors")
     file = bundles[1] / "tasks" / "b.safetensors"
     file.write_bytes(file.read_bytes()[:50])
-    with pytest.raises(WeftError, match=r"b.safetensors is no task file"):
+    with pytest.raises(WeftError, match=r"b.safetensors is not a task file"):
         assemble(bundles, tmp_path / "out")
 
 
@@ -256,7 +258,7 @@ def test_the_command(make, tmp_path, capsys):
         (["--rank", "3"], "--rank 3 belongs to --as morris"),
         (["--bias-rank", "3"], "--bias-rank 3 belongs to --as morris"),
         (["--as", "morris", "--rank", "-1"], "rank: expected greater than 0; found -1"),
-        ([], "two bundles or more"),
+        ([], "two or more bundles"),
     ],
 )
 def test_wrong_calls(arguments, message, make, tmp_path, capsys):

@@ -132,7 +132,7 @@ def test_a_setting_that_came_later_does_not_make_a_bundle_another(bundle):
         part.pop("l0", None)
         part.pop("rank_pattern", None)
     manifest.write_text(json.dumps(said))
-    with pytest.raises(WeftError, match="stands on another method"):
+    with pytest.raises(WeftError, match="needs a different method"):
         weft.load(bundle)
     sha256 = hashlib.sha256(json.dumps(said["method"], sort_keys=True).encode()).hexdigest()
     for file in (bundle / "tasks").iterdir():
@@ -172,7 +172,7 @@ def test_random_and_passed_encoders_can_be_saved_too(tmp_path):
 
 
 def test_an_encoder_with_other_weights_is_refused(bundle, encoders):
-    with pytest.raises(WeftError, match=r"a.safetensors stands on another encoder than this bundle has"):
+    with pytest.raises(WeftError, match=r"a.safetensors needs a different encoder than this bundle has"):
         weft.load(bundle, encoder=encoders / "roberta")
 
 
@@ -182,14 +182,14 @@ def test_a_task_from_another_bundle_is_refused(bundle, encoders, tmp_path):
     )
     other.save(tmp_path / "other")
     shutil.copy(tmp_path / "other" / "tasks" / "b.safetensors", bundle / "tasks" / "b.safetensors")
-    with pytest.raises(WeftError, match=r"b.safetensors stands on another shared"):
+    with pytest.raises(WeftError, match=r"b.safetensors needs a different shared"):
         weft.load(bundle)
 
 
 def test_damage_is_named(bundle, tmp_path):
     path = bundle / "tasks" / "c.safetensors"
     whole = path.read_bytes()
-    for broken, message in ((b"nonsense", "is no task file"), (whole[:100], "is no task file")):
+    for broken, message in ((b"nonsense", "is not a task file"), (whole[:100], "is not a task file")):
         path.write_bytes(broken)
         with pytest.raises(WeftError, match=message):
             weft.load(bundle)
@@ -225,7 +225,7 @@ def test_a_folder_that_is_no_bundle_is_never_overwritten(bundle, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
     model = weft.load(bundle)
-    with pytest.raises(WeftError, match="exists and is no bundle"):
+    with pytest.raises(WeftError, match="exists and is not a bundle"):
         model.save(tmp_path / "mine")
     before = hashes(bundle)
     model.save(bundle)  # a bundle is replaced

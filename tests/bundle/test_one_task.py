@@ -63,7 +63,7 @@ def test_a_task_from_another_bundle(make, tmp_path):
 @pytest.mark.parametrize("method", [LORA, SEPARATE, "bitfit"])
 def test_under_another_name(method, make, tmp_path):
     one, two = make("one", [A, B], method), make("two", [B], method)
-    with pytest.raises(WeftError, match=r"has a task 'b' already; give this one another name: --as NAME"):
+    with pytest.raises(WeftError, match=r"already has a task 'b'; choose a different name: --as NAME"):
         weft.copy_task(one, "b", two)
     weft.copy_task(one, "b", two, rename="b2")
     whole = weft.load(two)
@@ -80,9 +80,7 @@ def test_bundles_that_do_not_stand_on_the_same(make, tmp_path):
     from tests.support.tiny_run import save_encoder
 
     one, two = make("one", [A], LORA), make("two", [B], {"use": "lora", "rank": 4})
-    with pytest.raises(
-        WeftError, match=r"(?s)do not stand on the same.*method\n.*one: \w{64}\n.*two: \w{64}"
-    ):
+    with pytest.raises(WeftError, match=r"(?s)do not match.*method\n.*one: \w{64}\n.*two: \w{64}"):
         weft.copy_task(one, "a", two)
     other = save_encoder(tmp_path / "other", "electra")
     with pytest.raises(WeftError, match=r"(?s)differ in \(sha256\):\n  encoder\n.*weft task add"):
@@ -133,7 +131,7 @@ def test_a_copy_that_is_not_equal_is_noticed(make, tmp_path, monkeypatch):
             target.write_bytes(bytes(data))
 
     monkeypatch.setattr(shutil, "copy", flipped)
-    with pytest.raises(WeftError, match=r"b.safetensors is not what .*b.safetensors is: is the disk sound"):
+    with pytest.raises(WeftError, match=r"b.safetensors differs from .*b.safetensors: check the disk"):
         weft.remove_task(bundle, "a", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -141,10 +139,10 @@ def test_a_copy_that_is_not_equal_is_noticed(make, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        ({"task": {"name": "a"}}, "is no task file of a bundle"),
-        ({"task": 3, "stands_on": {}}, "its metadata has another form"),
-        ({"task": {"name": "a"}, "stands_on": {"tokenizer": "x"}}, "stands on 'tokenizer'"),
-        ({"task": {"name": "a", "colour": "red"}, "stands_on": {}}, "says what this weft does not know"),
+        ({"task": {"name": "a"}}, "is not a task file of a bundle"),
+        ({"task": 3, "stands_on": {}}, "its metadata has a different form"),
+        ({"task": {"name": "a"}, "stands_on": {"tokenizer": "x"}}, "needs 'tokenizer'"),
+        ({"task": {"name": "a", "colour": "red"}, "stands_on": {}}, "does not know a setting in its file"),
         ({"task": {"kind": "classify"}, "stands_on": {}}, "holds the task None"),
     ],
 )

@@ -36,7 +36,7 @@ def rows():
 def test_tasks_trained_together_then_each_by_itself(encoder, trained, tmp_path):
     model = weft.Model(encoder, TASKS, "separate", seed=5)
     (note,) = weft.start_from(model, tmp_path / "full")
-    assert "is of method 'full', here it is 'separate'" in note
+    assert "has method 'full', this run has 'separate'" in note
     assert "the heads of 2 tasks" in note
     expected, found = trained.eval()(**rows()), model.eval()(**rows())
     for shape, logits in expected.by_shape.items():
@@ -59,7 +59,9 @@ def test_adapters_on_a_trained_encoder_start_anew(encoder, trained, tmp_path):
 def test_a_bundle_could_not_hold_what_is_frozen(encoder, trained, tmp_path):
     model = weft.Model(encoder, TASKS, {"use": "lora", "rank": 2})
     before = [p.clone() for p in model.parameters()]
-    with pytest.raises(WeftError, match=r"method 'lora' keeps it(.|\n)*\.merge\('a'\)\.save_pretrained"):
+    with pytest.raises(
+        WeftError, match=r"method 'lora' keeps the weights(.|\n)*\.merge\('a'\)\.save_pretrained"
+    ):
         weft.start_from(model, tmp_path / "full")
     assert all(torch.equal(p, b) for p, b in zip(model.parameters(), before, strict=True))
     # what the message says to type
@@ -70,5 +72,5 @@ def test_a_bundle_could_not_hold_what_is_frozen(encoder, trained, tmp_path):
 
 def test_there_must_be_something_to_begin_from(encoder, tmp_path):
     weft.Model(encoder, TASKS, {"use": "lora", "rank": 2}).save(tmp_path / "lora")
-    with pytest.raises(WeftError, match="there is nothing to begin from"):
+    with pytest.raises(WeftError, match="there is nothing to start from"):
         weft.start_from(weft.Model(encoder, TASKS, "full"), tmp_path / "lora")

@@ -267,7 +267,7 @@ def test_wrong_calls(case, done, capsys):
         ('{"task": "cta", "text": "x"}', "line 1: task 'cta'; did you mean 'cat'"),
         ('{"task": "cat"}', "task 'cat' takes one text; 'text' is missing"),
         ('{"task": "same", "a": "x"}', "task 'same' takes a pair of texts; 'b' is missing"),
-        ("", "holds no line to predict"),
+        ("", "has no line to predict"),
     ],
 )
 def test_wrong_requests(done, capsys, line, message):

@@ -59,7 +59,7 @@ def test_compact_and_sparsity(folder, tmp_path, capsys):
     assert "nothing to compact" in wrong(capsys, "compact", tmp_path / "small", "--out", tmp_path / "again")
     assert "holds no bundle" in wrong(capsys, "compact", tmp_path, "--out", tmp_path / "again")
     (tmp_path / "other").mkdir()
-    assert "is no bundle" in wrong(capsys, "compact", folder / "gated", "--out", tmp_path / "other")
+    assert "is not a bundle" in wrong(capsys, "compact", folder / "gated", "--out", tmp_path / "other")
 
 
 def test_sparsity_of_what_has_no_rank(folder, tmp_path, capsys):
@@ -148,9 +148,9 @@ def test_a_start_that_does_not_fit(folder, tmp_path, capsys):
     call = ["train", folder / "run.yaml", "--out", tmp_path / "out"]
     assert "start: expected the folder of a bundle" in wrong(capsys, *call, "start=5")
     assert "nowhere holds no bundle" in wrong(capsys, *call, "start=nowhere")
-    assert "is of another method" in wrong(capsys, *call, f"start={folder / 'gated'}")
+    assert "has a different method" in wrong(capsys, *call, f"start={folder / 'gated'}")
     weft.Model("random:bert-tiny", [weft.Task("a", size=2)], {"use": "lora", "rank": 2}).save(tmp_path / "b")
-    assert "stands on another encoder" in wrong(capsys, *call, f"start={tmp_path / 'b'}")
+    assert "needs a different encoder" in wrong(capsys, *call, f"start={tmp_path / 'b'}")
     assert not (tmp_path / "out").exists()
 
 
@@ -164,7 +164,9 @@ def test_tasks_that_the_bundle_lacks_start_anew(folder, tmp_path, capsys):
     old.save(tmp_path / "old")
     model = weft.Model(folder / "encoder", [new, known], {"use": "lora", "rank": 2}, seed=2)
     fresh = model.adapters["0/query"][0].A[0].clone()
-    assert start_from(model, tmp_path / "old") == [f"{tmp_path / 'old'} has no task 'n': it starts anew"]
+    assert start_from(model, tmp_path / "old") == [
+        f"{tmp_path / 'old'} has no task 'n': it starts from initial values"
+    ]
     adapter = model.adapters["0/query"][0]
     assert torch.equal(adapter.B[1], old.adapters["0/query"][0].B[0])
     assert torch.equal(adapter.A[0], fresh)
@@ -185,13 +187,13 @@ def test_a_start_whose_tasks_or_heads_mean_something_else(folder, tmp_path, caps
     file = bundle / "tasks" / "cat.safetensors"
     whole = file.read_bytes()
     file.write_bytes(whole[:50])
-    assert "is no task file of a bundle" in wrong(capsys, *call, f"start={first}")
+    assert "is not a task file of a bundle" in wrong(capsys, *call, f"start={first}")
     file.unlink()
     assert "cat.safetensors is missing" in wrong(capsys, *call, f"start={first}")
     file.write_bytes(whole)
     shared = bundle / "shared.safetensors"
     shared.write_bytes(whole)
-    assert "stands on another shared" in wrong(capsys, *call, f"start={first}")
+    assert "needs a different shared" in wrong(capsys, *call, f"start={first}")
     assert not (tmp_path / "out").exists()
 
 
@@ -210,7 +212,7 @@ def test_a_resumed_run_does_not_need_its_start_any_more(folder, tmp_path):
 
 def test_the_compacted_bundle_does_not_go_where_the_gated_one_is(folder, tmp_path, capsys):
     for out in (folder / "gated" / "bundle", folder / "gated" / "bundle" / "x", folder / "gated"):
-        assert "give another folder" in wrong(capsys, "compact", folder / "gated", "--out", out)
+        assert "pass a different folder" in wrong(capsys, "compact", folder / "gated", "--out", out)
 
 
 def test_a_list_of_methods_in_a_list(folder, tmp_path, capsys):

@@ -100,7 +100,7 @@ def test_the_encoder_that_came_with_a_bundle_goes_along(encoder, tmp_path):
     assert {"encoder/model.safetensors", "encoder/tokenizer.json", "notes.txt"} <= set(grown.unchanged)
     whole = add(bundle, tmp_path / "all", only="all")
     assert (tmp_path / "all" / "encoder" / "tokenizer.json").is_file()
-    assert "tasks/a.safetensors" not in whole.unchanged  # it stands on another shared file
+    assert "tasks/a.safetensors" not in whole.unchanged  # it needs a different shared file
     weft.load(tmp_path / "all")
 
 
@@ -146,7 +146,7 @@ def test_few_rows_and_none_to_validate_on(make, tmp_path):
     grown = add(make(LORA), tmp_path / "out", task, fraction=0.03)
     assert grown.rows == {"train": 1, "train_given": 27, "validation": 3, "validation_is_cut": True}
     assert grown.scores["rows"] == {"cat": 3}
-    assert "3 of 30 training rows are cut off" in grown.notes[0]
+    assert "3 of 30 training rows are used for validation" in grown.notes[0]
     assert "no training row of task 'cat' has the label" in grown.notes[1]
 
 
@@ -162,7 +162,7 @@ def test_the_folder_of_the_training_is_kept_where_asked_for(make, tmp_path):
     assert log[0]["tasks"] == ["cat"]
     scores = {e["step"]: e["average"] for e in log if e["event"] == "evaluation"}
     assert log[-1]["best_step"] == max(scores, key=lambda step: (scores[step], -step))
-    with pytest.raises(WeftError, match="something is there already; give a new folder"):
+    with pytest.raises(WeftError, match="this already exists; pass a new folder"):
         weft.add_task(tmp_path / "bundle", CAT, tmp_path / "two", training=FAST, run=tmp_path / "run")
 
 
@@ -187,23 +187,23 @@ def test_refused(make, encoder, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "file").write_text("mine")
     for place, told in (
-        (tmp_path / "mine", "something is there already"),
-        (make(LORA, "another"), "something is there already"),
-        (tmp_path / "file", "something is there already"),
+        (tmp_path / "mine", "this already exists"),
+        (make(LORA, "another"), "this already exists"),
+        (tmp_path / "file", "this already exists"),
         (tmp_path / "file" / "deep" / "in", "file is a file"),
-        (bundle / "in", "lies inside the bundle"),
-        (tmp_path, "the bundle lies in it; to change it in its place type --out"),
+        (bundle / "in", "is inside the bundle"),
+        (tmp_path, "the bundle is inside this folder; to change it in place type --out"),
     ):
         with pytest.raises(WeftError, match=told):
             add(bundle, place)
     for run in (tmp_path / "out", tmp_path / "out" / "run", bundle / "run", tmp_path):
-        with pytest.raises(WeftError, match=r"--run .*(the bundle|--out) is|something is there"):
+        with pytest.raises(WeftError, match=r"--run .*(the bundle|--out) is|this already exists"):
             add(bundle, tmp_path / "out", run=run)
     for name in ("auto", "average", "random", "xavier"):
-        with pytest.raises(WeftError, match="as a start this name means something else"):
+        with pytest.raises(WeftError, match="this name is reserved as a value of"):
             add(bundle, tmp_path / "out", replace(CAT, name=name))
     odd = make(LORA, "odd", tasks=[TASKS[0], replace(TASKS[3], name="average")])
-    with pytest.raises(WeftError, match="a task of this name has no label map"):
+    with pytest.raises(WeftError, match="a task of this name cannot have a label map"):
         add(odd, tmp_path / "out", label_map={"average": "same"})
     gated = weft.Model(encoder, TASKS[:2], {**LORA, "l0": True}, max_length=16).save(tmp_path / "gated")
     with pytest.raises(WeftError, match=r"still have gates.*weft compact .*gated --out SMALL"):

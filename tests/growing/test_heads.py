@@ -31,7 +31,7 @@ FORMS = {
 def test_a_label_map_needs_heads_of_one_form(form, make, tmp_path):
     theirs = weft.Task("x", labels=("no", "yes"), **FORMS[form])
     bundle = make(LORA, tasks=[theirs])
-    with pytest.raises(WeftError, match="expected heads that differ in nothing but their labels"):
+    with pytest.raises(WeftError, match="expected heads that differ only in their labels"):
         add(bundle, tmp_path / "out", start="x", label_map={"x": SAME})
     assert not (tmp_path / "out").exists()
 
@@ -55,7 +55,7 @@ def test_a_label_map_takes_every_layer_of_a_like_head(make, tmp_path):
 def test_a_head_is_not_trained_again_as_another(key, value, make, tmp_path):
     bundle = make(LORA)
     with pytest.raises(
-        WeftError, match=f"{key}: the bundle's head has None, here it is {value!r}; leave it out"
+        WeftError, match=f"{key}: the bundle's head has None, the task file has {value!r}; leave it out"
     ):
         weft.retrain_task(bundle, "a", replace(A, **{key: value}), tmp_path / "out", training=FAST)
 

@@ -15,7 +15,7 @@ from weft.bundle.load import load_changed
 from weft.bundle.save import task_tensors
 from weft.errors import WeftError
 from weft.growing.heads import head_of, mapped_head, random_head
-from weft.growing.start import Beginnings
+from weft.growing.start import StartValues
 from weft.training.optim.l0 import decide, gates_of
 from weft.utils.seeding import generator
 
@@ -36,7 +36,7 @@ def own(folder, name, model=None):
 
 def begun(bundle, start):
     model = load_changed(bundle, added=[CAT])
-    Beginnings(model, "cat").take(start)
+    StartValues(model, "cat").take(start)
     return model
 
 
@@ -68,8 +68,8 @@ def test_random_is_what_it_would_have_been_at_first(make, encoder):
     bundle = make(LORA)
     fresh = weft.Model(encoder, [CAT], LORA, max_length=16)
     model = begun(bundle, "a")
-    Beginnings(load_changed(bundle, added=[CAT]), "cat")
-    beginnings = Beginnings(model, "cat")
+    StartValues(load_changed(bundle, added=[CAT]), "cat")
+    beginnings = StartValues(model, "cat")
     assert_equal(task_tensors(begun(bundle, "random"), "cat"), task_tensors(fresh, "cat"))
     assert beginnings.candidates() == ["a", "b", "c", "average", "random"]
 
@@ -79,12 +79,12 @@ def test_xavier_draws_the_vector(make):
     model = begun(bundle, "xavier")
     (z,) = own(bundle, "cat", model).values()
     bound = math.sqrt(6 / (4 + 32))
-    (place,) = Beginnings(model, "cat").places
+    (place,) = StartValues(model, "cat").tensors
     draws = generator(model.seed, "task:cat", "xavier", place.name)
     assert torch.equal(z, torch.empty(32).uniform_(-bound, bound, generator=draws))
     (again,) = own(bundle, "cat", begun(bundle, "xavier")).values()
     assert torch.equal(z, again)
-    assert Beginnings(model, "cat").candidates()[-1] == "xavier"
+    assert StartValues(model, "cat").candidates()[-1] == "xavier"
 
 
 def test_beside_groups_it_has_its_own_and_may_begin_at_a_groups(make, tmp_path):
@@ -137,7 +137,10 @@ WRONG = {
         {"start": "bb"},
         "grow.start: 'bb'; did you mean 'b'? Known: a, auto, average, b, c, random, xavier",
     ),
-    "no vector": ({"start": "xavier"}, "'xavier' draws a task's vector, and method 'lora' has none"),
+    "no vector": (
+        {"start": "xavier"},
+        "'xavier' samples the vector of a task, and method 'lora' has no such vector",
+    ),
     "no such task": ({"label_map": {"x": "same"}}, "grow.label_map.x: the bundle has no task 'x'"),
     "no such new label": (
         {"label_map": {"a": {"no": "no", "yes": "yes", "may": "no"}}},
@@ -149,7 +152,7 @@ WRONG = {
     ),
     "a label left out": (
         {"label_map": {"b": {"no": "x"}}},
-        "says nothing of 'yes'; expected every new label",
+        "'yes' is missing; expected every new label",
     ),
     "heads that do not fit": (
         {"label_map": {"b": "same"}},
@@ -157,7 +160,7 @@ WRONG = {
     ),
     "numbers have no labels": (
         {"label_map": {"c": {"no": "x", "yes": "y"}}},
-        "task 'c' has no labels to map; expected 'same', where the heads fit",
+        "task 'c' has no labels to map; expected 'same', if the heads fit",
     ),
     "no map": ({"label_map": ["a"]}, "expected {task: {new label: its label}}, or {task: same}"),
     "yes is true": ({"label_map": {"a": {True: "yes"}}}, "YAML reads no and yes as false and true"),
@@ -177,7 +180,7 @@ def test_wrong_settings_are_told(case, make, tmp_path):
 @pytest.mark.parametrize("method", ["full", "frozen", {"use": "lora", "share": "all"}])
 @pytest.mark.parametrize("start", ["auto", "average", "a"])
 def test_there_is_nothing_to_begin_with(start, method, make, tmp_path):
-    with pytest.raises(WeftError, match=r"gives a task nothing of its own but its head.*expected random"):
+    with pytest.raises(WeftError, match=r"gives a task no parameters except its head.*expected random"):
         add(make(method), tmp_path / "out", start=start)
 
 

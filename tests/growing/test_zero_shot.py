@@ -15,7 +15,7 @@ from weft.evaluation.evaluate import evaluate
 from weft.growing.heads import head_of, mapped_head, random_head, set_head
 from weft.growing.rows import task_rows
 from weft.growing.settings import GrowSettings
-from weft.growing.start import Beginnings
+from weft.growing.start import StartValues
 from weft.growing.zero_shot import zero_shot
 
 pytestmark = pytest.mark.usefixtures("token_cache")
@@ -28,7 +28,7 @@ def scored(model, **settings):
     grow = GrowSettings(**settings)
     rows = task_rows(CAT, grow, 1)
     tokens = tokenize(rows.validation, model.tokenizer, 16)
-    return zero_shot(Beginnings(model, "cat"), grow, rows.train, rows.validation, tokens, 1), tokens
+    return zero_shot(StartValues(model, "cat"), grow, rows.train, rows.validation, tokens, 1), tokens
 
 
 @pytest.mark.parametrize("pool", ["pooler", "cls", "mean"])
@@ -38,7 +38,7 @@ def test_scores_are_those_of_the_model_itself(pool, make):
     maps = {"b": {"no": "z", "yes": "x"}, "a": "same"}
     found, tokens = scored(model, label_map=maps)
     for start in maps:
-        Beginnings(model, "cat").take(start)
+        StartValues(model, "cat").take(start)
         set_head(model, "cat", mapped_head(model, start, "cat", maps[start]))
         (one,) = [c for c in found.candidates if c.start == start]
         assert one.head == f"{start}'s, by label map"
@@ -75,7 +75,7 @@ def test_random_heads_are_five_and_the_majority_is_of_the_training_rows(make):
     """The score without a label map is the mean of five heads' scores, each drawn from its number."""
     model = load_changed(make(LORA), added=[CAT])
     found, tokens = scored(model)
-    Beginnings(model, "cat").take("b")
+    StartValues(model, "cat").take("b")
     each = []
     for number in range(5):
         set_head(model, "cat", random_head(model, "cat", number))
@@ -87,7 +87,7 @@ def test_random_heads_are_five_and_the_majority_is_of_the_training_rows(make):
     most = max(set(rows.train.labels), key=rows.train.labels.count)
     assert found.majority == rows.validation.labels.count(most) / len(rows.validation)
     flipped = replace(rows.train, labels=[1 - label for label in rows.train.labels])
-    other = zero_shot(Beginnings(model, "cat"), GrowSettings(), flipped, rows.validation, tokens, 1)
+    other = zero_shot(StartValues(model, "cat"), GrowSettings(), flipped, rows.validation, tokens, 1)
     assert other.majority == pytest.approx(1 - found.majority)
 
 

@@ -1,4 +1,4 @@
-"""Captured passes that are wrong, fail or do not fit: inference goes on with eager passes."""
+"""Captured passes that are wrong, fail or do not fit: inference falls back to eager passes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_wrong_graph_is_never_used(folder, wrong, capturing, monkeypatch):
         return run
 
     monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", captured)
-    with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
+    with pytest.warns(RuntimeWarning, match="inference falls back to eager: captured passes over"):
         found = [model.predict(requests) for _ in range(USES)]
     for one in found:
         assert_near(one, expected)
@@ -53,7 +53,7 @@ def test_a_capture_that_fails_is_no_error(folder, capturing, monkeypatch):
         raise RuntimeError("operation not permitted when stream is capturing\nand more")
 
     monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", failing)
-    with pytest.warns(RuntimeWarning, match="eagerly: operation not permitted when stream is capturing$"):
+    with pytest.warns(RuntimeWarning, match="eager: operation not permitted when stream is capturing$"):
         found = [model.predict(requests) for _ in range(USES)]
     for one in found:
         assert_near(one, expected)
@@ -77,7 +77,7 @@ def test_a_wrong_head_is_not_hidden_by_the_logits_of_tokens(folder, capturing, m
         return run
 
     monkeypatch.setattr("weft.acceleration.cuda_graph.Capturer.__call__", captured)
-    with pytest.warns(RuntimeWarning, match="inference goes on eagerly: captured passes over"):
+    with pytest.warns(RuntimeWarning, match="inference falls back to eager: captured passes over"):
         found = [model.predict(requests, precision="bf16") for _ in range(USES)]
     assert_near(found[-1], found[0])
 

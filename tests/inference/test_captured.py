@@ -124,8 +124,8 @@ def test_a_named_precision_holds_whatever_was_captured(folder, capturing):
         assert_near(rounded, whole)
     model.release()
     with model.lock:
-        model.captures.ask(model, CapturedModel(model, "bf16"))
-    asked = model.captures.asked
+        model.captures.request(model, CapturedModel(model, "bf16"))
+    asked = model.captures.requested
     assert model.captures.of(model, "float32") is asked
     for _ in range(USES):
         assert_near(model.predict(requests), rounded)
@@ -208,7 +208,7 @@ def test_passes_that_were_asked_for_follow_the_weights(folder, capturing):
     requests = requests_of(ONE_ROW)
     first = CapturedModel(model, "bf16")
     with model.lock:
-        model.captures.ask(model, first)
+        model.captures.request(model, first)
     model.predict(requests)
     assert model.captures.of(model, "float32") is first
     model.load_state_dict({name: x.clone() for name, x in model.state_dict().items()}, assign=True)
@@ -233,7 +233,7 @@ def test_a_call_goes_on_when_its_passes_are_released(folder, capturing):
     requests = requests_of(("classify",))
     captured = CapturedModel(model)
     with model.lock:
-        model.captures.ask(model, captured)
+        model.captures.request(model, captured)
     expected = model.predict(requests)
     of = model.captures.of
 
@@ -248,11 +248,11 @@ def test_a_call_goes_on_when_its_passes_are_released(folder, capturing):
 
 
 def test_a_compiled_capture_guards_the_weights(folder, capturing):
-    """They are held in other forms: what would read or change them is refused, and says what to do."""
+    """The weights are stored differently: what would read or change them is refused with a next command."""
     model = model_of(folder, ONE_ROW)
     captured = CapturedModel(model)
     with model.lock:
-        model.captures.ask(model, captured)
+        model.captures.request(model, captured)
     captured.compiled = True
     state = torch.nn.Module.state_dict(model)
     calls = [

@@ -172,7 +172,11 @@ def test_separate_bodies(folder):
         (["x"], {"task": "aa"}, "task 'aa' is not in this model"),
         (["x"], {"batch_size": 0}, "batch_size must be at least 1; found 0"),
         (["x"], {"precision": "int8"}, "precision 'int8': expected float32 or bf16"),
-        (["x", ("a", "b")], {"task": "apart"}, "text 2: task 'apart' encodes the two texts of a pair apart"),
+        (
+            ["x", ("a", "b")],
+            {"task": "apart"},
+            "text 2: task 'apart' encodes the two texts of a pair separately",
+        ),
     ],
 )
 def test_wrong_calls(model, texts, settings, message):

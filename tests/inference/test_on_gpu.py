@@ -117,7 +117,7 @@ def test_capture_and_release(folder, precision, compiled):
     expected = model.predict(requests_of(names))
     state = {name: value.clone() for name, value in model.state_dict().items()}
     model.capture(precision, compiled, lengths=[8, 24], rows=[1, 16])
-    assert model.captures.asked.shapes >= 2
+    assert model.captures.requested.shapes >= 2
     found = model.predict(requests_of(names))
     for own, right in zip(found, expected, strict=True):
         both = [np.concatenate([np.ravel(v) for v in numbers(a)]) for a in (own, right)]

@@ -52,7 +52,7 @@ def test_as_one_morris(folder, capsys):
         (["cat", "dog"], {"method": "moris"}, "method 'moris'; did you mean 'morris'"),
         (["cat", "dog"], {"rank": 3}, "rank 3 belongs to method 'morris'"),
         (["cat", "dog"], {"bias_rank": 3}, "bias_rank 3 belongs to method 'morris'"),
-        (["cat"], {}, "two bundles or more"),
+        (["cat"], {}, "two or more bundles"),
         ("cat", {}, "bundles: expected a list of folders; found 'cat'"),
     ],
 )

@@ -1,12 +1,12 @@
-"""How alike the covariances of tasks' inputs are: CovSim (CA-MTL, equation 3.7).
+"""The similarity of the covariances of tasks' inputs: CovSim (CA-MTL, equation 3.7).
 
-X_i [m_i, d] is what enters the encoder's first block for m_i rows (or tokens) of task i. Of the uncentred
-C_i = X_iᵀ·X_i [d, d] the best approximation of rank r_i is U_i·D_i·U_iᵀ, r_i the smallest rank that holds a
-share (0.99) of the sum of the singular values; with F_i = U_i·D_i^½ [d, r_i]
+X_i [m_i, d] is what enters the encoder's first block for m_i rows (or tokens) of task i. The uncentred
+covariance is C_i = X_iᵀ·X_i [d, d]. Its best approximation of rank r_i is U_i·D_i·U_iᵀ, where r_i is the
+smallest rank that holds a share (0.99) of the sum of the singular values. With F_i = U_i·D_i^½ [d, r_i]
 
     CovSim_ij = ‖F_iᵀ·F_j‖ / (‖F_i‖·‖F_j‖),    CovSim_i = 1/(T − 1)·Σ_{j≠i} CovSim_ij,
 
-all norms Frobenius'. It lies in [0, 1]. CovSim_ii = √(Σ D²) / Σ D, which is 1 for a matrix of rank one alone.
+with Frobenius norms. It lies in [0, 1]. CovSim_ii = √(Σ D²) / Σ D, which is 1 only for a matrix of rank one.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 SHARE = 0.99
-"""Of the sum of the singular values, as in the paper."""
+"""The share of the sum of the singular values, as in the paper."""
 
 
 POOLS: dict[str, str] = {
     "mean": "the mean of a row's tokens",
     "cls": "a row's first token",
-    "tokens": "every token by itself",
+    "tokens": "every token separately",
 }
-"""What a row of X is. The paper speaks of samples and does not say how L tokens become one of them."""
+"""What a row of X is. The paper does not say how the L tokens of a sample become one row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +43,10 @@ class CovarianceSimilarity:
 
     Attributes:
         tasks: the names of the matrix's rows and columns.
-        matrix: CovSim_ij [T, T]; NaN where a task's inputs are all zero.
-        averages: CovSim_i [T], over the other tasks that it is defined for; NaN where there is none.
-        ranks: r_i, T of them.
-        counts: m_i, T of them.
+        matrix: CovSim_ij [T, T]; NaN if a task's inputs are all zero.
+        averages: CovSim_i [T], over the other tasks for which it is defined; NaN if there are none.
+        ranks: r_i, [T].
+        counts: m_i, [T].
     """
 
     tasks: tuple[str, ...]
@@ -57,11 +57,11 @@ class CovarianceSimilarity:
 
     @property
     def zero(self) -> list[str]:
-        """The tasks whose inputs are all zero, so that they are similar to none, nor to themselves."""
+        """The tasks whose inputs are all zero, for which CovSim is undefined."""
         return [task for task, rank in zip(self.tasks, self.ranks, strict=True) if rank == 0]
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, JSON-able; numbers that are not defined are null."""
+        """All numbers as JSON values; undefined ones are null."""
         return {
             "tasks": list(self.tasks),
             "rows": list(self.counts),
@@ -79,7 +79,7 @@ class Covariance:
 
     Attributes:
         matrix: C of the rows so far.
-        rows: how many there were, m.
+        rows: m, the number of rows so far.
     """
 
     def __init__(self, width: int) -> None:
@@ -87,25 +87,25 @@ class Covariance:
         self.rows = 0
 
     def add(self, rows: ArrayLike) -> None:
-        """Take part of the rows of X, [m', d]."""
+        """Add some rows of X, [m', d]."""
         batch = np.asarray(rows, np.float64)
         self.matrix += batch.T @ batch
         self.rows += len(batch)
 
 
 def leading(covariance: ArrayLike, share: float = SHARE) -> Matrix:
-    """F = U·D^½ [d, r] of the best rank-r approximation U·D·Uᵀ of a covariance, r as small as can be.
+    """F = U·D^½ [d, r] of the best rank-r approximation U·D·Uᵀ of a covariance, for the smallest r.
 
     Args:
-        covariance: C [d, d], symmetric and without negative eigenvalues but for rounding.
+        covariance: C [d, d], symmetric and positive semidefinite up to rounding.
         share: r is the smallest rank with D_1 + … + D_r ≥ share·tr C; in (0, 1].
     """
     matrix = np.asarray(covariance, np.float64)
     if not np.isfinite(matrix).all():
-        raise WeftError("what enters the first block is not finite; the model did not train well")
-    values, vectors = np.linalg.eigh(matrix)  # of such a matrix they are its singular values
+        raise WeftError("the inputs of the first block are not finite; the model did not train well")
+    values, vectors = np.linalg.eigh(matrix)  # eigenvalues of such a matrix are its singular values
     values, vectors = values[::-1], vectors[:, ::-1]
-    # with fewer rows than dimensions most are zero, and come out as rounding of the largest
+    # with fewer rows than dimensions most are zero up to rounding
     values = np.where(values > len(values) * np.finfo(np.float64).eps * values[:1], values, 0.0)
     sums = np.cumsum(values)
     if not sums.size or sums[-1] <= 0:
@@ -121,13 +121,13 @@ def covariance_similarity(
 
     Args:
         tasks: T names.
-        covariances: of each task's inputs, all of one width d.
+        covariances: the covariance of each task's inputs, all of width d.
         share: as in `leading`.
     """
     factors = []
-    for task, one in zip(tasks, covariances, strict=True):
+    for task, covariance in zip(tasks, covariances, strict=True):
         try:
-            factors.append(leading(one.matrix, share))
+            factors.append(leading(covariance.matrix, share))
         except WeftError as wrong:
             raise WeftError(f"task {task!r}: {wrong}") from None
     count = len(factors)
@@ -144,12 +144,12 @@ def covariance_similarity(
         matrix,
         averages_over_others(matrix),
         tuple(factor.shape[1] for factor in factors),
-        tuple(one.rows for one in covariances),
+        tuple(covariance.rows for covariance in covariances),
     )
 
 
 def averages_over_others(matrix: Matrix) -> Matrix:
-    """The mean of each row without its diagonal entry and what is undefined, [T, T] → [T]."""
+    """The mean of each row without the diagonal and undefined entries, [T, T] → [T]."""
     others = ~np.eye(len(matrix), dtype=bool) & ~np.isnan(matrix)
     counts = others.sum(1)
     sums = np.where(others, matrix, 0.0).sum(1)
@@ -157,7 +157,7 @@ def averages_over_others(matrix: Matrix) -> Matrix:
 
 
 def check_settings(rows: int | None, pool: str, share: float) -> None:
-    """Refuse settings that mean nothing, before a model is loaded."""
+    """Refuse invalid settings, before a model is loaded."""
     if rows is not None and rows < 1:
         raise WeftError(f"rows {rows}: expected 1 or more")
     if pool not in POOLS:

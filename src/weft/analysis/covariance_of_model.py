@@ -1,4 +1,4 @@
-"""CovSim of a model's tasks: what enters its first block for rows of each."""
+"""CovSim of a model's tasks, from the inputs of its first block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 SEED = 0
-"""Of the choice of rows: the same rows for any model, so that models can be compared."""
+"""The seed of the selection of rows: the same rows for any model, so that models can be compared."""
 
 
 def model_covariances(
@@ -37,8 +37,8 @@ def model_covariances(
 ) -> CovarianceSimilarity:
     """CovSim of the model's tasks; the arguments are those of `covariances_of` and of `leading`."""
     check_settings(rows, pool, share)
-    found = covariances_of(model, data, rows, pool)
-    return covariance_similarity(list(found), list(found.values()), share)
+    covariances = covariances_of(model, data, rows, pool)
+    return covariance_similarity(list(covariances), list(covariances.values()), share)
 
 
 def covariances_of(
@@ -47,9 +47,9 @@ def covariances_of(
     """C of each task's inputs to the first block; every row runs under its own task, in eval mode.
 
     Args:
-        model: any method; where each task has its own encoder, its first block is that one's.
+        model: a model of any method; if each task has its own encoder, that encoder's first block is used.
         data: the tokenized split of each task.
-        rows: how many rows of each task, always the same ones, spread over the split; None: all.
+        rows: the number of rows per task, always the same ones, spread over the split; None: all.
         pool: one of `POOLS`.
     """
     names = [task.name for task in model.tasks if task.name in data]
@@ -58,27 +58,27 @@ def covariances_of(
         for name in names
         for row in fixed_rows(len(data[name]), rows, SEED, name)
     ]
-    found: dict[int, Covariance] = {}
+    covariances: dict[int, Covariance] = {}
     for batch in outputs(model, listed, layers=True):
         layers = batch.output.layers
         assert layers is not None
         pooled, owner = pooled_rows(layers[0].float().cpu(), batch.mask, pool)
         task = np.array([listed[example][0] for example in batch.of_rows])[owner]
         for which in np.unique(task).tolist():
-            found.setdefault(which, Covariance(pooled.shape[1])).add(pooled[task == which])
-    return {name: found[model.task_id(name)] for name in names}
+            covariances.setdefault(which, Covariance(pooled.shape[1])).add(pooled[task == which])
+    return {name: covariances[model.task_id(name)] for name in names}
 
 
 def pooled_rows(states: Tensor, mask: Tensor, pool: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Rows of X, in float64, and which row of the batch each comes from.
+    """Return rows of X, in float64, and the row of the batch that each comes from.
 
     Args:
-        states: what enters the first block, [R, L, d].
+        states: the inputs of the first block, [R, L, d].
         mask: 1 where a row has a token, [R, L].
         pool: one of `POOLS`.
 
     Returns:
-        [R, d] and [R]; of `tokens` [N, d] and [N], N the number of tokens.
+        [R, d] and [R]; for `tokens` [N, d] and [N], where N is the number of tokens.
     """
     values, real = states.double().numpy(), mask.bool().numpy()
     if pool == "tokens":
@@ -86,6 +86,6 @@ def pooled_rows(states: Tensor, mask: Tensor, pool: str) -> tuple[NDArray[np.flo
     owner = np.arange(len(values))
     if pool == "cls":
         return values[:, 0], owner
-    # a sum over the tokens alone, whatever stands in the padding
+    # sums only over tokens, whatever the padding holds
     total = np.where(real[:, :, None], values, 0.0).sum(1)
     return total / real.sum(1, keepdims=True), owner

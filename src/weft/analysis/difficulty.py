@@ -1,4 +1,4 @@
-"""How difficult a classification task is, by its texts and labels alone (Evolutionary Data Measures, EDM).
+"""The difficulty of a classification task from its texts and labels (Evolutionary Data Measures, EDM).
 
 Collins, Rozanov and Zhang, "Evolutionary Data Measures: Understanding the Difficulty of Text Classification
 Tasks", 2018. Difficulty is the sum of five parts. For N rows, n_c of them in class c, C classes that occur:
@@ -11,10 +11,10 @@ Tasks", 2018. Difficulty is the sum of five parts. For N rows, n_c of them in cl
                       entropy of p_c on the diagonal; over each class's ten most frequent words
 
 The numbers are those of the authors' package (edm 0.0.4), whose peculiarities are part of the measure: the
-sum of the Hellinger distance runs over the words of the first class alone (first: whose first word comes
+sum of the Hellinger distance runs only over the words of the first class (the class whose first word comes
 first in the data), so that it depends on the order of the rows; in I, p(w) is (n_c(w) + n_c'(w)) over both
-totals, for words that are among the ten of both; where the later of two classes has no word left, their I is
-the entropy of the earlier one; a class without any word takes part in neither of the last two parts.
+totals, for words that are among the ten of both; if the later of two classes has no word left, their I is the
+entropy of the earlier one; a class without any word is ignored in the last two parts.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from weft.analysis.stop_words import STOP_WORDS
 from weft.errors import WeftError
 
 TOP = 10
-"""Words of a class that its mutual information looks at."""
+"""The number of words per class that the mutual information uses."""
 
 CHUNK = 8192
-"""Rows that are split into words at once."""
+"""The number of rows that are split into words at once."""
 
 _DROPPED = string.punctuation.encode() + b"\x00\x7f"
 # lower case; and the four separators at which Python splits a string, but not bytes
@@ -71,19 +71,19 @@ PARTS = {
     "hellinger_similarity": "Hellinger similarity",
     "mutual_information": "information",
 }
-"""What each part is called, in few letters."""
+"""A short name of each part."""
 
 
 class WordCounts:
-    """How often each class has each word; takes rows in any portions, in the order of the data.
+    """Counts of words per class; rows are added in the order of the data, in any portions.
 
-    A text's words are what is left of it without characters other than ASCII 1 to 126 and without
-    punctuation, in lower case, split at white space.
+    The words of a text: only ASCII characters 1 to 126, without punctuation, in lower case, split at white
+    space.
 
     Attributes:
-        rows: of each class, in the order in which the classes occur.
-        words: of each class that has a word, in the order in which these classes have their first; the words
-            in the order in which they occur in the class.
+        rows: the number of rows of each class, in the order in which the classes occur.
+        words: the word counts of each class that has a word, in the order of the classes' first words; words
+            are in the order in which they occur in the class.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class WordCounts:
         self.words: dict[int, Counter[bytes]] = {}
 
     def add(self, texts: Iterable[str], labels: Iterable[int]) -> None:
-        """Count more rows: a text and the number of its class each."""
+        """Count more rows: one text and one class number per row."""
         pairs = zip(texts, labels, strict=True)
         while chunk := list(islice(pairs, CHUNK)):
             self.rows.update(label for _, label in chunk)
@@ -99,14 +99,14 @@ class WordCounts:
             for text, label in chunk:
                 by_class.setdefault(label, []).append(text)
             if by_class.keys() - self.words.keys():
-                self._meet(chunk)
-            for label, own in by_class.items():
-                # one long text: much faster than text by text, and no word runs over a line's end
+                self._note_first_words(chunk)
+            for label, class_texts in by_class.items():
+                # one long text is much faster than text by text, and no word crosses a line end
                 if label in self.words:
-                    self.words[label].update(words_of("\n".join(own)))
+                    self.words[label].update(words_of("\n".join(class_texts)))
 
-    def _meet(self, chunk: Sequence[tuple[str, int]]) -> None:
-        """Note which classes have their first word here: the order decides on pairs of classes."""
+    def _note_first_words(self, chunk: Sequence[tuple[str, int]]) -> None:
+        """Register the classes whose first word is here: their order decides which pairs are compared."""
         for text, label in chunk:
             if label not in self.words and words_of(text):
                 self.words[label] = Counter()
@@ -121,11 +121,11 @@ def difficulty(texts: Iterable[str], labels: Iterable[int]) -> Difficulty:
     """The difficulty of a classification task.
 
     Args:
-        texts: of each row, in the order of the data.
+        texts: the text of each row, in the order of the data.
         labels: the number of each row's class.
 
     Raises:
-        WeftError: if it is undefined: fewer than two classes have a word.
+        WeftError: the difficulty is undefined, because fewer than two classes have a word.
     """
     counts = WordCounts()
     counts.add(texts, labels)
@@ -154,28 +154,28 @@ def difficulty_of(counts: WordCounts) -> Difficulty:
 
 
 def _smallest_distance(bags: Sequence[Mapping[bytes, int]]) -> float:
-    """The smallest Hellinger distance of two classes, the words of the earlier one alone counting."""
+    """The smallest Hellinger distance of two classes, over the words of the earlier class only."""
     numbers: dict[bytes, int] = {}
-    places, roots = [], []  # of each class: its words' numbers, and √p of each
+    word_ids, roots = [], []  # for each class the ids of its words, and √p of each
     for bag in bags:
-        place = np.fromiter((numbers.setdefault(word, len(numbers)) for word in bag), np.int64, len(bag))
+        ids = np.fromiter((numbers.setdefault(word, len(numbers)) for word in bag), np.int64, len(bag))
         count = np.fromiter(bag.values(), np.float64, len(bag))
-        places.append(place)
+        word_ids.append(ids)
         roots.append(np.sqrt(count / count.sum()))
     smallest = np.inf
-    other = np.zeros(len(numbers))  # √q of one class over all words: no matrix of classes by words is built
+    later = np.zeros(len(numbers))  # √q of one class over all words: no matrix of classes by words is built
     for second in range(1, len(bags)):
-        other[places[second]] = roots[second]
+        later[word_ids[second]] = roots[second]
         for first in range(second):
-            # not 1 + Σq − 2·Σ√(pq): of equal classes that leaves rounding, whose root is large
-            squares = np.square(roots[first] - other[places[first]]).sum()
+            # not 1 + Σq − 2·Σ√(pq): for equal classes only rounding would remain, and its root is large
+            squares = np.square(roots[first] - later[word_ids[first]]).sum()
             smallest = min(smallest, float(np.sqrt(squares)) / np.sqrt(2))
-        other[places[second]] = 0.0
+        later[word_ids[second]] = 0.0
     return float(smallest)
 
 
 def _top_words(bag: Counter[bytes]) -> dict[bytes, int]:
-    """The most frequent words that are no stop words; of equally frequent ones the earlier."""
+    """The most frequent words without stop words; of equally frequent words the earlier."""
     ranked = sorted(bag.items(), key=lambda item: -item[1])
     return dict(islice((item for item in ranked if item[0] not in _STOP_WORDS), TOP))
 
@@ -189,13 +189,13 @@ def _mean_information(bags: Sequence[Mapping[bytes, int]]) -> float:
     return total / len(bags) ** 2
 
 
-def _information(one: Mapping[bytes, int], other: Mapping[bytes, int]) -> float:
-    if not other:
-        return _entropy(one)
-    both = [word for word in one if word in other]
-    n = np.array([one[word] for word in both], float)
-    m = np.array([other[word] for word in both], float)
-    total, other_total = sum(one.values()), sum(other.values())
+def _information(first: Mapping[bytes, int], second: Mapping[bytes, int]) -> float:
+    if not second:
+        return _entropy(first)
+    both = [word for word in first if word in second]
+    n = np.array([first[word] for word in both], float)
+    m = np.array([second[word] for word in both], float)
+    total, other_total = sum(first.values()), sum(second.values())
     p = (n + m) / (total + other_total)
     return float((p * (np.log(p) - np.log(n / max(total, 1)) - np.log(m / other_total))).sum())
 

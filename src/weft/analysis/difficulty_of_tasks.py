@@ -20,25 +20,26 @@ class TaskDifficulties:
     """The difficulties of some tasks.
 
     Attributes:
-        rows: the number of rows that each is of, by task.
-        found: each task's difficulty.
-        without: why a task has none, by task.
+        rows: the number of rows, by task.
+        difficulties: the difficulty, by task.
+        without: the reason why a task has no difficulty, by task.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
-    found: dict[str, Difficulty] = field(default_factory=dict)
+    difficulties: dict[str, Difficulty] = field(default_factory=dict)
     without: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Each task's rows, difficulty and parts, JSON-able."""
+        """The rows, difficulty and parts of each task, as JSON values."""
         return {
-            name: {"rows": self.rows[name], "difficulty": one.total, **one.parts()}
-            for name, one in self.found.items()
+            name: {"rows": self.rows[name], "difficulty": value.total, **value.parts()}
+            for name, value in self.difficulties.items()
         }
 
 
 def difficulty_of_tasks(tasks: Sequence[Task], split: str = "train") -> TaskDifficulties:
-    """How difficult classification tasks are by their texts and labels; see `weft.analysis.difficulty`.
+    """Compute the difficulty of classification tasks from their texts and labels; see
+    `weft.analysis.difficulty`.
 
     Two texts of a row are joined by a space. Tasks of other kinds have no classes, and no difficulty.
 
@@ -55,12 +56,12 @@ def difficulty_of_tasks(tasks: Sequence[Task], split: str = "train") -> TaskDiff
         if loaded.labels is None:
             raise WeftError(
                 f"split {split!r} of task {task.name!r} ({loaded.source}) has no labels, which a difficulty "
-                "needs; use another: --split train"
+                "needs; use a different split: --split train"
             )
         labels: list[Any] = loaded.labels
         try:
-            done.found[task.name] = difficulty((" ".join(texts) for texts in loaded.texts), labels)
-        except WeftError as wrong:  # of this task's data; others may have one
+            done.difficulties[task.name] = difficulty((" ".join(texts) for texts in loaded.texts), labels)
+        except WeftError as wrong:  # concerns the data of this task only
             done.without[task.name] = f"split {split!r} ({loaded.source}): {wrong}"
             continue
         done.rows[task.name] = len(loaded)

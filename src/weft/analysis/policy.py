@@ -1,23 +1,25 @@
 """Learning a fixed policy over tasks from logged rewards, by counterfactual estimation.
 
 Glover and Hokamp 2019 (arXiv 1907.06214) choose tasks by a fixed stochastic policy that is learned off-line
-by counterfactual estimation (Bottou et al. 2013): what another policy would have been worth is estimated from
-what a known random policy did, each reward weighted by how much likelier its action would have been.
+by counterfactual estimation (Bottou et al. 2013): the reward of a different policy is estimated from the logs
+of a known random policy, with each reward weighted by how much likelier its action would have been.
 
-**The log.** Between two evaluations lies a window: s steps in which n tasks were drawn one after the other,
-c_i times task i, each draw independent with probability p_i (the propensity). Its reward is what the score
-rose by. A window is rewarded, not a draw. The importance weight of a whole window, ∏_i (π_i/p_i)^{c_i}, is
-useless beyond a few draws, so rewards are taken to add up over draws. With that assumption
+**The log.** Between two evaluations is a window: s steps in which n tasks were sampled one after the other,
+c_i times task i, each draw independent with probability p_i (the propensity). Its reward is the increase of
+the score. Rewards belong to windows, not to draws. The importance weight of a whole window, ∏_i
+(π_i/p_i)^{c_i}, is useless beyond a few draws, so rewards are taken to add up over draws. With that
+assumption
 
     1 + G(π),   G(π) = Σ_i π_i·g_i,   g_i = c_i/p_i − n
 
-is an unbiased weight for the reward a step x = reward/s (E g_i = 0; it is the product's first-order part, the
-"pseudo-inverse" weight of slates drawn slot by slot, Swaminathan et al. 2017), and so is, with less variance,
+is an unbiased weight for the reward per step x = reward/s (E g_i = 0; it is the product's first-order part,
+the "pseudo-inverse" weight of slates drawn slot by slot, Swaminathan et al. 2017), and so is, with less
+variance,
 
     V̂(π) = Σ_w ω_w·[x_w + (x_w − b_w)·G_w(π)],   ω_w = s_w / Σ s
 
 for any baseline b_w that does not depend on window w's draws: here the mean x of its neighbours in the same
-run (two before, two after), which follows the fall of the rewards as training goes on. V̂ is linear in π, so
+run (two before, two after), which follows the decrease of the rewards during training. V̂ is linear in π, so
 each task has a value, q_i = V̂(all draws of task i), and V̂(π) = Σ_i π_i·q_i; V̂ of a logging policy that did
 not change is the mean reward that was observed.
 
@@ -25,12 +27,12 @@ not change is the mean reward that was observed.
 
     π = argmax  Σ_i π_i·q_i − caution·σ·KL(π ‖ p̄),    σ² = mean_i Var(q_i)
 
-that is π_i ∝ p̄_i·exp(q_i/(caution·σ)) kept inside the bounds: a softmax over tasks. It depends on neither the
-unit of the reward nor the order of the tasks, stays at p̄ where rewards tell nothing, and trusts the values
-more as their standard errors fall.
+that is π_i ∝ p̄_i·exp(q_i/(caution·σ)) kept inside the bounds: a softmax over tasks. It depends on neither
+the unit of the reward nor the order of the tasks, stays at p̄ if rewards carry no information, and relies
+more on the values as their standard errors decrease.
 
-Everything past "a fixed stochastic policy learned off-line by counterfactual estimation" was chosen here: of
-the paper only the abstract and what the CA-MTL thesis says of it could be read. Chosen are the reward, the
+Everything beyond "a fixed stochastic policy learned off-line by counterfactual estimation" was decided here:
+only the paper's abstract and its description in the CA-MTL thesis were available. Decided are the reward, the
 window, additivity, the baseline, the softmax around the logging policy, its temperature, the floor, and a
 bound on π/p̄ where Bottou et al. clip weights in the estimate (inside it no weight needs clipping).
 """
@@ -48,21 +50,21 @@ from weft.errors import WeftError
 Floats = NDArray[np.float64]
 
 NEIGHBOURS = 2
-"""Windows to each side whose mean reward is a window's baseline."""
+"""The number of windows on each side whose mean reward is the baseline of a window."""
 FOLDS, FEWEST_TO_HOLD_OUT = 10, 4
-"""Parts of the windows that are held out in turn, at the most, and the least windows for that."""
+"""The maximum number of folds of windows that are held out in turn, and the fewest windows for this."""
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """What happened between two evaluations.
+    """The log between two evaluations.
 
     Attributes:
-        steps: how many steps, s.
-        draws: how often each task was drawn, c, [T]; n is their sum.
-        share: with which probability each draw was of each task, p, [T]; all above 0.
-        reward: what the score rose by.
-        run: which run it is of; windows of a run follow each other.
+        steps: s, the number of steps.
+        draws: c, how often each task was sampled, [T]; n is their sum.
+        share: p, the probability of each task in a draw, [T]; all above 0.
+        reward: the increase of the score.
+        run: the number of its run; windows of a run are consecutive.
     """
 
     steps: int
@@ -74,7 +76,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its standard error, from window to window."""
+    """A number with its standard error over windows."""
 
     value: float
     error: float
@@ -82,21 +84,22 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A policy and what speaks for it; rewards are a step.
+    """A policy and the evidence for it; rewards are per step.
 
     Attributes:
-        logging: the mean policy that the windows were drawn by, p̄, [T].
-        policy: what was learned, π, [T].
-        values: the reward if every draw were of one task, q, [T].
+        logging: p̄, the mean policy of the logs, [T].
+        policy: π, the learned policy, [T].
+        values: q, the reward if every draw were of one task, [T].
         errors: their standard errors, [T].
         observed: the reward under the logging policy.
-        estimated: that under the learned one.
-        gain: the second less the first; its error is smaller than theirs, for they share windows.
-        held_out: the same gain, of policies learned without the windows they are judged by: `gain` chose the
-            policy by its own windows and is too high for that. None where there are too few windows.
+        estimated: the reward under the learned policy.
+        gain: `estimated` − `observed`; its error is smaller than theirs, because they share windows.
+        held_out: the same gain for policies that are learned without the windows they are evaluated on.
+            `gain` is biased upwards, because its policy is chosen on the same windows. None for too few
+            windows.
         effective: the effective sample size, W/(1 + mean G²) of W windows: Kish's (Σω)²/Σω² for the weights
             ω = 1 + G, with their expectation W for Σω, since they may be negative.
-        windows: how many there are.
+        windows: W, the number of windows.
     """
 
     logging: Floats
@@ -115,8 +118,8 @@ class Logs:
     """The windows as arrays.
 
     Attributes:
-        weight: ω, the share of the steps that each window has, [W].
-        rate: x, its reward a step, [W].
+        weight: ω, the share of the steps in each window, [W].
+        rate: x, the reward per step of each window, [W].
         excess: x − b, [W].
         surplus: g, [W, T].
         logging: p̄, [T].
@@ -124,17 +127,17 @@ class Logs:
 
     def __init__(self, windows: Sequence[Window]) -> None:
         if len(windows) < 2:
-            raise WeftError(f"a policy is learned from two windows or more; found {len(windows)}")
+            raise WeftError(f"a policy is learned from at least two windows; found {len(windows)}")
         steps = np.array([w.steps for w in windows], np.float64)
         draws = np.stack([w.draws for w in windows]).astype(np.float64)
         share = np.stack([w.share for w in windows]).astype(np.float64)
         if not (share > 0).all():
-            raise WeftError("every task must have had a chance in every window; found a share of 0")
+            raise WeftError("every task must have a probability above 0 in every window; found a share of 0")
         share = share / share.sum(1, keepdims=True)
         self.weight = steps / steps.sum()
         self.rate = np.array([w.reward for w in windows]) / steps
         self.excess = self.rate - _baseline(self.rate, np.array([w.run for w in windows]))
-        # what rounding leaves of equal rewards would be taken for a signal, however small it is
+        # the rounding of equal rewards must not be mistaken for a signal
         self.excess[np.abs(self.excess) < 1e-12 * np.abs(self.rate).max()] = 0.0
         self.surplus = draws / share - draws.sum(1, keepdims=True)
         self.logging = self.weight @ share
@@ -156,16 +159,16 @@ class Logs:
 
     def gains(self, policy: Floats) -> Floats:
         """(x − b)·G(π) of each window, [W]."""
-        found: Floats = self.excess * (self.surplus @ policy)
-        return found
+        gains: Floats = self.excess * (self.surplus @ policy)
+        return gains
 
     def part(self, kept: NDArray[np.bool_]) -> Logs:
-        """Some of the windows; their baselines stay as they are."""
-        other = object.__new__(Logs)
-        other.weight = self.weight[kept] / self.weight[kept].sum()
-        other.rate, other.excess, other.surplus = self.rate[kept], self.excess[kept], self.surplus[kept]
-        other.logging = self.logging
-        return other
+        """Return some of the windows; their baselines do not change."""
+        subset = object.__new__(Logs)
+        subset.weight = self.weight[kept] / self.weight[kept].sum()
+        subset.rate, subset.excess, subset.surplus = self.rate[kept], self.excess[kept], self.surplus[kept]
+        subset.logging = self.logging
+        return subset
 
 
 def learn_policy(
@@ -174,11 +177,11 @@ def learn_policy(
     """Learn a policy from the windows of one or several runs with the same tasks.
 
     Args:
-        windows: those of a run together, in their order; each run has two or more.
-        caution: how strongly the policy is held to the logging one: a task whose value is so many standard
+        windows: the windows, in order and grouped by run; each run has at least two.
+        caution: how strongly the policy stays at the logging policy: a task whose value is this many standard
             errors above the others' becomes e times as likely.
-        clip: how many times as likely as in the logging policy a task may become, at least 1.
-        floor: the least probability of a task; by default 0.1/T.
+        clip: the maximum ratio of a task's probability to that of the logging policy, at least 1.
+        floor: the minimum probability of a task; by default 0.1/T.
     """
     logs = Logs(windows)
     tasks = logs.surplus.shape[1]
@@ -214,21 +217,21 @@ def learn_policy(
 
 
 def estimate(windows: Sequence[Window], policy: Floats) -> Estimate:
-    """V̂(π), the reward a step that a policy would have had, with its standard error.
+    """Return V̂(π), the estimated reward per step of a policy, with its standard error.
 
     Args:
-        windows: as `learn_policy` takes them.
-        policy: π, [T]; not chosen by these windows.
+        windows: as in `learn_policy`.
+        policy: π, [T]; it must not be chosen on these windows.
     """
     logs = Logs(windows)
     return logs.mean(logs.rate + logs.gains(policy))
 
 
 def _best(logs: Logs, caution: float, clip: float, floor: float) -> Floats:
-    """The policy by the objective above."""
+    """The policy that maximizes the objective above."""
     values, errors = logs.values()
     spread = float(np.sqrt(np.mean(errors**2)))
-    # rewards that are all alike have values and errors of 0: they say nothing
+    # equal rewards have values and errors of 0: they carry no information
     tilt = values / (caution * spread) if spread > 0 else np.zeros_like(values)
     low = np.full_like(values, floor)
     high = np.minimum(np.maximum(clip * logs.logging, floor), 1.0)
@@ -242,25 +245,25 @@ def _bounded_softmax(scores: Floats, low: Floats, high: Floats) -> Floats:
     shifted = scores - scores.max()
 
     def at(t: float) -> Floats:
-        found: Floats = np.exp(np.clip(shifted + t, floor, top))
-        return found
+        policy: Floats = np.exp(np.clip(shifted + t, floor, top))
+        return policy
 
     # at the lower end every task is at its floor (or as good as 0), at the upper at its top
     below, above = float((np.maximum(floor, -700.0) - shifted).min()), float((top - shifted).max())
     for _ in range(200):
         middle = (below + above) / 2
         below, above = (middle, above) if at(middle).sum() < 1 else (below, middle)
-    found = at(above)
-    return found / found.sum()
+    policy = at(above)
+    return policy / policy.sum()
 
 
 def _baseline(rate: Floats, run: NDArray[np.int64]) -> Floats:
     """The mean rate of a window's neighbours in its run, [W]."""
-    found = np.empty_like(rate)
+    baselines = np.empty_like(rate)
     for number in range(len(rate)):
         near = np.arange(max(0, number - NEIGHBOURS), min(len(rate), number + NEIGHBOURS + 1))
         near = near[(near != number) & (run[near] == run[number])]
         if not len(near):
-            raise WeftError(f"run {run[number]} has one window; a window needs another of its run beside it")
-        found[number] = rate[near].mean()
-    return found
+            raise WeftError(f"run {run[number]} has one window; expected at least two per run")
+        baselines[number] = rate[near].mean()
+    return baselines

@@ -1,4 +1,4 @@
-"""A policy over tasks from the logs of runs, with what should keep people from trusting it too much."""
+"""Learning a policy over tasks from the logs of runs, with its limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RunsPolicy:
     Attributes:
         runs: the windows of each run.
         learned: the policy and the evidence for it.
-        settings: what it was learned with.
+        settings: the settings of the estimation.
     """
 
     runs: tuple[RunWindows, ...]
@@ -43,22 +43,22 @@ class RunsPolicy:
 
     @property
     def notes(self) -> list[str]:
-        """What of the logs could not be used."""
+        """The parts of the logs that could not be used."""
         return [note for run in self.runs for note in run.notes]
 
     @property
     def doubts(self) -> list[str]:
-        """What should keep people from trusting the policy more than the logs allow."""
+        """Warnings if the logs do not support the policy."""
         judged = self.learned.held_out or self.learned.gain
         if judged.value >= 2 * judged.error and judged.value != 0:
             return []
         return [
             "the logs do not show that the learned policy is better: its gain is within two standard errors "
-            "of none; more runs or more evaluations would tell"
+            "of zero; log more runs or more evaluations"
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, JSON-able; rewards are per step, in shares of 1, as in the log."""
+        """All fields as JSON values; rewards are per step, on the scale of the log (0 to 1)."""
         learned = self.learned
         return {
             "runs": {run.folder: len(run.windows) for run in self.runs},
@@ -100,20 +100,20 @@ def policy_of_runs(
     floor: float | None = None,
     skip: int = 0,
 ) -> RunsPolicy:
-    """Learn a policy from the logs of runs that drew their tasks by chance; see `weft.analysis.policy`.
+    """Learn a policy from the logs of runs that sampled their tasks at random; see `weft.analysis.policy`.
 
     Args:
-        folders: the runs' folders, each once.
-        reward: `average`, or the task whose score's rise is the reward.
+        folders: the run folders, each once.
+        reward: `average`, or the task whose increase in score is the reward.
         caution: a task that is this many standard errors better than others becomes e times as likely.
-        clip: no task becomes more than this many times as likely as it was.
-        floor: the least probability of a task; None: 0.1 / number of tasks.
-        skip: how many windows at the start of each run are left out.
+        clip: the maximum factor by which a task becomes more likely.
+        floor: the minimum probability of a task; None: 0.1 / number of tasks.
+        skip: the number of windows to leave out at the start of each run.
     """
-    places = [folder.resolve() for folder in folders]
-    if len(set(places)) < len(places):
-        twice = next(folder for folder, place in zip(folders, places, strict=True) if places.count(place) > 1)
-        raise WeftError(f"{twice} is given twice: its windows would count double")
+    paths = [folder.resolve() for folder in folders]
+    if len(set(paths)) < len(paths):
+        twice = next(folder for folder, path in zip(folders, paths, strict=True) if paths.count(path) > 1)
+        raise WeftError(f"{twice} is listed twice: its windows would count double")
     from weft.analysis.policy import learn_policy
 
     runs = tuple(read_windows(folder, reward, skip, number) for number, folder in enumerate(folders))
@@ -125,22 +125,23 @@ def policy_of_runs(
 
 def rounded(tasks: Sequence[str], probabilities: Sequence[float]) -> dict[str, float]:
     """The policy with six decimals; the largest takes the rounding error, so that the sum is 1."""
-    found = {task: round(p, 6) for task, p in zip(tasks, probabilities, strict=True)}
-    largest = max(found, key=lambda task: found[task])
-    found[largest] = round(found[largest] + 1 - sum(found.values()), 6)
-    return found
+    policy = {task: round(p, 6) for task, p in zip(tasks, probabilities, strict=True)}
+    largest = max(policy, key=lambda task: policy[task])
+    policy[largest] = round(policy[largest] + 1 - sum(policy.values()), 6)
+    return policy
 
 
-def _both(one: Estimate | None) -> dict[str, float] | None:
-    return None if one is None else {"value": one.value, "error": one.error}
+def _both(estimate: Estimate | None) -> dict[str, float] | None:
+    return None if estimate is None else {"value": estimate.value, "error": estimate.error}
 
 
 def _check_tasks(runs: Sequence[RunWindows]) -> None:
     first = runs[0]
     for run in runs[1:]:
         if run.tasks != first.tasks:
-            other = ", ".join(sorted(set(run.tasks) ^ set(first.tasks)))
+            different = ", ".join(sorted(set(run.tasks) ^ set(first.tasks)))
             raise WeftError(
-                f"{run.folder} and {first.folder} do not have the same tasks: {other} in only one of them; a "
+                f"{run.folder} and {first.folder} do not have the same tasks: {different} in only one of "
+                "them; a "
                 f"policy is over the tasks of all runs. Learn one from each: weft policy {first.folder}"
             )

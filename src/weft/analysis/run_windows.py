@@ -1,4 +1,4 @@
-"""The windows of a run's log: what was drawn between two evaluations, and what the score rose by."""
+"""Reading the windows of a run's log: the draws between two evaluations, and the increase of the score."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.analysis.policy import Window
 
 SHORTFALL = 0.05
-"""The part of a window's examples that short batches may lack where the log does not count draws."""
+"""The share of a window's examples that short batches may lack, if the log does not count draws."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class RunWindows:
     Attributes:
         folder: the run's folder.
         tasks: its tasks, sorted by name, [T].
-        windows: those with a reward, in their order; arrays are in the order of `tasks`.
-        notes: what of the log could not be used.
+        windows: the windows with a reward, in order; arrays are in the order of `tasks`.
+        notes: the parts of the log that could not be used.
     """
 
     folder: str
@@ -37,20 +37,20 @@ class RunWindows:
 
 
 def read_windows(folder: Path, reward: str = "average", skip: int = 0, number: int = 0) -> RunWindows:
-    """Read the windows of a run; an error says what the log lacks and how to make one that does not.
+    """Read the windows of a run; an error says what the log lacks and how to make a suitable one.
 
     Args:
         folder: the run's folder.
         reward: whose score is the reward: `average`, or a task's name.
-        skip: so many windows at the start are left out.
-        number: what the windows say of `Window.run`.
+        skip: the number of windows to leave out at the start.
+        number: the value of `Window.run`.
     """
     train = _train(folder)
     events = _evaluations(folder)
     _check_windows(folder, events, {"steps", "examples"})
     tasks = tuple(sorted(events[0]["window"]["examples"]))
     _check_sampler(folder, train.get("sampler"), tasks)
-    _check_windows(folder, events, {"share"})  # a sampler that has none has been refused by its name
+    _check_windows(folder, events, {"share"})  # a sampler without shares was refused above
     if reward != "average" and reward not in tasks:
         raise WeftError(f"--reward {reward!r}: {did_you_mean(reward, ['average', *tasks])}")
     windows, notes = [], []
@@ -59,8 +59,9 @@ def read_windows(folder: Path, reward: str = "average", skip: int = 0, number: i
             window = _window(folder, before, after, tasks, reward, train, number)
         except (AttributeError, KeyError, TypeError, ValueError) as wrong:
             raise WeftError(
-                f"{folder}: the evaluation after step {after.get('step')} is not as a run writes it: "
-                f"{wrong!r}. Make a log anew: " + again(folder)
+                f"{folder}: the evaluation after step {after.get('step')} is not in the form that a run "
+                "writes: "
+                f"{wrong!r}. Make a new log: " + again(folder)
             ) from None
         if isinstance(window, str):
             notes.append(f"{folder}: the window before step {after.get('step')} is left out: {window}")
@@ -69,14 +70,14 @@ def read_windows(folder: Path, reward: str = "average", skip: int = 0, number: i
     if len(windows) < 2:
         raise WeftError(
             f"{folder}: {len(windows)} window{'s' * (len(windows) != 1)} with a reward, of {len(events)} "
-            "evaluations; expected two windows or more, each between two evaluations. Evaluate more often: "
+            "evaluations; expected at least two windows, each between two evaluations. Evaluate more often: "
             + again(folder)
         )
     return RunWindows(str(folder), tasks, tuple(windows), tuple(notes))
 
 
 def again(folder: Path, changes: str = "") -> str:
-    """The command that makes a log to learn from."""
+    """The command that makes a suitable log."""
     file = folder / "run.yaml"
     name = file if file.is_file() else "RUN.yaml"
     return f"weft train {name} train.sampler=uniform train.evaluate_every=100{changes} --out {folder}-uniform"
@@ -93,10 +94,10 @@ def _train(folder: Path) -> dict[str, Any]:
             + again(folder)
         )
     try:
-        said = yaml.safe_load(path.read_text(encoding="utf-8"))
+        contents = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (ValueError, yaml.YAMLError) as wrong:
         raise WeftError(f"{path} is not YAML: {str(wrong).splitlines()[0]}; a run writes it") from None
-    train = said.get("train") if isinstance(said, dict) else None
+    train = contents.get("train") if isinstance(contents, dict) else None
     if not isinstance(train, dict):
         raise WeftError(f"{path}: train: found {train!r}; expected the settings that a run writes")
     return train
@@ -107,56 +108,58 @@ def _evaluations(folder: Path) -> list[dict[str, Any]]:
     path = folder / "log.jsonl"
     if not path.is_file():
         raise WeftError(f"{folder}: log.jsonl is missing; make a log with: " + again(folder))
-    found = []
+    evaluations = []
     lines = path.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, 1):
         try:
             event = json.loads(line)
         except ValueError:
             if number == len(lines):
-                break  # a run that was stopped may leave half a line
+                break  # an interrupted run may leave half a line
             raise WeftError(f"{path}, line {number}: this is not JSON; a run writes the log") from None
         if isinstance(event, dict) and event.get("event") == "evaluation":
-            found.append(event)
-    if not found:
+            evaluations.append(event)
+    if not evaluations:
         raise WeftError(
-            f"{path} holds no evaluation, and so no reward; train with train.evaluate_every set: "
+            f"{path} has no evaluation, and therefore no reward; train with train.evaluate_every set: "
             + again(folder)
         )
-    return found
+    return evaluations
 
 
 def _check_windows(folder: Path, events: Sequence[dict[str, Any]], keys: set[str]) -> None:
-    """Every evaluation must say what was drawn before it."""
+    """Check that every evaluation has a window with these keys."""
     for event in events:
         window = event.get("window")
         if not isinstance(window, dict) or not keys <= set(window):
             raise WeftError(
-                f"{folder}: the evaluation after step {event.get('step')} has no window, which says what was "
-                "drawn before it: the run was made by an earlier weft. Make a log anew: " + again(folder)
+                f"{folder}: the evaluation after step {event.get('step')} has no window, which records what "
+                "was sampled before it: an earlier version of weft made the run. Make a new log: "
+                + again(folder)
             )
 
 
 def _check_sampler(folder: Path, spec: object, tasks: Sequence[str]) -> None:
-    """Only draws by chance, whose chances were known beforehand, tell of other policies."""
+    """Refuse a sampler that is not random: its log says nothing about other policies."""
     import numpy as np
 
     from weft.sampling import build_sampler
     from weft.sampling.plan.choice import Chance
 
     sampler = build_sampler(spec)
-    what = f"{folder}: the run's sampler is {sampler.name}, "
+    prefix = f"{folder}: the run's sampler is {sampler.name}, "
     if sampler.chooses:
         raise WeftError(
-            f"{what}which chooses by the model's weights: no draw has a probability that is known before, "
-            "and without it nothing can be said of another policy. Make a log with a random sampler: "
+            f"{prefix}which chooses by the model's weights: the probabilities of its draws are unknown, "
+            "and without them a different policy cannot be evaluated. Make a log with a random sampler: "
             + again(folder)
         )
     segments = sampler.segments(np.ones(len(tasks), np.int64), 1, tasks)
     if not all(isinstance(segment.choice, Chance) for segment in segments):
         raise WeftError(
-            f"{what}by which tasks take turns: its choice is certain, and without chance nothing can be said "
-            "of another policy. Make a log with a random sampler: " + again(folder)
+            f"{prefix}by which tasks take turns: its choice is not random, and without randomness a "
+            "different "
+            "policy cannot be evaluated. Make a log with a random sampler: " + again(folder)
         )
 
 
@@ -169,50 +172,51 @@ def _window(
     train: dict[str, Any],
     number: int,
 ) -> Window | str:
-    """A window; why it cannot be used, where it cannot."""
+    """Return a window, or the reason why it cannot be used."""
     import numpy as np
 
     from weft.analysis.policy import Window
 
-    said = after["window"]
-    if sorted(said["share"]) != list(tasks):
+    window = after["window"]
+    if sorted(window["share"]) != list(tasks):
         raise WeftError(
             f"{folder}: the window before step {after['step']} has the tasks "
-            f"{', '.join(sorted(said['share']))}; the first has {', '.join(tasks)}; expected the same"
+            f"{', '.join(sorted(window['share']))}; the first has {', '.join(tasks)}; expected the same"
         )
-    share = np.array([float(said["share"][task]) for task in tasks])
-    steps = int(said["steps"])
+    share = np.array([float(window["share"][task]) for task in tasks])
+    steps = int(window["steps"])
     never = [task for task, p in zip(tasks, share.tolist(), strict=True) if not p > 0]
     rise = _score(after, reward) - _score(before, reward)
     if steps < 1:
         return "it has no step"
     if never:
-        return f"{', '.join(never)} could not be drawn in it"
+        return f"{', '.join(never)} could not be sampled in it"
     if not math.isfinite(rise):
-        return "a score beside it is no number"
+        return "a score before or after it is not a number"
     return Window(steps, np.array(_draws(folder, after, tasks, steps, train)), share, rise, number)
 
 
 def _score(event: dict[str, Any], reward: str) -> float:
-    """The average, or a task's score, as runs choose their best by them."""
+    """The average, or the score of a task, by which runs choose their best weights."""
     return float(event["average"] if reward == "average" else main_score(event["tasks"][reward]))
 
 
 def _draws(
     folder: Path, event: dict[str, Any], tasks: Sequence[str], steps: int, train: dict[str, Any]
 ) -> list[float]:
-    """How often each task was drawn: by example in mixed batches, else by step."""
-    said = event["window"]
-    if "draws" in said:
-        return [float(said["draws"].get(task, 0)) for task in tasks]
-    examples = [float(said["examples"].get(task, 0)) for task in tasks]
+    """How often each task was sampled: per example in mixed batches, else per step."""
+    window = event["window"]
+    if "draws" in window:
+        return [float(window["draws"].get(task, 0)) for task in tasks]
+    examples = [float(window["examples"].get(task, 0)) for task in tasks]
     if train.get("mixed"):
         return examples
     whole = steps * int(train.get("batch_size", 1))
     if abs(sum(examples) - whole) > SHORTFALL * whole:
         raise WeftError(
             f"{folder}: the {steps} steps before step {event['step']} had {sum(examples):.0f} examples of "
-            f"{whole}: many batches were short, and the log does not say how often each task was drawn. Make "
+            f"{whole}: many batches were short, and the log does not say how often each task was sampled. "
+            "Make "
             "a log of mixed batches: " + again(folder, " train.mixed=true")
         )
-    return [one * steps / whole for one in examples]
+    return [count * steps / whole for count in examples]

@@ -1,4 +1,4 @@
-"""How similar tasks are: the cosine of their updates of the encoder (MORRIS, equations 5 and 9 to 11)."""
+"""The similarity of tasks: the cosine of their updates of the encoder (MORRIS, equations 5 and 9 to 11)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SiteSimilarity:
     """The similarities of T tasks at one site.
 
     Attributes:
-        site: where.
+        site: the site.
         weight: S^weight [T, T]; None if the site's weight is not updated.
         bias: S^bias [T, T]; None if the site's bias is not updated.
     """
@@ -57,7 +57,7 @@ class Similarity:
         tasks: the names of the matrices' rows and columns.
         sites: the sites that are updated, in the order of `weft.encoder.sites.KINDS` within a layer; those
             outside the layers come last.
-        notes: what a reader of the numbers must know.
+        notes: facts needed to interpret the numbers.
     """
 
     tasks: tuple[str, ...]
@@ -67,41 +67,41 @@ class Similarity:
     @property
     def kinds(self) -> list[str]:
         """The kinds of site that are updated, in the order of `weft.encoder.sites.KINDS`."""
-        there = {one.site.kind for one in self.sites}
-        return [kind for kind in KINDS if kind in there]
+        updated = {entry.site.kind for entry in self.sites}
+        return [kind for kind in KINDS if kind in updated]
 
     @property
     def layers(self) -> list[int]:
         """The layers that are updated, ascending."""
-        return sorted({one.site.layer for one in self.sites if one.site.layer is not None})
+        return sorted({entry.site.layer for entry in self.sites if entry.site.layer is not None})
 
     @property
     def idle(self) -> list[str]:
-        """The tasks whose update is zero everywhere, so that they are similar to none, nor to themselves."""
+        """The tasks whose update is zero everywhere, for which similarities are undefined."""
         matrices = [m for part in PARTS for m in self.matrices(part)]
         defined = np.logical_or.reduce([~np.isnan(np.diagonal(m)) for m in matrices])
-        return [name for name, one in zip(self.tasks, defined, strict=True) if not one]
+        return [name for name, is_defined in zip(self.tasks, defined, strict=True) if not is_defined]
 
     def matrices(self, part: Part, kind: str | None = None, layer: int | None = None) -> list[Matrix]:
         """The sites' matrices [T, T] of weights or of biases.
 
         Args:
-            part: which of the two.
-            kind: of the sites of this kind alone.
-            layer: of this layer's sites alone.
+            part: weights or biases.
+            kind: only sites of this kind.
+            layer: only sites of this layer.
         """
         chosen = [
-            one.of(part)
-            for one in self.sites
-            if kind in (None, one.site.kind) and layer in (None, one.site.layer)
+            entry.of(part)
+            for entry in self.sites
+            if kind in (None, entry.site.kind) and layer in (None, entry.site.layer)
         ]
         return [m for m in chosen if m is not None]
 
     def average(self, part: Part, kind: str | None = None, layer: int | None = None) -> Matrix | None:
         """The mean [T, T] of `matrices`, entry by entry over the sites where the entry is defined.
 
-        With a kind alone it is the paper's mean over the layers; sites outside the layers count in the mean
-        over everything and in that of their kind.
+        With a kind and no layer it is the paper's mean over the layers; sites outside the layers count in the
+        mean over everything and in that of their kind.
 
         Returns:
             None if there is no matrix. An entry that is defined nowhere is NaN.
@@ -116,40 +116,42 @@ class Similarity:
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
     def within(self, kinds: Sequence[str] | None = None, layers: Sequence[int] | None = None) -> Similarity:
-        """The sites of these kinds in these layers alone; asking for a kind that has none is an error.
+        """Keep only the sites of these kinds in these layers; a kind without such a site is an error.
 
         Args:
-            kinds: None for all.
-            layers: their numbers; None for all and for what is outside them.
+            kinds: the kinds; None for all.
+            layers: the numbers of the layers; None for all sites, also those outside the layers.
         """
         kept = self.sites
         if layers is not None:
-            kept = tuple(one for one in kept if one.site.layer in layers)
-        there = {one.site.kind for one in kept}
+            kept = tuple(entry for entry in kept if entry.site.layer in layers)
+        updated = {entry.site.kind for entry in kept}
         where = "" if layers is None else f" in layers {', '.join(map(str, layers))}"
         for kind in kinds or ():
-            if kind not in there:
-                known = ", ".join(k for k in KINDS if k in there) or "none"
-                raise WeftError(f"site {kind!r} is not updated by this model{where}; sites that are: {known}")
+            if kind not in updated:
+                existing = ", ".join(k for k in KINDS if k in updated) or "none"
+                raise WeftError(
+                    f"site {kind!r} is not updated by this model{where}; sites that are: {existing}"
+                )
         if kinds is not None:
-            kept = tuple(one for one in kept if one.site.kind in kinds)
+            kept = tuple(entry for entry in kept if entry.site.kind in kinds)
         if not kept:
-            known = ", ".join(one.site.key for one in self.sites)
-            raise WeftError(f"this model updates nothing{where}; sites that are updated: {known}")
+            existing = ", ".join(entry.site.key for entry in self.sites)
+            raise WeftError(f"this model updates nothing{where}; sites that are updated: {existing}")
         return replace(self, sites=kept)
 
     def in_order(self, tasks: Sequence[str]) -> Similarity:
-        """The same with the rows and columns in another order of the tasks."""
-        places = [self.tasks.index(name) for name in tasks]
+        """Return the similarities with the tasks in a different order."""
+        indices = [self.tasks.index(name) for name in tasks]
 
         def moved(matrix: Matrix | None) -> Matrix | None:
-            return None if matrix is None else matrix[np.ix_(places, places)]
+            return None if matrix is None else matrix[np.ix_(indices, indices)]
 
-        sites = (SiteSimilarity(one.site, moved(one.weight), moved(one.bias)) for one in self.sites)
+        sites = (SiteSimilarity(entry.site, moved(entry.weight), moved(entry.bias)) for entry in self.sites)
         return replace(self, tasks=tuple(tasks), sites=tuple(sites))
 
     def as_dict(self) -> dict[str, Any]:
-        """Each a {weight, bias}, its matrices in the order of the tasks; null where there is no number."""
+        """{weight, bias} for each average and site: matrices in the order of the tasks; undefined is null."""
 
         def both(kind: str | None = None, layer: int | None = None) -> dict[str, Any]:
             return {part: numbers(self.average(part, kind, layer)) for part in PARTS}
@@ -159,7 +161,9 @@ class Similarity:
             "average": both(),
             "by_kind": {kind: both(kind) for kind in self.kinds},
             "by_layer": {str(layer): both(layer=layer) for layer in self.layers},
-            "by_site": {one.site.key: {part: numbers(one.of(part)) for part in PARTS} for one in self.sites},
+            "by_site": {
+                entry.site.key: {part: numbers(entry.of(part)) for part in PARTS} for entry in self.sites
+            },
         }
 
 
@@ -167,17 +171,17 @@ class Similarity:
 def similarity(model: Model) -> Similarity:
     """S[s, t] = ⟨Δ_s, Δ_t⟩ / (‖Δ_s‖·‖Δ_t‖) for every two tasks; Δ_t is task t's update of a weight or a bias.
 
-    It is computed in float64. An update of low rank is not built if it is the only one of its weight. Where a
-    task's update is zero, its similarities are NaN.
+    It is computed in float64. A low-rank update is not multiplied out if it is the only one of its weight. If
+    a task's update is zero, its similarities are NaN.
 
     Args:
-        model: with two tasks or more, and adapters that are additions to weights or biases.
+        model: a model with at least two tasks, and with adapters that add to weights or biases.
     """
     _check(model)
     by_site: dict[Site, list[Adapter]] = {}
     others: dict[str, None] = {}
     for site, adapter in model.placements:
-        # one task tells for all; the factors of an update of low rank are there without building it
+        # checked for one task; the factors of a low-rank update are available without multiplying them
         if adapter.low_rank_delta(0) is None and adapter.weight_delta(0) is None:
             others[site.kind] = None
         else:
@@ -185,24 +189,24 @@ def similarity(model: Model) -> Similarity:
     if not by_site:
         raise WeftError(_nothing(model))
     sites = []
-    own: dict[Part, bool] = {}  # whether there is an update that not all tasks share
-    for site in sorted(by_site, key=_place):
+    differs: dict[Part, bool] = {}  # whether there is an update that not all tasks share
+    for site in sorted(by_site, key=_sort_key):
         adapters = [copy.deepcopy(a).to("cpu", torch.float64) for a in by_site[site]]
         products = [adapter.inner_products() for adapter in adapters]
         matrices: dict[Part, Matrix | None] = {"weight": None, "bias": None}
         for index, part in enumerate(PARTS):
             single = [both[index] if both is not None else None for both in products]
-            updating = [a for a, found in zip(adapters, single, strict=True) if found is not None]
+            updating = [a for a, product in zip(adapters, single, strict=True) if product is not None]
             if not updating:
                 continue
-            total = next(found for found in single if found is not None)
+            total = next(product for product in single if product is not None)
             if len(updating) > 1:
                 total = _of_sums(updating, index, len(total))
             matrices[part] = cosines(total, f"{site.key}, {part}")
-            own[part] = own.get(part, False) or not all(map(_is_shared, updating))
+            differs[part] = differs.get(part, False) or not all(map(_is_shared, updating))
         sites.append(SiteSimilarity(site, **matrices))
     names = tuple(task.name for task in model.tasks)
-    return Similarity(names, tuple(sites), tuple(_notes(model, own, list(others))))
+    return Similarity(names, tuple(sites), tuple(_notes(model, differs, list(others))))
 
 
 def cosines(products: Tensor, where: str = "an update") -> Matrix:
@@ -212,30 +216,30 @@ def cosines(products: Tensor, where: str = "an update") -> Matrix:
 
     Args:
         products: the inner products G of every two tasks' updates.
-        where: the site and part, for a message.
+        where: the site and part, for error messages.
     """
     gram = products.to(torch.float64).cpu().numpy()
     if not np.isfinite(gram).all():
         raise WeftError(f"{where}: the updates are not finite numbers; the model did not train well")
-    gram = (gram + gram.T) / 2  # products of several factors are symmetric but for rounding
+    gram = (gram + gram.T) / 2  # products of several factors are symmetric up to rounding
     squares = np.diagonal(gram)
     norms = np.sqrt(np.where(squares > 0, squares, np.nan))
-    found = np.clip(gram / norms[:, None] / norms[None, :], -1.0, 1.0)
-    found = (found + found.T) / 2
-    np.fill_diagonal(found, np.where(squares > 0, 1.0, np.nan))
-    return found
+    cosine = np.clip(gram / norms[:, None] / norms[None, :], -1.0, 1.0)
+    cosine = (cosine + cosine.T) / 2
+    np.fill_diagonal(cosine, np.where(squares > 0, 1.0, np.nan))
+    return cosine
 
 
 def methods_with_similarity() -> list[str]:
-    """The methods whose adapters are all additions to weights or biases."""
+    """The methods whose adapters all add to weights or biases."""
     return [name for name in METHODS if METHODS[name].adds]
 
 
 def _of_sums(adapters: Sequence[Adapter], index: int, tasks: int) -> Tensor:
-    """⟨Δ_s, Δ_t⟩ [T, T], Δ the sum of several adapters' updates: none of them knows the cross terms.
+    """⟨Δ_s, Δ_t⟩ [T, T], where Δ is the sum of several adapters' updates, with cross terms.
 
     Args:
-        adapters: those that update the weight, or the bias.
+        adapters: the adapters that update the weight, or the bias.
         index: 0 for the weight, 1 for the bias, as in `Adapter.weight_delta`.
         tasks: T.
     """
@@ -247,7 +251,7 @@ def _of_sums(adapters: Sequence[Adapter], index: int, tasks: int) -> Tensor:
     return stacked @ stacked.T
 
 
-def _place(site: Site) -> tuple[float, int]:
+def _sort_key(site: Site) -> tuple[float, int]:
     return float("inf") if site.layer is None else site.layer, KINDS.index(site.kind)
 
 
@@ -256,37 +260,35 @@ def _is_shared(adapter: Adapter) -> bool:
     return all(len(set(stack.slots.of_task)) == 1 for stack in adapter.stacks.values())
 
 
-def _notes(model: Model, own: dict[Part, bool], others: Sequence[str]) -> Iterable[str]:
-    for part, differs in own.items():
+def _notes(model: Model, differs_by_part: dict[Part, bool], others: Sequence[str]) -> Iterable[str]:
+    for part, differs in differs_by_part.items():
         if not differs:
             yield f"all tasks share one update of the {PLURAL[part]}, so that their similarity in it is 1"
     if others:
-        yield (
-            f"the adapters at {', '.join(others)} are no additions to a weight or a bias and are not compared"
-        )
+        yield (f"the adapters at {', '.join(others)} do not add to a weight or a bias and are not compared")
     if any(method.train_encoder != "none" for method in model.method.parts):
-        yield "what all tasks changed together in the encoder's own weights is not compared"
+        yield "changes of the encoder's weights that all tasks share are not compared"
 
 
 def _check(model: Model) -> None:
     if model.method.separate:
         raise WeftError(
-            "this model's method, separate, holds a whole encoder for each task and not what a task changed: "
-            "the encoder before training is not in it, so that there are no updates to compare; methods that "
+            "this model's method, separate, has one encoder per task and not the updates: the "
+            "encoder before training is not part of it, so that there is nothing to compare; methods that "
             f"have a similarity: {', '.join(methods_with_similarity())}"
         )
     if len(model.tasks) < 2:
         raise WeftError(
-            f"this model has one task, {model.tasks[0].name}; a similarity needs two tasks or more"
+            f"this model has one task, {model.tasks[0].name}; a similarity needs at least two tasks"
         )
 
 
 def _nothing(model: Model) -> str:
     if not model.placements and any(part.adds for part in model.method.parts):
-        return "no task has changed anything here: every site was left out, and no similarity is defined"
+        return "no task has an update: every site was left out, and no similarity is defined"
     names = " + ".join(part.name for part in model.method.parts)
     return (
-        f"this model's method, {names}, gives its tasks no additions to the encoder's weights or biases, so "
-        "that there are no updates to compare; methods that have a similarity: "
+        f"this model's method, {names}, adds nothing to the encoder's weights or biases, so that there "
+        "are no updates to compare; methods that have a similarity: "
         f"{', '.join(methods_with_similarity())}"
     )

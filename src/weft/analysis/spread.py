@@ -1,7 +1,7 @@
-"""How evenly scores are spread over tasks, and how many tasks are at or above a reference (CA-MTL).
+"""The spread of scores over tasks, and the number of tasks at or above a reference (CA-MTL).
 
-Task σ is the standard deviation of all reported metrics of all tasks, both of a task that has two, in
-percent: σ = 100·√(Σ (x − x̄)² / (n − ddof)). Errors (mse) are no shares of 1 and are left out.
+Task σ is the standard deviation of all reported metrics of all tasks (a task may have two), in percent:
+σ = 100·√(Σ (x − x̄)² / (n − ddof)). Errors (mse) are not between 0 and 1 and are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Value(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As a user writes it."""
+        """TASK.METRIC, as on the command line."""
         return f"{self.task}.{self.metric}"
 
 
@@ -36,11 +36,11 @@ class Spread:
     """The spread of a run's metrics.
 
     Attributes:
-        sigma: Task σ in percent; NaN of fewer than ddof + 1 metrics.
-        mean: the mean of the same metrics, in percent; NaN of none.
-        ddof: what is taken off their number under the sum of squares.
-        values: the metrics that took part.
-        left_out: those that did not: errors, and what was asked to be left out.
+        sigma: Task σ in percent; NaN for fewer than ddof + 1 metrics.
+        mean: the mean of the same metrics, in percent; NaN for none.
+        ddof: the divisor of the sum of squares is n − ddof.
+        values: the metrics that were used.
+        left_out: the metrics that were not used: errors, and those requested to be left out.
     """
 
     sigma: float
@@ -51,17 +51,17 @@ class Spread:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of σ must know."""
-        found = []
+        """Facts needed to interpret σ."""
+        notes = []
         errors = [v.name for v in self.left_out if is_error(v.metric)]
         if errors:
-            found.append(f"left out of task σ, as errors are no shares of 1: {', '.join(errors)}")
+            notes.append(f"left out of task σ, because errors are not between 0 and 1: {', '.join(errors)}")
         if isnan(self.sigma):
-            found.append(f"task σ is not defined: {len(self.values)} metrics with ddof {self.ddof}")
-        return found
+            notes.append(f"task σ is not defined: {len(self.values)} metrics with ddof {self.ddof}")
+        return notes
 
     def as_dict(self) -> dict[str, Any]:
-        """σ and the mean in percent, JSON-able; null where they are not defined."""
+        """σ and the mean in percent, as JSON values; null if undefined."""
         return {
             "sigma": None if isnan(self.sigma) else self.sigma,
             "mean": None if isnan(self.mean) else self.mean,
@@ -73,14 +73,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A task's main metric beside that of a reference.
+    """A task's main metric compared with a reference.
 
     Attributes:
         task: its name.
         metric: its main metric.
         this: its value in the run.
         reference: the best value of the references; None if none of them has the task.
-        source: the name of the reference that it is of.
+        source: the name of that reference.
     """
 
     task: str
@@ -91,7 +91,7 @@ class Comparison:
 
     @property
     def is_error(self) -> bool:
-        """Whether less of the metric is better."""
+        """Whether a lower value is better."""
         return is_error(self.metric)
 
     @property
@@ -111,17 +111,17 @@ def spread_of(tasks: Metrics, ddof: int = 1, without: Sequence[str] = ()) -> Spr
     """Task σ of a run.
 
     Args:
-        tasks: each task's metrics, as shares of 1.
-        ddof: 1 for the deviation of a sample, 0 for that of the numbers themselves.
+        tasks: the metrics of each task, between 0 and 1.
+        ddof: 1 for the sample standard deviation, 0 for that of a population.
         without: metrics to leave out, as TASK.METRIC.
     """
     if ddof < 0:
         raise WeftError(f"ddof {ddof}: expected 0 or more")
-    every = [Value(task, name, float(x)) for task, own in tasks.items() for name, x in own.items()]
-    known = [v.name for v in every]
+    every = [Value(task, name, float(x)) for task, metrics in tasks.items() for name, x in metrics.items()]
+    names = [v.name for v in every]
     for name in without:
-        if name not in known:
-            raise WeftError(f"{name!r} is no metric of this run; {did_you_mean(name, known)}")
+        if name not in names:
+            raise WeftError(f"{name!r} is not a metric of this run; {did_you_mean(name, names)}")
     values = tuple(v for v in every if not is_error(v.metric) and v.name not in without)
     left_out = tuple(v for v in every if v not in values)
     count = len(values)
@@ -132,17 +132,17 @@ def spread_of(tasks: Metrics, ddof: int = 1, without: Sequence[str] = ()) -> Spr
 
 
 def compare(tasks: Metrics, references: Mapping[str, Metrics]) -> list[Comparison]:
-    """Each task's main metric beside the same metric of the references, the best of those that have it.
+    """Compare each task's main metric with the best value among the references that have the task.
 
     Args:
-        tasks: of the run.
-        references: by their name; each of one task or of several.
+        tasks: the metrics of the run.
+        references: the metrics of each reference, by name; each has one or more tasks.
     """
-    found = []
-    for task, own in tasks.items():
-        metric, this = next(iter(own.items()))
-        there = {name: theirs[task] for name, theirs in references.items() if task in theirs}
-        for name, metrics in there.items():
+    comparisons = []
+    for task, scores in tasks.items():
+        metric, this = next(iter(scores.items()))
+        with_task = {name: theirs[task] for name, theirs in references.items() if task in theirs}
+        for name, metrics in with_task.items():
             if metric not in metrics:
                 raise WeftError(
                     f"{name}: task {task!r} has no {metric!r}, the run's main metric of it; found "
@@ -150,22 +150,23 @@ def compare(tasks: Metrics, references: Mapping[str, Metrics]) -> list[Compariso
                     "run file)"
                 )
         best = min if is_error(metric) else max
-        source = best(there, key=lambda name: there[name][metric]) if there else None
-        reference = None if source is None else float(there[source][metric])
-        found.append(Comparison(task, metric, float(this), reference, source))
-    return found
+        source = best(with_task, key=lambda name: with_task[name][metric]) if with_task else None
+        reference = None if source is None else float(with_task[source][metric])
+        comparisons.append(Comparison(task, metric, float(this), reference, source))
+    return comparisons
 
 
 def comparison_dict(compared: Sequence[Comparison]) -> dict[str, Any]:
-    """How many tasks are at or above their reference, and each comparison; JSON-able."""
+    """How many tasks are at or above their reference, and each comparison, as JSON values."""
     above, count = counts(compared)
     tasks = [
-        {**asdict(one), "difference": one.difference, "at_or_above": one.at_or_above} for one in compared
+        {**asdict(comparison), "difference": comparison.difference, "at_or_above": comparison.at_or_above}
+        for comparison in compared
     ]
     return {"at_or_above": above, "compared": count, "tasks": tasks}
 
 
 def counts(compared: Sequence[Comparison]) -> tuple[int, int]:
     """How many tasks are at or above the reference, and how many were compared."""
-    known = [one.at_or_above for one in compared if one.at_or_above is not None]
-    return sum(known), len(known)
+    outcomes = [c.at_or_above for c in compared if c.at_or_above is not None]
+    return sum(outcomes), len(outcomes)

@@ -1,4 +1,4 @@
-"""Frequent English words that say little of a text's class; the list commonly used with NLTK."""
+"""Frequent English words that say little about a text's class; the list commonly used with NLTK."""
 
 _SORTED = """
 a about above after again against ain all am an and any are aren as at be because been before being below

@@ -1,11 +1,11 @@
-"""A saved model: a folder in which every task is a file.
+"""A saved model: a folder with one file per task.
 
     bundle.json               encoder, method, the order of the tasks
     shared.safetensors        what tasks share: trained encoder weights, shared and group parameters
-    tasks/NAME.safetensors    what is one task's own, its head with it
-    encoder/                  the encoder and its tokenizer, only if asked for
+    tasks/NAME.safetensors    what belongs to one task, its head included
+    encoder/                  the encoder and its tokenizer, only if requested
 
-Each task's file records the hashes of the encoder, the shared file and the method that it stands on.
+Each task's file records the hashes of the encoder, the shared file and the method that it needs.
 """
 
 from weft.bundle.load import load

@@ -1,4 +1,4 @@
-"""Bundles trained apart, put together into one: all tasks in one model, each as it was."""
+"""`weft assemble`: join bundles that were trained separately into one, without changing their tasks."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from weft.utils.files import new_folder, write_json
 from weft.utils.version import __version__
 
 UNIFIED = ("rank", "alpha", "rank_pattern", "l0", "dropout", "sites", "layers", "biases")
-"""Settings of LoRA that may differ between bundles: they are about where and how an update is written."""
+"""Settings of LoRA that may differ between bundles: they say where an update acts and how it is stored."""
 
 
 @dataclass(frozen=True)
 class Assembled:
-    """What was put together.
+    """The result of `assemble`.
 
     Attributes:
         folder: the new bundle.
         tasks: its tasks, in the order of the bundles.
         method: its method.
-        notes: what was decided and could matter.
+        notes: decisions that may matter to the user.
     """
 
     folder: Path
@@ -49,7 +49,7 @@ class Assembled:
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """What `weft assemble --json` prints."""
+        """The output of `weft assemble --json`."""
         return {
             "bundle": str(self.folder),
             "tasks": self.tasks,
@@ -59,23 +59,23 @@ class Assembled:
 
 
 def assemble(folders: Sequence[str | Path], out: str | Path, *, encoder: Any = None) -> Assembled:
-    """Put bundles that share nothing but the encoder into one.
+    """Join bundles that share nothing but the encoder into one bundle.
 
-    Each task then gives exactly the logits of its own bundle: its file holds the same tensors. LoRA of other
-    ranks, scales and sites, with biases or without, is unified: at each site of any task the largest rank,
-    the scale multiplied into B, and what a task does not have at its start, where B and biases are zero;
-    logits are then equal up to rounding.
+    Each task gives exactly the logits of its own bundle: its file holds the same tensors. LoRA with different
+    ranks, scales and sites, with or without biases, is unified: each site that any task uses has the largest
+    rank, the scale is multiplied into B, and what a task lacks has its initial value, for which B and biases
+    are zero. Logits are then equal up to rounding.
 
     Args:
-        folders: the bundles, or runs' folders that hold them; two or more.
-        out: the new bundle's folder.
-        encoder: where the encoder is, if not where it was; read only where ranks are unified.
+        folders: two or more bundles, or run folders that hold them.
+        out: the folder of the new bundle.
+        encoder: folder or hub id of the encoder, if it has moved; read only if methods are unified.
     """
     out = Path(out)
     if len(folders) < 2:
         named = ", ".join(str(folder) for folder in folders) or "none"
         raise WeftError(
-            f"assemble puts two bundles or more together; found {len(folders)} ({named}): "
+            f"assemble joins two or more bundles; found {len(folders)} ({named}): "
             f"weft assemble BUNDLE BUNDLE --out {out}"
         )
     sources = read_sources(folders, out)
@@ -87,22 +87,22 @@ def assemble(folders: Sequence[str | Path], out: str | Path, *, encoder: Any = N
         method, notes = sources[0].method, together.notes
     else:
         _check_unifiable(sources)
-        method, more = _unify(sources, together, out, encoder)
-        notes = (*together.notes, *more)
+        method, unify_notes = _unify(sources, together, out, encoder)
+        notes = (*together.notes, *unify_notes)
     return Assembled(out, tuple(name for source in sources for name in source.names), method, notes)
 
 
 def _join(sources: Sequence[Source], together: Together, out: Path) -> None:
-    """Put the files side by side: a task is a file, and does not depend on its company."""
+    """Copy the task files into one folder: a task's file does not depend on the other tasks."""
     first = sources[0]
-    with_encoder = next((source for source in sources if source.said["encoder"]["included"]), None)
+    with_encoder = next((source for source in sources if source.manifest["encoder"]["included"]), None)
     with new_folder(out) as work:
         (work / "tasks").mkdir()
         shutil.copyfile(first.folder / SHARED_FILE, work / SHARED_FILE)
         stands_on = {
-            "encoder": first.said["encoder"]["sha256"],
+            "encoder": first.manifest["encoder"]["sha256"],
             "shared": file_sha256(work / SHARED_FILE),
-            "method": method_sha256(first.said["method"]),
+            "method": method_sha256(first.manifest["method"]),
         }
         for source in sources:
             for name in source.names:
@@ -113,99 +113,101 @@ def _join(sources: Sequence[Source], together: Together, out: Path) -> None:
                 save_file(tensors, task_file(work, name), {METADATA: json.dumps(facts, sort_keys=True)})
         if with_encoder is not None:
             shutil.copytree(with_encoder.folder / "encoder", work / "encoder")
-        said = {
-            **first.said,
+        manifest = {
+            **first.manifest,
             "weft": __version__,
-            "encoder": (with_encoder or first).said["encoder"],
+            "encoder": (with_encoder or first).manifest["encoder"],
             "tasks": [name for source in sources for name in source.names],
-            "heads": {**first.said["heads"], "dropout": together.head_dropout},
+            "heads": {**first.manifest["heads"], "dropout": together.head_dropout},
             "max_length": together.max_length,
         }
-        write_json(work / MANIFEST, said)
+        write_json(work / MANIFEST, manifest)
 
 
-def _differences(one: Method, two: Method) -> dict[str, tuple[Any, Any]]:
-    """The settings in which two methods differ that have the same parts, or are both LoRA."""
-    found = {}
-    for number, parts in enumerate(zip(one.parts, two.parts, strict=True)):
+def _differences(first: Method, second: Method) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that differ between two methods with the same parts, or two LoRA methods."""
+    different = {}
+    for number, parts in enumerate(zip(first.parts, second.parts, strict=True)):
         left, right = (part.model_dump(mode="json") for part in parts)
-        of = f"part {number + 1} ({parts[0].name}), " if len(one.parts) > 1 else ""
+        of = f"part {number + 1} ({parts[0].name}), " if len(first.parts) > 1 else ""
         for key in {**left, **right}:
             if left.get(key) != right.get(key):
-                found[of + key] = left.get(key), right.get(key)
-    return found
+                different[of + key] = left.get(key), right.get(key)
+    return different
 
 
 def _check_unifiable(sources: Sequence[Source]) -> None:
-    """Whether the methods differ in nothing but where and how LoRA's updates are written down."""
+    """Check that the methods differ only in `UNIFIED` settings of LoRA."""
     first = sources[0]
     for other in sources[1:]:
         lora = all(type(source.method) in (Lora, LoraBitfit) for source in (first, other))
-        if not lora and _told(first) != _told(other):
+        if not lora and _method_name(first) != _method_name(other):
             raise WeftError(
-                f"the bundles have other methods: {_told(first)} in {first.manifest}, {_told(other)} in "
-                f"{other.manifest}; expected one method: train them with the same"
+                f"the bundles have different methods: {_method_name(first)} in {first.manifest_path}, "
+                f"{_method_name(other)} in "
+                f"{other.manifest_path}; expected one method: train both with the same method"
             )
         allowed = UNIFIED if lora else ()
         differ = _differences(first.method, other.method)
         if wrong := [key for key in differ if key not in allowed]:
             lines = [f"  {key}: {differ[key][0]!r} and {differ[key][1]!r}" for key in wrong]
-            may = f"; in {', '.join(allowed)} they may differ" if allowed else ""
+            may = f"; only {', '.join(allowed)} may differ" if allowed else ""
             raise WeftError(
-                f"method {_told(first)!r} has other settings in {first.manifest} and {other.manifest}:\n"
-                + "\n".join(lines)
-                + f"\n  Train both with the same settings{may}"
+                f"method {_method_name(first)!r} has different settings in {first.manifest_path} and "
+                f"{other.manifest_path}:\n" + "\n".join(lines) + f"\n  Train both with the same settings{may}"
             )
 
 
-def _told(source: Source) -> str:
+def _method_name(source: Source) -> str:
     return "+".join(part.name for part in source.method.parts)
 
 
 def _unify(
     sources: Sequence[Source], together: Together, out: Path, encoder: Any
 ) -> tuple[Method, tuple[str, ...]]:
-    """One LoRA for all: at each site of any the largest rank, and a scale of 1."""
+    """Write one LoRA for all tasks: the largest rank at each site, and a scale of 1."""
     updates, bare = updates_of_all(sources, encoder)
     method = _unified(sources, updates, sites_of(bare.model))
-    model = model_of(bare, updates, method, together, sources[0].said["seed"])
+    model = model_of(bare, updates, method, together, sources[0].manifest["seed"])
     with torch.no_grad():
         for site, adapter in model.placements:
-            for number, mine in enumerate(updates):
+            for number, task_updates in enumerate(updates):
                 if isinstance(adapter, LoraAdapter):
-                    up, down = mine.factors(site)
+                    up, down = task_updates.factors(site)
                     adapter.slot("B", number)[:, : up.size(1)] = up
                     adapter.slot("A", number)[: down.size(0)] = down
                 elif isinstance(adapter, BiasAdapter):
-                    adapter.slot("v", number).copy_(mine.bias(site))
-    model.save(out, with_encoder=any(source.said["encoder"]["included"] for source in sources))
+                    adapter.slot("v", number).copy_(task_updates.bias(site))
+    model.save(out, with_encoder=any(source.manifest["encoder"]["included"] for source in sources))
     return method, _notes(sources)
 
 
 def _notes(sources: Sequence[Source]) -> tuple[str, ...]:
-    """In which settings that matter the bundles differed."""
-    said = [source.method.model_dump(mode="json") for source in sources]
+    """Notes on the settings that differ between the bundles and may matter to the user."""
+    settings = [source.method.model_dump(mode="json") for source in sources]
     notes = []
-    dropouts = {one["dropout"] for one in said}
+    dropouts = {method["dropout"] for method in settings}
     if len(dropouts) > 1:
-        notes.append(f"dropout of the updates is {sorted(dropouts)}; the largest, {max(dropouts)}, is taken")
+        notes.append(f"dropout of the updates is {sorted(dropouts)}; the largest, {max(dropouts)}, is used")
     for key in ("sites", "layers", "biases"):
-        values = [one.get(key, "none") for one in said]
+        values = [method.get(key, "none") for method in settings]
         if any(value != values[0] for value in values):
-            told = [f"{v} in {s.manifest}" for v, s in zip(values, sources, strict=True)]
-            notes.append(f"{key} are {', '.join(told)}; all are taken, with zeros where a task has none")
+            by_bundle = [f"{v} in {s.manifest_path}" for v, s in zip(values, sources, strict=True)]
+            notes.append(
+                f"{key} are {', '.join(by_bundle)}; the union is used, with zeros where a task has none"
+            )
     return tuple(notes)
 
 
 def _unified(sources: Sequence[Source], updates: Sequence[TaskUpdates], sites: Sites) -> Method:
-    """The method that has room for all updates."""
+    """The method whose sites and ranks fit all updates."""
     methods = [source.method for source in sources if isinstance(source.method, Lora)]
     kinds = tuple(kind for kind in LINEAR if any(kind in method.sites for method in methods))
     layers = sorted({n for method in methods for n in parse_layers(method.layers, sites.num_layers)})
-    # of rank 0, which leaves it out, where no task has an update
+    # rank 0 leaves a site out; it stays where no task has an update
     ranks = {site.key: 0 for site in sites.available(kinds, layers)}
-    for mine in updates:
-        for site, (up, _) in mine.weights.items():
+    for task_updates in updates:
+        for site, (up, _) in task_updates.weights.items():
             ranks[site.key] = max(ranks[site.key], up.size(1))
     rank = max((*ranks.values(), 1))
     settings: dict[str, Any] = {
@@ -222,6 +224,6 @@ def _unified(sources: Sequence[Source], updates: Sequence[TaskUpdates], sites: S
     with_biases = [method.biases for method in methods if isinstance(method, LoraBitfit)]
     if not with_biases:
         return Lora(**settings)
-    # each holds those before it
+    # every named set of biases includes the smaller ones
     widest = max(with_biases, key=lambda name: len(BIASES[name]))
     return LoraBitfit(**{**settings, "biases": widest})

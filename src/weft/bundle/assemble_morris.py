@@ -1,6 +1,7 @@
-"""MORRIS from tasks trained apart: A, B and C by a CP decomposition of their LoRA updates, D and E by an SVD.
+"""Make one MORRIS bundle of LoRA tasks that were trained separately.
 
-What MORRIS leaves as future work. At each site the updates of all tasks are the slices of a tensor
+A, B and C come from a CP decomposition of the LoRA updates, D and E from an SVD of the bias updates. The
+paper leaves this as future work. At each site the updates of all tasks are the slices of a tensor
 Q [o, T, i], Q[:, t] = ΔW_t, and MORRIS's update is a tensor of CP rank r:
 Q ≈ Σ_s A[:, s] ∘ B[:, s] ∘ C[:, s]. The biases are the columns of a matrix [o, T] ≈ D·E.
 """
@@ -34,15 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SiteError:
-    """How well the updates of one site were met.
+    """How well the updates of one site were approximated.
 
     Attributes:
         site: the site's key.
         what: the updates of its weight or of its bias.
-        components: how many components the tasks' updates have together: Σk, or T for a bias.
-        rank: of the decomposition; exact where it is no less than the components.
-        norm: ‖Q‖, of all tasks' updates together.
-        error: ‖Q − Q̂‖, of what is written, in float32.
+        components: the number of components of all tasks' updates together: Σk, or T for a bias.
+        rank: the rank of the decomposition, which is exact if the rank is at least `components`.
+        norm: ‖Q‖, the norm of all tasks' updates together.
+        error: ‖Q − Q̂‖, where Q̂ is what is written, in float32.
     """
 
     site: str
@@ -54,33 +55,33 @@ class SiteError:
 
     @property
     def relative(self) -> float:
-        """‖Q − Q̂‖/‖Q‖; 0 where there was nothing to meet."""
+        """‖Q − Q̂‖/‖Q‖; 0 if the updates are zero."""
         return self.error / self.norm if self.norm else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """The site and its relative error, JSON-able."""
+        """The site and its relative error, as JSON values."""
         shown = {key: getattr(self, key) for key in ("site", "what", "components", "rank")}
         return {**shown, "relative_error": self.relative}
 
 
 @dataclass(frozen=True)
 class AssembledMorris(Assembled):
-    """A MORRIS bundle made of others.
+    """The result of `assemble_morris`.
 
     Attributes:
-        errors: of each site.
+        errors: the error of each site.
     """
 
     errors: tuple[SiteError, ...]
 
     def relative(self, what: str) -> float | None:
-        """The relative error of all weights, or of all biases, together; None where there are none."""
+        """The relative error of all weights, or of all biases, together; None if there are none."""
         of_kind = [site for site in self.errors if site.what == what]
         norm = math.hypot(*(site.norm for site in of_kind))
         return math.hypot(*(site.error for site in of_kind)) / norm if norm else None
 
     def as_dict(self) -> dict[str, Any]:
-        """What `weft assemble --as morris --json` prints."""
+        """The output of `weft assemble --as morris --json`."""
         return {
             **super().as_dict(),
             "errors": [site.as_dict() for site in self.errors],
@@ -98,22 +99,22 @@ def assemble_morris(
     encoder: Any = None,
     progress: Callable[[str], None] = lambda site: None,
 ) -> AssembledMorris:
-    """Make one MORRIS bundle of the tasks of bundles that update weights at low rank, biases, or both.
+    """Make one MORRIS bundle of all tasks of bundles that update weights at low rank, biases, or both.
 
     Their methods may differ. The result has adapters where any task has an update: for `lora` alone it has
-    `biases: none`. Components that are not needed keep MORRIS's random start with B = 0 (or E = 0): like all
-    of it they can be trained on.
+    `biases: none`. Components that are not needed keep MORRIS's random initial values with B = 0 (or E =
+    0). They can be trained further, like all others.
 
     Args:
-        folders: bundles, or runs' folders; one with several tasks is enough.
-        out: the new bundle's folder.
-        rank: of the tensor of updates of a weight.
-        bias_rank: of the matrix of updates of a bias.
-        encoder: where the encoder is, if not where it was.
-        progress: told each site before it is decomposed, and nothing ("") at the end.
+        folders: bundles, or run folders; one with several tasks is enough.
+        out: the folder of the new bundle.
+        rank: the CP rank of the tensor of weight updates.
+        bias_rank: the rank of the matrix of bias updates.
+        encoder: folder or hub id of the encoder, if it has moved.
+        progress: called with each site before it is decomposed, and with "" at the end.
     """
     out = Path(out)
-    Morris(rank=rank, bias_rank=bias_rank)  # wrong numbers are told before anything is read
+    Morris(rank=rank, bias_rank=bias_rank)  # wrong numbers are reported before anything is read
     if not folders:
         raise WeftError(
             f"no bundle; expected one or more: weft assemble BUNDLE BUNDLE --as morris --out {out}"
@@ -124,7 +125,7 @@ def assemble_morris(
         _check_encoder_is_frozen(source)
     updates, bare = updates_of_all(sources, encoder)
     method = _method(sources, updates, bare, rank, bias_rank)
-    model = model_of(bare, updates, method, together, sources[0].said["seed"])
+    model = model_of(bare, updates, method, together, sources[0].manifest["seed"])
     errors = []
     for site, adapter in model.placements:
         progress(site.key)
@@ -132,10 +133,12 @@ def assemble_morris(
             errors.append(_fill_tensor(adapter, updates, model.seed))
         elif isinstance(adapter, LowRankBiasAdapter):
             errors.append(_fill_matrix(adapter, updates))
-        if errors and not math.isfinite(errors[-1].norm + errors[-1].error):  # factors may be, not products
+        if errors and not math.isfinite(
+            errors[-1].norm + errors[-1].error
+        ):  # the factors may be finite, and their products not
             raise WeftError(f"{site.key}: the updates are not finite numbers; the model did not train well")
     progress("")
-    model.save(out, with_encoder=any(source.said["encoder"]["included"] for source in sources))
+    model.save(out, with_encoder=any(source.manifest["encoder"]["included"] for source in sources))
     names = tuple(task.name for task in model.tasks)
     return AssembledMorris(out, names, method, together.notes, tuple(errors))
 
@@ -143,20 +146,20 @@ def assemble_morris(
 def _check_encoder_is_frozen(source: Source) -> None:
     trained = next((key for key in source.shared_keys() if key.startswith("encoder.")), None)
     if source.method.separate or trained is not None:
-        where = source.manifest if trained is None else source.folder / "shared.safetensors"
+        where = source.manifest_path if trained is None else source.folder / "shared.safetensors"
         raise WeftError(
             f"{where}: method {source.method.name!r} trains the encoder itself"
             + (f" ({trained!r})" if trained else "")
-            + "; MORRIS stands on a frozen one: train with lora, lora_bitfit or bitfit, train_encoder: none"
+            + "; MORRIS needs a frozen encoder: train with lora, lora_bitfit or bitfit, train_encoder: none"
         )
 
 
 def _method(
     sources: Sequence[Source], updates: Sequence[TaskUpdates], encoder: Encoder, rank: int, bias_rank: int
 ) -> Morris:
-    """MORRIS with a place for every update and for no other."""
-    weights = {site for mine in updates for site in mine.weights}
-    biases = {site for mine in updates for site in mine.biases}
+    """MORRIS with exactly the sites that some task updates."""
+    weights = {site for task_updates in updates for site in task_updates.weights}
+    biases = {site for task_updates in updates for site in task_updates.biases}
     if not weights and not biases:
         names = ", ".join(dict.fromkeys(source.method.name for source in sources))
         raise WeftError(
@@ -175,12 +178,12 @@ def _method(
     settings: dict[str, Any] = {"rank": rank, "bias_rank": bias_rank, "layers": "all" if every else layers}
     if weights:
         settings["sites"] = tuple(kind for kind in KINDS if any(site.kind == kind for site in weights))
-    wanted = next(
+    biases_name = next(
         name for name in ("none", "dense", "all") if {site.kind for site in biases} <= set(BIASES[name])
     )
-    settings["biases"] = wanted
+    settings["biases"] = biases_name
     of_weights = sites.available(settings.get("sites", Morris().sites), settings["layers"])
-    of_biases = sites.available(BIASES[wanted], settings["layers"])
+    of_biases = sites.available(BIASES[biases_name], settings["layers"])
     settings["rank_pattern"] = {site.key: 0 for site in of_weights if site not in weights}
     settings["bias_rank_pattern"] = {site.key: 0 for site in of_biases if site not in biases}
     return Morris(**settings)
@@ -188,17 +191,18 @@ def _method(
 
 @torch.no_grad()
 def _fill_tensor(adapter: CpAdapter, updates: Sequence[TaskUpdates], seed: int) -> SiteError:
-    """A, B and C of one site; the columns of A and C get the mean norms of their random starts."""
+    """Write A, B and C of one site. The columns of A and C get the mean norm of their random start."""
     site: Site = adapter.site
-    ups, downs = zip(*(mine.factors(site) for mine in updates), strict=True)
-    found = cp_of_products(ups, downs, adapter.rank, seed)
-    norms_a, norms_c = found.a.norm(dim=0), found.c.norm(dim=0)
-    used = (found.b.norm(dim=0) * norms_a * norms_c > 0).nonzero()[:, 0]
-    # Var of a uniform start in ±1/√n is 1/(3n): A has n = r and o rows, C has n = i and i rows
+    ups, downs = zip(*(task_updates.factors(site) for task_updates in updates), strict=True)
+    cp = cp_of_products(ups, downs, adapter.rank, seed)
+    norms_a, norms_c = cp.a.norm(dim=0), cp.c.norm(dim=0)
+    used = (cp.b.norm(dim=0) * norms_a * norms_c > 0).nonzero()[:, 0]
+    # the variance of a uniform initial value in ±1/√n is 1/(3n): A has n = r and o rows, C has n = i and i
+    # rows
     size_a, size_c = math.sqrt(site.out_width / (3 * adapter.rank)), math.sqrt(1 / 3)
-    a = found.a[:, used] * (size_a / norms_a[used])
-    c = found.c[:, used] * (size_c / norms_c[used])
-    b = found.b[:, used] * (norms_a[used] * norms_c[used] / (size_a * size_c))
+    a = cp.a[:, used] * (size_a / norms_a[used])
+    c = cp.c[:, used] * (size_c / norms_c[used])
+    b = cp.b[:, used] * (norms_a[used] * norms_c[used] / (size_a * size_c))
     count = len(used)
     adapter.slot("A", 0)[:, :count] = a
     adapter.slot("C", 0)[:, :count] = c
@@ -215,9 +219,9 @@ def _fill_tensor(adapter: CpAdapter, updates: Sequence[TaskUpdates], seed: int) 
 
 @torch.no_grad()
 def _fill_matrix(adapter: LowRankBiasAdapter, updates: Sequence[TaskUpdates]) -> SiteError:
-    """D and E of one site; the columns of D get the mean norm of their random start."""
+    """Write D and E of one site. The columns of D get the mean norm of their random initial values."""
     site: Site = adapter.site
-    matrix = torch.stack([mine.bias(site) for mine in updates], 1)  # [o, T]
+    matrix = torch.stack([task_updates.bias(site) for task_updates in updates], 1)  # [o, T]
     left, right = truncated_svd(matrix, adapter.rank)
     size = math.sqrt(site.out_width / (3 * adapter.rank))
     count = left.size(1)

@@ -1,4 +1,4 @@
-"""A bundle without its shut gates and the components behind them."""
+"""`weft compact`: write a bundle without its closed gates and the components behind them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compacted:
-    """A bundle that was made smaller.
+    """The result of `compact_bundle`.
 
     Attributes:
         folder: the new bundle.
-        parameters: of the adapters, before and after.
-        bytes: of the whole bundle, before and after.
+        parameters: the number of adapter parameters, before and after.
+        bytes: the size of the whole bundle, before and after.
     """
 
     folder: Path
@@ -28,7 +28,7 @@ class Compacted:
     bytes: tuple[int, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """What `weft compact --json` prints."""
+        """The output of `weft compact --json`."""
         sizes = {"parameters_of_adapters": self.parameters, "bytes_of_the_bundle": self.bytes}
         pairs = {name: dict(zip(("before", "after"), pair, strict=True)) for name, pair in sizes.items()}
         return {"bundle": str(self.folder), **pairs}
@@ -38,14 +38,14 @@ def compact_bundle(bundle: str | Path, out: str | Path, *, encoder: Any = None) 
     """Write a bundle's compacted model (`Model.compact`) as a new bundle.
 
     Args:
-        bundle: a bundle, or a run's folder.
-        out: the new bundle's folder; not inside the old one, nor around it.
+        bundle: a bundle, or a run folder.
+        out: the folder of the new bundle; not inside the old one, and not a parent of it.
         encoder: folder or hub id of the encoder, if it has moved.
     """
     source, target = find_bundle(bundle), Path(out)
     old, new = source.resolve(), target.resolve()
     if new == old or old in new.parents or new in old.parents:
-        raise WeftError(f"--out {out}: this is where the bundle {source} is; give another folder")
+        raise WeftError(f"--out {out}: this overlaps the bundle {source}; pass a different folder")
     model = load(bundle, encoder=encoder)
     small = model.compact()
     small.save(target)

@@ -1,4 +1,4 @@
-"""A task's file taken from one bundle into another that stands on the same."""
+"""`weft task copy`: copy a task's file into a bundle with the same encoder, method and shared file."""
 
 from __future__ import annotations
 
@@ -26,73 +26,92 @@ def copy_task(
     rename: str | None = None,
     out: str | Path | None = None,
 ) -> Changed:
-    """Put a task of one bundle into another, its tensors as they are.
+    """Copy a task of one bundle into a second bundle; its tensors do not change.
 
     Args:
-        source: the bundle that has it, or a run's folder.
-        name: the task.
+        source: the bundle that has the task, or a run folder.
+        name: the name of the task.
         target: a bundle on the same encoder, with the same method and the same shared file.
-        rename: the task's name there; by default its own.
-        out: where the result goes; by default into `target`, exchanged in one move.
+        rename: the name of the task in the target; by default its own.
+        out: the folder of the result; by default `target`, which is replaced atomically.
     """
-    one, two = find_bundle(source), find_bundle(target)
-    out = two if out is None else Path(out)
+    source_folder, target_folder = find_bundle(source), find_bundle(target)
+    out = target_folder if out is None else Path(out)
     if rename is not None:
         check_new_name(rename)
-    check_out(two, out)
-    here, there = read_manifest(one), read_manifest(two)
-    check_has(one, here, name)
+    check_out(target_folder, out)
+    source_manifest, target_manifest = read_manifest(source_folder), read_manifest(target_folder)
+    check_has(source_folder, source_manifest, name)
     new = name if rename is None else rename
-    _check_same(one, here, two, there)
-    if new in there["tasks"]:
+    _check_same(source_folder, source_manifest, target_folder, target_manifest)
+    if new in target_manifest["tasks"]:
         raise WeftError(
-            f"{two} has a task {new!r} already; give this one another name: --as NAME, or take that one out: "
-            f"weft task remove {two} {new} --out {two}"
+            f"{target_folder} already has a task {new!r}; choose a different name: --as NAME, or remove "
+            "the existing task: "
+            f"weft task remove {target_folder} {new} --out {target_folder}"
         )
-    for group, members in groups_of(build_method(here["method"]), name).items():
+    for group, members in groups_of(build_method(source_manifest["method"]), name).items():
         raise WeftError(
             f"task {name!r} is in the group {group!r} of the method ({', '.join(members)}): its parameters "
-            f"are the group's, and under the name {new!r} it would be in none. Its file alone is not the task"
+            f"are the group's, and under the name {new!r} it would be in no group. Its file alone is not "
+            "complete"
         )
-    task = replace(read_tasks(one, here, here["encoder"]["sha256"])[name], name=new)
-    mine, yours = f"encoder.{task_owner(name)}.", f"encoder.{task_owner(new)}."  # the encoders of `separate`
+    task = replace(
+        read_tasks(source_folder, source_manifest, source_manifest["encoder"]["sha256"])[name], name=new
+    )
+    old_prefix, new_prefix = (
+        f"encoder.{task_owner(name)}.",
+        f"encoder.{task_owner(new)}.",
+    )  # the encoders of `separate`
     tensors = {
-        yours + key.removeprefix(mine) if key.startswith(mine) else key: value
-        for key, value in load_file(task_file(one, name)).items()
+        new_prefix + key.removeprefix(old_prefix) if key.startswith(old_prefix) else key: value
+        for key, value in load_file(task_file(source_folder, name)).items()
     }
-    done = with_task(two, out, task.settings(), tensors)
-    lengths = here["max_length"], there["max_length"]
+    done = with_task(target_folder, out, task.settings(), tensors)
+    lengths = source_manifest["max_length"], target_manifest["max_length"]
     if lengths[0] == lengths[1]:
         return done
-    note = f"{new!r} was trained on texts cut to {lengths[0]} tokens; {two} cuts them to {lengths[1]}"
+    note = (
+        f"{new!r} was trained on texts cut to {lengths[0]} tokens; {target_folder} cuts them to {lengths[1]}"
+    )
     return replace(done, notes=(note,))
 
 
-def _check_same(one: Path, here: dict[str, Any], two: Path, there: dict[str, Any]) -> None:
-    """Refuse bundles that do not stand on the same, and say on what they do not."""
+def _check_same(
+    source: Path, source_manifest: dict[str, Any], target: Path, target_manifest: dict[str, Any]
+) -> None:
+    """Refuse bundles whose encoder, shared file or method differ, and list the differences."""
     differ = []
-    for part, what in (("encoder", "encoder"), ("shared", f"{SHARED_FILE}, what its tasks share")):
-        found, expected = (_sha256(part, *bundle) for bundle in ((one, here), (two, there)))
-        if found != expected:
-            differ.append((what, found, expected))
-    # as they are read: a setting that one of them was written without has its default
-    if build_method(here["method"]).settings() != build_method(there["method"]).settings():
-        differ.append(("method", method_sha256(here["method"]), method_sha256(there["method"])))
-    if differ:
-        lines = [f"  {what}\n    {one}: {a}\n    {two}: {b}" for what, a, b in differ]
-        raise WeftError(
-            f"{one} and {two} do not stand on the same; a task's file works on its own encoder, shared file "
-            "and method alone. They differ in (sha256):\n"
-            + "\n".join(lines)
-            + f"\n  Train the task here: weft task add {two} TASK.yaml --out B2"
+    for part, label in (("encoder", "encoder"), ("shared", f"{SHARED_FILE}, what its tasks share")):
+        actual, expected = (
+            _sha256(part, *bundle) for bundle in ((source, source_manifest), (target, target_manifest))
         )
-    pools = here["heads"]["pool"], there["heads"]["pool"]
+        if actual != expected:
+            differ.append((label, actual, expected))
+    # compared as parsed: a setting that is missing in one of them has its default
+    if (
+        build_method(source_manifest["method"]).settings()
+        != build_method(target_manifest["method"]).settings()
+    ):
+        differ.append(
+            ("method", method_sha256(source_manifest["method"]), method_sha256(target_manifest["method"]))
+        )
+    if differ:
+        lines = [f"  {label}\n    {source}: {a}\n    {target}: {b}" for label, a, b in differ]
+        raise WeftError(
+            f"{source} and {target} do not match; a task's file works only with its own encoder, shared file "
+            "and method. They differ in (sha256):\n"
+            + "\n".join(lines)
+            + f"\n  Train the task here: weft task add {target} TASK.yaml --out B2"
+        )
+    pools = source_manifest["heads"]["pool"], target_manifest["heads"]["pool"]
     if pools[0] != pools[1]:
         raise WeftError(
-            f"heads read {pools[0]!r} in {one / MANIFEST} and {pools[1]!r} in {two / MANIFEST}; a head "
-            f"works on what it was trained on.\n  Train the task here: weft task add {two} TASK.yaml --out B2"
+            f"heads read {pools[0]!r} in {source / MANIFEST} and {pools[1]!r} in {target / MANIFEST}; a head "
+            "only works with the pooling it was trained with.\n  Train the task here: weft task add "
+            f"{target} TASK.yaml --out B2"
         )
 
 
-def _sha256(part: str, folder: Path, said: dict[str, Any]) -> str:
-    return str(said["encoder"]["sha256"]) if part == "encoder" else file_sha256(folder / SHARED_FILE)
+def _sha256(part: str, folder: Path, manifest: dict[str, Any]) -> str:
+    return str(manifest["encoder"]["sha256"]) if part == "encoder" else file_sha256(folder / SHARED_FILE)

@@ -1,6 +1,7 @@
 """The CP decomposition of a tensor, and of a stack of low-rank matrices that is never built.
 
-A tensor X [I, J, K] of CP rank r is X[i, j, k] = Σ_s a[i, s]·b[j, s]·c[k, s]. All is done in float64 and is
+A tensor X [I, J, K] of CP rank r is X[i, j, k] = Σ_s a[i, s]·b[j, s]·c[k, s]. All computations are in float64
+and
 deterministic: the random starts are drawn from a seed.
 """
 
@@ -17,12 +18,12 @@ from torch import Tensor
 from weft.utils.seeding import generator
 
 TOLERANCE = 1e-10
-"""Sweeps end when the relative error falls by less than this in each of `PATIENCE` sweeps."""
+"""Sweeps end when the relative error decreases by less than this in each of `PATIENCE` sweeps."""
 
 PATIENCE = 3
 
 TRIAL, SWEEPS = 30, 500
-"""Sweeps of each start, and then of the best of them, at the most."""
+"""The maximum number of sweeps of each start, and then of the best start."""
 
 RESTARTS = 2
 
@@ -42,22 +43,22 @@ class Cp:
     c: Tensor
 
     def tensor(self) -> Tensor:
-        """The tensor that the factors mean, [I, J, K]."""
+        """The tensor that the factors represent, [I, J, K]."""
         return torch.einsum("ir,jr,kr->ijk", self.a, self.b, self.c)
 
 
 def cp_of_products(ups: Sequence[Tensor], downs: Sequence[Tensor], rank: int, seed: int = 0) -> Cp:
     """The CP decomposition of Q [o, T, i] with the slices Q[:, t] = ups[t]·downs[t].
 
-    With Σk components in all, Q = Σ_k up_k ∘ e_t(k) ∘ down_k. If they are no more than `rank`, this is the
-    answer, and exact. Else QR gives orthonormal bases of all ups and of all downs; Q in these bases is a core
+    There are Σk components in all, and Q = Σ_k up_k ∘ e_t(k) ∘ down_k. If Σk ≤ `rank`, this is the result,
+    and exact. Else QR gives orthonormal bases of all ups and of all downs; Q in these bases is a core
     [≤Σk, T, ≤Σk] of the same norm, which is decomposed, and the factors are lifted back.
 
     Args:
-        ups: of each task, [o, k].
-        downs: of each task, [k, i].
-        rank: r, the number of components at the most.
-        seed: of the random starts.
+        ups: one [o, k] per task.
+        downs: one [k, i] per task.
+        rank: r, the maximum number of components.
+        seed: the seed of the random starts.
 
     Returns:
         Factors a [o, s], b [T, s] and c [i, s] with s ≤ r: components that are zero are left out.
@@ -72,8 +73,8 @@ def cp_of_products(ups: Sequence[Tensor], downs: Sequence[Tensor], rank: int, se
     products = [
         u @ d.T for u, d in zip(core_up.split(counts, 1), core_down.split(counts, 1), strict=True)
     ]  # each [≤Σk, ≤Σk]
-    found = cp_als(torch.stack(products, 1), rank, seed)
-    return Cp(basis_up @ found.a, found.b, basis_down @ found.c)
+    core_cp = cp_als(torch.stack(products, 1), rank, seed)
+    return Cp(basis_up @ core_cp.a, core_cp.b, basis_down @ core_cp.c)
 
 
 def cp_als(tensor: Tensor, rank: int, seed: int = 0, sweeps: int = SWEEPS, restarts: int = RESTARTS) -> Cp:
@@ -81,13 +82,13 @@ def cp_als(tensor: Tensor, rank: int, seed: int = 0, sweeps: int = SWEEPS, resta
 
     The starts are the algebraic solution, the leading singular vectors of the unfoldings, and random ones. A
     sweep solves for a, b and c in turn, the other two fixed: a = X₁·(b ⊙ c)·(bᵀb ∘ cᵀc)⁺, X₁ [I, J·K] the
-    unfolding and ⊙ the column-wise Kronecker product. All starts get a few sweeps, the best one all others.
+    unfolding and ⊙ the column-wise Kronecker product. All starts get a few sweeps; the best one continues.
 
     Args:
         tensor: X [I, J, K].
         rank: r.
-        seed: of the random starts.
-        sweeps: at the most, of the best start.
+        seed: the seed of the random starts.
+        sweeps: the maximum number of sweeps of the best start.
         restarts: the number of random starts.
     """
     x = tensor.double()
@@ -97,9 +98,9 @@ def cp_als(tensor: Tensor, rank: int, seed: int = 0, sweeps: int = SWEEPS, resta
     best, least = None, torch.inf
     with _one_thread():
         for start in _starts(x, rank, seed, restarts):
-            found, error = _descend(x / size, start, TRIAL)
+            candidate, error = _descend(x / size, start, TRIAL)
             if error < least:
-                best, least = found, error
+                best, least = candidate, error
             if least < TOLERANCE:
                 break
         assert best is not None  # there is at least one start
@@ -126,7 +127,7 @@ def product_norm(up: Tensor, down: Tensor) -> float:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Many small products: threads that wait for each other on a busy machine cost twenty times the work."""
+    """Run with one thread: on a busy machine, several are 20 times slower for many small products."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -136,13 +137,13 @@ def _one_thread() -> Iterator[None]:
 
 
 def _live(up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
-    """Without the components that are zero."""
+    """Remove the components that are zero."""
     kept = ((up != 0).any(0) & (down != 0).any(1)).nonzero()[:, 0]
     return up[:, kept], down[kept]
 
 
 def _starts(x: Tensor, rank: int, seed: int, restarts: int) -> Iterator[Cp]:
-    """What to start from: in effect b and c, since a is solved for first."""
+    """Yield the starts; in effect b and c, since a is solved for first."""
     algebraic = _by_eigenvectors(x, rank, seed)
     if algebraic is not None:
         yield algebraic
@@ -161,16 +162,16 @@ def _by_eigenvectors(x: Tensor, rank: int, seed: int) -> Cp | None:
     """The algebraic solution (Jennrich), which is exact for a tensor whose rank is r ≤ I, K.
 
     Two sums of slices, M = Σ_j w_j·X[:, j] = a·diag(bᵀw)·cᵀ, give M₁·M₂⁻¹ = a·diag(·)·a⁻¹: its eigenvectors
-    are a. Then row s of a⁻¹·X₁ is b[:, s] ∘ c[:, s]. Alternating least squares alone crawls where there are
-    but two or three slices. On other tensors it is a start as good as any.
+    are a. Then row s of a⁻¹·X₁ is b[:, s] ∘ c[:, s]. Alternating least squares alone converges slowly if
+    there are only two or three slices. For other tensors this is a start as good as any.
     """
     if rank > min(x.size(0), x.size(2)) or x.size(1) < 2:
         return None
     left, right = _leading(x, 0, rank), _leading(x, 2, rank)
     small = torch.einsum("ijk,ip,kq->pjq", x, left, right)  # [r, J, r]
-    one, two = torch.einsum("pjq,jn->npq", small, _draw(x.size(1), 2, x, seed, "slices"))
-    vectors = torch.linalg.eig(one @ torch.linalg.pinv(two, rtol=1e-10))[1]
-    # pairs of complex eigenvectors span what their real and imaginary parts do; real ones have no second part
+    first, second = torch.einsum("pjq,jn->npq", small, _draw(x.size(1), 2, x, seed, "slices"))
+    vectors = torch.linalg.eig(first @ torch.linalg.pinv(second, rtol=1e-10))[1]
+    # a pair of complex eigenvectors is replaced by its real and imaginary parts, which span the same space
     a = torch.stack([v.imag if _repeats(vectors, s) else v.real for s, v in enumerate(vectors.T)], 1)
     rows = (torch.linalg.pinv(a) @ small.flatten(1)).view(rank, x.size(1), rank)  # [r, J, r]
     u, _, vh = torch.linalg.svd(rows, full_matrices=False)
@@ -194,7 +195,7 @@ def _draw(rows: int, columns: int, like: Tensor, seed: int, *names: str) -> Tens
 
 
 def _descend(x: Tensor, start: Cp, sweeps: int) -> tuple[Cp, float]:
-    """Sweeps from one start; returns the factors and their error, ‖X‖ being 1."""
+    """Run sweeps from one start; return the factors and their error for ‖X‖ = 1."""
     b, c = start.b, start.c
     before, still = torch.inf, 0
     for _ in range(sweeps):
@@ -203,7 +204,7 @@ def _descend(x: Tensor, start: Cp, sweeps: int) -> tuple[Cp, float]:
         b = _normal(_solve((with_c * a[:, None]).sum(0), a, c))[0]
         with_a = torch.einsum("ijk,ir->jkr", x, a)  # [J, K, r]
         right = (with_a * b[:, None]).sum(0)
-        c = _solve(right, a, b)  # it keeps the sizes of the components
+        c = _solve(right, a, b)  # c carries the norms of the components
         error = _error(x, Cp(a, b, c), right)
         still = still + 1 if before - error < TOLERANCE else 0
         before = error
@@ -213,21 +214,21 @@ def _descend(x: Tensor, start: Cp, sweeps: int) -> tuple[Cp, float]:
     return Cp(a, b * sizes, c), error
 
 
-def _solve(right: Tensor, one: Tensor, two: Tensor) -> Tensor:
-    """The factor f [n, r] of the normal equations f·(oneᵀ·one ∘ twoᵀ·two) = right [n, r]."""
-    gram = (one.T @ one) * (two.T @ two)
+def _solve(right: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Solve the normal equations f·(aᵀ·a ∘ bᵀ·b) = right [n, r] for the factor f [n, r]."""
+    gram = (a.T @ a) * (b.T @ b)
     lower, failed = torch.linalg.cholesky_ex(gram)
     pivots = lower.diagonal()
     if failed or pivots.min() < 1e-5 * pivots.max():
-        return right @ torch.linalg.pinv(gram, hermitian=True)  # slower, and takes components that coincide
+        return right @ torch.linalg.pinv(gram, hermitian=True)  # slower, but works if components coincide
     return torch.cholesky_solve(right.T, lower).T
 
 
-def _error(x: Tensor, found: Cp, right: Tensor) -> float:
-    """‖X − X̂‖ where c was solved for last: ‖X̂‖² is then ⟨X, X̂⟩ = ⟨right, c⟩."""
-    square = 1 - float((right * found.c).sum())
-    # a difference of ones knows half of the digits
-    return math.sqrt(square) if square > 1e-6 else float((x - found.tensor()).norm())
+def _error(x: Tensor, cp: Cp, right: Tensor) -> float:
+    """‖X − X̂‖, given that c was solved for last: ‖X̂‖² is then ⟨X, X̂⟩ = ⟨right, c⟩."""
+    square = 1 - float((right * cp.c).sum())
+    # 1 − x loses half of the digits if x is near 1
+    return math.sqrt(square) if square > 1e-6 else float((x - cp.tensor()).norm())
 
 
 def _unfold(x: Tensor, mode: int) -> Tensor:
@@ -236,6 +237,6 @@ def _unfold(x: Tensor, mode: int) -> Tensor:
 
 
 def _normal(factor: Tensor) -> tuple[Tensor, Tensor]:
-    """Columns of norm 1 and their norms; a column of zeros stays one."""
+    """Return the columns scaled to norm 1, and their norms; a column of zeros stays zero."""
     sizes = factor.norm(dim=0)
     return factor / sizes.where(sizes > 0, torch.ones_like(sizes)), sizes

@@ -1,4 +1,4 @@
-"""The files of a bundle on disk, and those of its encoder wherever they are."""
+"""The files of a bundle on disk, and those of its encoder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StoredFile(TypedDict):
 
     Attributes:
         what: `manifest`, `shared`, `task NAME` or `encoder`.
-        path: where it is; for an encoder without a file here, its name.
+        path: its path; for an encoder without a file here, its name.
         bytes: its size; None if there is no file here.
         in_bundle: whether it is part of the bundle.
     """
@@ -29,7 +29,7 @@ class StoredFile(TypedDict):
 
 
 def files_of(model: Model, bundle: Path) -> list[StoredFile]:
-    """The files of a bundle, and those of its encoder wherever they are.
+    """List the files of a bundle and those of its encoder, which may be outside the bundle.
 
     Args:
         model: the bundle's model.
@@ -45,15 +45,15 @@ def files_of(model: Model, bundle: Path) -> list[StoredFile]:
     outside = _weights(source) if source is not None else []
     if outside:
         return files + [_file("encoder", path, False) for path in outside]
-    # drawn anew from its seed, or in the hub's cache
+    # generated from its seed, or in the hub's cache
     return [*files, StoredFile(what="encoder", path=model.encoder_source.name, bytes=None, in_bundle=False)]
 
 
 def _weights(folder: Path) -> list[Path]:
     """The files of an encoder's weights in a folder, safetensors before others."""
     for pattern in ("*.safetensors", "pytorch_model*.bin"):
-        if found := sorted(folder.glob(pattern)):
-            return found
+        if paths := sorted(folder.glob(pattern)):
+            return paths
     return []
 
 

@@ -1,7 +1,7 @@
-"""One task's file of a bundle written, exchanged or taken out; every other file stays, byte for byte.
+"""Writing, replacing or removing one task's file of a bundle; all other files stay byte-identical.
 
 with_task      a new task, or one with new tensors
-remove_task    a task taken out: the bundle as it would be if it had never been there
+remove_task    remove a task: the bundle is as if it had never had the task
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from weft.utils.files import new_folder, write_json
 
 @dataclass(frozen=True)
 class Changed:
-    """A bundle in which one task's file is another.
+    """A bundle in which one task's file was added, replaced or removed.
 
     Attributes:
         folder: the bundle.
-        task: the task that it was about.
-        unchanged: the sha256 of every file that is what it was, by its path in the bundle.
-        notes: what could matter.
+        task: the name of the task.
+        unchanged: the sha256 of every file that did not change, by its path in the bundle.
+        notes: facts that may matter to the user.
     """
 
     folder: Path
@@ -44,95 +44,99 @@ class Changed:
     notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able."""
+        """The fields as JSON values."""
         return {**vars(self), "folder": str(self.folder)}
 
 
 def with_task(bundle: Path, out: Path, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Changed:
-    """Write a bundle again with one task's file new, and the task behind the others if it is.
+    """Write a bundle with a new file for one task; a new task comes after the others.
 
     Args:
         bundle: the bundle.
-        out: where the result goes; the bundle itself is exchanged in one move.
+        out: the folder of the result; the bundle itself is replaced atomically.
         facts: the task's settings.
-        tensors: what is the task's own, by the names that its file has.
+        tensors: the tensors of the task, by their names in its file.
     """
-    said = read_manifest(bundle)
+    manifest = read_manifest(bundle)
     name = facts["name"]
-    known = name in said["tasks"]
+    exists = name in manifest["tasks"]
     stands_on = {
-        "encoder": said["encoder"]["sha256"],
+        "encoder": manifest["encoder"]["sha256"],
         "shared": file_sha256(bundle / SHARED_FILE),
-        "method": method_sha256(said["method"]),
+        "method": method_sha256(manifest["method"]),
     }
 
     def write(work: Path) -> None:
         metadata = json.dumps({"task": dict(facts), "stands_on": stands_on}, sort_keys=True)
         save_file(dict(tensors), task_file(work, name), {METADATA: metadata})
-        if not known:
-            write_json(work / MANIFEST, {**said, "tasks": [*said["tasks"], name]})
-        found = load_file(task_file(work, name))
-        if found.keys() != tensors.keys() or not all(torch.equal(found[k], tensors[k]) for k in found):
-            raise WeftError(f"{task_file(work, name)} does not hold what was written: is the disk sound?")
+        if not exists:
+            write_json(work / MANIFEST, {**manifest, "tasks": [*manifest["tasks"], name]})
+        written = load_file(task_file(work, name))
+        if written.keys() != tensors.keys() or not all(torch.equal(written[k], tensors[k]) for k in written):
+            raise WeftError(f"{task_file(work, name)} does not hold what was written: check the disk")
 
-    left_out = {_path(name)} if known else {_path(name), MANIFEST}
+    left_out = {_path(name)} if exists else {_path(name), MANIFEST}
     return _changed(bundle, out, name, left_out, write)
 
 
 def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
-    """Take a task out of a bundle: its file, and its name in bundle.json.
+    """Remove a task from a bundle: its file, and its name in bundle.json.
 
     Args:
-        bundle: the bundle, or a run's folder that holds one.
-        name: the task.
-        out: where the result goes; the bundle itself is exchanged in one move.
+        bundle: the bundle, or a run folder that holds one.
+        name: the name of the task.
+        out: the folder of the result; the bundle itself is replaced atomically.
     """
     folder = find_bundle(bundle)
-    said = read_manifest(folder)
+    manifest = read_manifest(folder)
     check_out(folder, Path(out))
-    check_has(folder, said, name)
-    if len(said["tasks"]) == 1:
+    check_has(folder, manifest, name)
+    if len(manifest["tasks"]) == 1:
         raise WeftError(
-            f"{name!r} is the only task of {folder}, and a bundle has one or more; delete the folder"
+            f"{name!r} is the only task of {folder}, and a bundle has at least one; delete the folder instead"
         )
-    for group, members in groups_of(build_method(said["method"]), name).items():
+    for group, members in groups_of(build_method(manifest["method"]), name).items():
         raise WeftError(
             f"{folder}: task {name!r} is in the group {group!r} of the method ({', '.join(members)}): its "
-            "parameters are the group's, and the method names it.\n  It cannot be taken out alone: train the "
+            "parameters are the group's, and the method names it.\n  It cannot be removed alone: train the "
             "others without it, weft train RUN.yaml"
         )
 
     def write(work: Path) -> None:
-        write_json(work / MANIFEST, {**said, "tasks": [task for task in said["tasks"] if task != name]})
+        write_json(
+            work / MANIFEST, {**manifest, "tasks": [task for task in manifest["tasks"] if task != name]}
+        )
 
     return _changed(folder, Path(out), name, {_path(name), MANIFEST}, write)
 
 
-def check_has(folder: Path, said: Mapping[str, Any], name: str) -> None:
+def check_has(folder: Path, manifest: Mapping[str, Any], name: str) -> None:
     """Refuse a task that the bundle does not have."""
-    if name not in said["tasks"]:
-        raise WeftError(f"{folder} has no task {name!r}; {did_you_mean(name, said['tasks'])}")
+    if name not in manifest["tasks"]:
+        raise WeftError(f"{folder} has no task {name!r}; {did_you_mean(name, manifest['tasks'])}")
 
 
 def check_out(bundle: Path, out: Path) -> None:
-    """Refuse a place for the result that is taken by anything but the bundle, or cannot be written to."""
-    place, old = out.resolve(), bundle.resolve()
-    if old in place.parents:
-        raise WeftError(f"--out {out}: this lies inside the bundle {bundle}; give another folder")
-    if place in old.parents:
-        raise WeftError(f"--out {out}: the bundle lies in it; to change it in its place type --out {bundle}")
-    if place != old and place.exists():
-        raise WeftError(f"--out {out}: something is there already; give a new folder, or the bundle's own")
-    # now, and not after the training: the result is made beside its place
-    beside = next(folder for folder in place.parents if folder.exists())
+    """Refuse an output folder that exists and is not the bundle, or that cannot be written."""
+    target, old = out.resolve(), bundle.resolve()
+    if old in target.parents:
+        raise WeftError(f"--out {out}: this is inside the bundle {bundle}; pass a different folder")
+    if target in old.parents:
+        raise WeftError(
+            f"--out {out}: the bundle is inside this folder; to change it in place type --out {bundle}"
+        )
+    if target != old and target.exists():
+        raise WeftError(f"--out {out}: this already exists; pass a new folder, or that of the bundle")
+    # checked now, and not after the training: the result is made beside its final path
+    beside = next(folder for folder in target.parents if folder.exists())
     if not beside.is_dir():
-        raise WeftError(f"--out {out}: {beside} is a file; give another folder")
+        raise WeftError(f"--out {out}: {beside} is a file; pass a different folder")
     if not os.access(beside, os.W_OK | os.X_OK):
-        raise WeftError(f"--out {out}: {beside} cannot be written to; give another folder")
+        raise WeftError(f"--out {out}: {beside} cannot be written to; pass a different folder")
 
 
 def groups_of(method: Method, task: str) -> dict[str, list[str]]:
-    """The groups of a method's settings that a task is in, each with all of its members."""
+    """The groups of a method's settings that contain a task, each with all of its members."""
     shares = [getattr(part, "share", None) for part in method.parts]
     return {
         group: list(members)
@@ -146,7 +150,7 @@ def groups_of(method: Method, task: str) -> dict[str, list[str]]:
 def hashes(folder: Path) -> dict[str, str]:
     """The sha256 of every file of a folder, by its path there; links are followed."""
     files = sorted(
-        Path(place) / name for place, _, names in os.walk(folder, followlinks=True) for name in names
+        Path(root) / name for root, _, names in os.walk(folder, followlinks=True) for name in names
     )
     return {file.relative_to(folder).as_posix(): file_sha256(file) for file in files}
 
@@ -159,7 +163,7 @@ def _path(name: str) -> str:
 def _changed(
     bundle: Path, out: Path, name: str, left_out: set[str], write: Callable[[Path], None]
 ) -> Changed:
-    """Copy all but some files, write what is new, and prove that the copies are equal; then move it in."""
+    """Copy all but some files, write the new ones, verify the copies, then move the folder into place."""
     read_sound(bundle)
     before = {file: sha256 for file, sha256 in hashes(bundle).items() if file not in left_out}
     with new_folder(out.resolve()) as work:
@@ -171,23 +175,23 @@ def _changed(
         now = hashes(work)
         for file, sha256 in before.items():
             if now.get(file) != sha256:
-                raise WeftError(f"{work / file} is not what {bundle / file} is: is the disk sound?")
+                raise WeftError(f"{work / file} differs from {bundle / file}: check the disk")
         read_sound(work)
     return Changed(out, name, before)
 
 
 def read_sound(folder: Path) -> dict[str, Task]:
-    """The tasks of a bundle whose files stand on each other, its encoder's with them."""
-    said = read_manifest(folder)
-    included, weights = said["encoder"]["included"], folder / "encoder" / "model.safetensors"
+    """Return the tasks of a bundle after checking that its files, its encoder included, match each other."""
+    manifest = read_manifest(folder)
+    included, weights = manifest["encoder"]["included"], folder / "encoder" / "model.safetensors"
     if included and not weights.is_file():
-        raise WeftError(f"{weights} is missing, though {folder / MANIFEST} says that the encoder comes along")
+        raise WeftError(f"{weights} is missing, though {folder / MANIFEST} says that the encoder is included")
     if included and file_sha256(weights) != included:
         raise WeftError(f"{weights} is not the encoder that came with this bundle: its hash differs")
-    return read_tasks(folder, said, said["encoder"]["sha256"])
+    return read_tasks(folder, manifest, manifest["encoder"]["sha256"])
 
 
-def task_of(folder: Path, said: dict[str, Any], name: str) -> Task:
-    """A task of a bundle, as its file says it."""
-    check_has(folder, said, name)
-    return read_tasks(folder, said, said["encoder"]["sha256"])[name]
+def task_of(folder: Path, manifest: dict[str, Any], name: str) -> Task:
+    """Return one task of a bundle, as its file describes it."""
+    check_has(folder, manifest, name)
+    return read_tasks(folder, manifest, manifest["encoder"]["sha256"])[name]

@@ -1,6 +1,6 @@
-"""Components of low rank that a task does not have: zeros in the model, and not in its file.
+"""Padding of low-rank components: zeros in the model that a task's file does not store.
 
-Slots of one stacked parameter have one shape, so that a task with fewer components than the widest is padded.
+All slots of a stacked parameter have one shape. A task with fewer components than the widest slot is padded.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 Ranked = dict[int, tuple[RankedAdapter, str]]
-"""By the id of a parameter whose slots have components: its adapter, and its name there."""
+"""Maps the id of a parameter whose slots have components to its adapter and its name there."""
 
 
 def ranked_parameters(model: Model) -> Ranked:
-    """The parameters along which components run."""
+    """The parameters that have a dimension of components."""
     return {
         id(adapter.get_parameter(name)): (adapter, name)
         for _, adapter in model.placements
@@ -30,7 +30,7 @@ def ranked_parameters(model: Model) -> Ranked:
 
 
 def without_padding(item: Owned, ranked: Ranked) -> Tensor:
-    """An owner's tensor as its file holds it."""
+    """Return an owner's tensor as its file stores it."""
     value = item.data
     if id(item.parameter) not in ranked or item.slot is None:
         return value
@@ -42,20 +42,20 @@ def without_padding(item: Owned, ranked: Ranked) -> Tensor:
     return value
 
 
-def fits(item: Owned, found: Tensor, ranked: Ranked) -> bool:
-    """Whether a file's tensor is the owner's, or would be with padding behind its components."""
+def fits(item: Owned, tensor: Tensor, ranked: Ranked) -> bool:
+    """Whether a file's tensor has the shape of the owner's, possibly after padding its components."""
     expected = item.data.shape
-    if found.shape == expected:
+    if tensor.shape == expected:
         return True
-    if id(item.parameter) not in ranked or found.dim() != len(expected):
+    if id(item.parameter) not in ranked or tensor.dim() != len(expected):
         return False
     adapter, name = ranked[id(item.parameter)]
-    pairs = enumerate(zip(found.shape, expected, strict=True))
+    pairs = enumerate(zip(tensor.shape, expected, strict=True))
     return all(n == m or (dim in adapter.along[name] and n < m) for dim, (n, m) in pairs)
 
 
-def fill(item: Owned, found: Tensor) -> None:
-    """Copy a file's tensor into the model, zeros behind it."""
-    if found.shape != item.data.shape:
+def fill(item: Owned, tensor: Tensor) -> None:
+    """Copy a file's tensor into the model, padded with zeros."""
+    if tensor.shape != item.data.shape:
         item.data.zero_()
-    item.data[tuple(slice(0, n) for n in found.shape)] = found.to(item.data.device)
+    item.data[tuple(slice(0, n) for n in tensor.shape)] = tensor.to(item.data.device)

@@ -31,18 +31,18 @@ METADATA = "weft"
 
 
 def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
-    """Write the model as a bundle, in one move.
+    """Write the model as a bundle, atomically.
 
     Args:
         model: the model.
-        folder: the bundle's folder; a bundle that stands there is replaced, anything else is left alone.
-        with_encoder: whether the encoder and its tokenizer go along, or only their name and sha256. An
-            encoder that has no files to be found again goes along in any case.
+        folder: the bundle's folder; an existing bundle is replaced, anything else is refused.
+        with_encoder: whether to include the encoder and its tokenizer, or only their name and sha256. An
+            encoder that was not loaded from files is always included.
     """
     model.captures.check_plain()
     folder = Path(folder)
     if folder.exists() and not (folder / MANIFEST).is_file():
-        raise WeftError(f"{folder} exists and is no bundle; give another folder")
+        raise WeftError(f"{folder} exists and is not a bundle; pass a different folder")
     by_owner: dict[str, list[Owned]] = {}
     for item in owned(model):
         if in_files(item):
@@ -61,16 +61,16 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
         for task in model.tasks:
             facts = {"task": task.settings(), "stands_on": stands_on}
             _write(task_file(work, task.name), by_owner.get(task_owner(task.name), []), facts, ranked)
-        said = manifest(model)
+        contents = manifest(model)
         if with_encoder or model.encoder_source.travels or not _can_be_found(model):
             _write_encoder(model, work / "encoder")
-            said["encoder"]["included"] = file_sha256(work / "encoder" / "model.safetensors")
-        write_json(work / MANIFEST, said)
+            contents["encoder"]["included"] = file_sha256(work / "encoder" / "model.safetensors")
+        write_json(work / MANIFEST, contents)
     return folder
 
 
 def manifest(model: Model) -> dict[str, Any]:
-    """What bundle.json says; `included` is the sha256 of the encoder's file where it comes along."""
+    """The contents of bundle.json; `included` is the sha256 of the encoder's file if it is included."""
     return {
         "format": FORMAT,
         "weft": __version__,
@@ -93,28 +93,28 @@ def in_files(item: Owned) -> bool:
 
 
 def task_file(folder: Path, name: str) -> Path:
-    """Where a task's file is in a bundle."""
+    """The path of a task's file in a bundle."""
     return folder / "tasks" / f"{name}.safetensors"
 
 
 def method_sha256(settings: Any) -> str:
-    """The sha256 of a method's settings as bundle.json has them.
+    """The sha256 of a method's settings as they are written in bundle.json.
 
-    As they are written there, not as they are read: a setting that a later weft adds must not make a bundle
-    another.
+    As written, not as parsed: a setting that a later version of weft adds must not change the hash of a
+    bundle.
     """
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def key(item: Owned) -> str:
-    """A tensor's name in its file: the parameter's, and the owner's where a file holds several owners."""
+    """A tensor's name in its file: the parameter's, with the owner's if a file holds several owners."""
     return item.name if item.owner.startswith(("task:", "encoder")) else f"{item.owner}/{item.name}"
 
 
 def task_tensors(model: Model, name: str) -> dict[str, Tensor]:
-    """What is one task's own, as its file holds it."""
-    mine = [item for item in owned(model) if item.owner == task_owner(name) and in_files(item)]
-    return _tensors(mine, ranked_parameters(model))
+    """The tensors of one task, as its file holds them."""
+    items = [item for item in owned(model) if item.owner == task_owner(name) and in_files(item)]
+    return _tensors(items, ranked_parameters(model))
 
 
 def _tensors(items: list[Owned], ranked: Ranked) -> dict[str, Tensor]:
@@ -127,23 +127,23 @@ def _write(path: Path, items: list[Owned], facts: dict[str, Any], ranked: Ranked
 
 
 def _can_be_found(model: Model) -> bool:
-    """Whether the encoder's weights are somewhere else, or can be drawn again."""
+    """Whether the encoder's weights can be loaded again, or generated again from a seed."""
     return model.encoder_source.source is not None or model.encoder_source.name.startswith(RANDOM)
 
 
 def _write_encoder(model: Model, folder: Path) -> None:
-    """The base weights, as they were before training: what the hashes are of.
+    """Write the base weights, as they were before training; the hashes are of these.
 
-    Of an encoder without files the present ones are all there is. That is as good: what has been trained
-    since is in the bundle's other files, and comes over it.
+    An encoder without files has only its current weights. These serve as well: trained weights are in the
+    bundle's other files, which are loaded over them.
     """
     from weft.encoder.load import lacks_tokenizer, load_encoder, quiet
 
     if _can_be_found(model):
         base = load_encoder(model.encoder_source.source or model.encoder_source.name, seed=model.seed)
         plain: Any = base.model
-        told = base.source is not None and not lacks_tokenizer(base.source)
-        tokenizer = base.tokenizer if told else None
+        has_tokenizer = base.source is not None and not lacks_tokenizer(base.source)
+        tokenizer = base.tokenizer if has_tokenizer else None
     else:
         plain = unweave(copy.deepcopy(model.encoders[0]))
         tokenizer = model.encoder_source.__dict__.get("tokenizer")

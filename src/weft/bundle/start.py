@@ -1,8 +1,8 @@
-"""Beginning a run from the weights of a bundle: more tasks, fewer, or one alone after many.
+"""Starting a run from the weights of a bundle, with more tasks, with fewer, or with one.
 
-With the method of the bundle, everything goes over that both have. With another method it is the encoder, as
-the bundle's run trained it, and the heads of the tasks that both have: tasks trained together (`full`), then
-each by itself (`separate`, or `full` with one task).
+With the bundle's method, all weights that both models have are copied. With a different method, the trained
+encoder and the heads of the tasks that both have are copied: for example after training tasks together
+(`full`), each is trained alone (`separate`, or `full` with one task).
 """
 
 from __future__ import annotations
@@ -29,49 +29,54 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def start_from(model: Model, folder: str | Path) -> list[str]:
-    """Give a fresh model the weights of a bundle: shared ones, and those of the tasks that both have.
+    """Copy the weights of a bundle into a new model: shared weights, and those of the tasks that both have.
 
     Args:
-        model: of the same encoder and pool; tasks that the bundle lacks keep their own start.
-        folder: the bundle, or a run's folder that holds one.
+        model: a model with the same encoder and pool; tasks that the bundle lacks keep their initial values.
+        folder: the bundle, or a run folder that holds one.
 
     Returns:
-        What starts anew, in sentences.
+        One sentence for each part that keeps its initial values.
     """
     folder = find_bundle(folder)
-    said = read_manifest(folder)
-    if said["encoder"]["sha256"] != model.encoder_source.sha256:
+    manifest = read_manifest(folder)
+    if manifest["encoder"]["sha256"] != model.encoder_source.sha256:
         raise WeftError(
-            f"start: {folder} stands on another encoder, {said['encoder']['name']!r}; "
+            f"start: {folder} needs a different encoder, {manifest['encoder']['name']!r}; "
             f"expected the weights of {model.encoder_source.name!r}"
         )
-    if said["heads"]["pool"] != model.pool:
+    if manifest["heads"]["pool"] != model.pool:
         raise WeftError(
-            f"start: the heads of {folder} read {said['heads']['pool']!r}; here they read {model.pool!r}: "
-            f"set heads.pool={said['heads']['pool']}"
+            f"start: the heads of {folder} read {manifest['heads']['pool']!r}; here they read "
+            f"{model.pool!r}: "
+            f"set heads.pool={manifest['heads']['pool']}"
         )
-    tasks = read_tasks(folder, said, model.encoder_source.sha256)
+    tasks = read_tasks(folder, manifest, model.encoder_source.sha256)
     _check_tasks(model, tasks, folder)
-    notes = [f"{folder} has no task {t.name!r}: it starts anew" for t in model.tasks if t.name not in tasks]
+    notes = [
+        f"{folder} has no task {t.name!r}: it starts from initial values"
+        for t in model.tasks
+        if t.name not in tasks
+    ]
     try:
-        if build_method(said["method"]).settings() == model.method.settings():
+        if build_method(manifest["method"]).settings() == model.method.settings():
             _same_method(model, folder, tasks)
         else:
-            notes.append(_other_method(model, folder, said, tasks))
+            notes.append(_different_method(model, folder, manifest, tasks))
     except SafetensorError as wrong:
-        raise WeftError(f"start: a file of {folder} is no file of a bundle: {wrong}") from None
+        raise WeftError(f"start: a file of {folder} is not a file of a bundle: {wrong}") from None
     return notes
 
 
 def _check_tasks(model: Model, tasks: Mapping[str, Task], folder: Path) -> None:
-    """A task that both have must be the same one."""
+    """Refuse a task that has the same name in both, but different settings."""
     for task in model.tasks:
         for name in IDENTITY if task.name in tasks else ():
             old, new = getattr(tasks[task.name], name), getattr(task, name)
             if old != new:
                 raise WeftError(
                     f"start: {name} of task {task.name!r} is {old!r} in {folder}, and {new!r} here; "
-                    "give it the same, or another name"
+                    "use the same value, or a different task name"
                 )
 
 
@@ -89,16 +94,20 @@ def _same_method(model: Model, folder: Path, tasks: Mapping[str, Task]) -> None:
                 copy_in(item, file, path, ranked)
 
 
-def _other_method(model: Model, folder: Path, said: Mapping[str, Any], tasks: Mapping[str, Task]) -> str:
-    """Take the encoder that the bundle's run trained, and the heads; says what it did."""
-    found, mine = build_method(said["method"]), model.method
-    methods = f"  found    {found.settings()}\n  expected {mine.settings()}"
+def _different_method(
+    model: Model, folder: Path, manifest: Mapping[str, Any], tasks: Mapping[str, Task]
+) -> str:
+    """Copy the encoder that the bundle's run trained, and the heads; return a note on what was copied."""
+    method, new_method = build_method(manifest["method"]), model.method
+    methods = f"  found    {method.settings()}\n  expected {new_method.settings()}"
     with safe_open(folder / SHARED_FILE, "pt") as file:
         trained = {name for name in file.keys() if name.startswith("encoder.")}  # noqa: SIM118
         if not trained:
             raise WeftError(
-                f"start: {folder} is of another method, which leaves the encoder as it is or has one a task: "
-                f"there is nothing to begin from.\n{methods}\n  give the run file the method that was found"
+                f"start: {folder} has a different method, which does not train the encoder or has one "
+                "encoder per "
+                f"task: there is nothing to start from.\n{methods}\n  set the method that was found in the "
+                "run file"
             )
         taken: set[str] = set()
         for item in owned(model):
@@ -107,11 +116,12 @@ def _other_method(model: Model, folder: Path, said: Mapping[str, Any], tasks: Ma
                 continue
             if not in_files(item):
                 raise WeftError(
-                    f"start: the run of {folder} trained the encoder, and method {mine.name!r} keeps it as "
-                    f"{model.encoder_source.name!r} has it ({item.name}, for one), so that a bundle could "
-                    f"not hold it.\n{methods}\n  write it as an encoder of its own, in Python: "
+                    f"start: the run of {folder} trained the encoder, and method {new_method.name!r} keeps "
+                    "the "
+                    f"weights of {model.encoder_source.name!r} (such as {item.name}), so that a bundle could "
+                    f"not hold them.\n{methods}\n  write it as a separate encoder, in Python: "
                     f"weft.load({str(folder)!r}).merge({next(iter(tasks))!r}).save_pretrained('trained'), "
-                    "and begin with encoder: trained"
+                    "and start with encoder: trained"
                 )
             _fill(item, file.get_tensor(name), folder / SHARED_FILE, name)
             taken.add(name)
@@ -120,8 +130,9 @@ def _other_method(model: Model, folder: Path, said: Mapping[str, Any], tasks: Ma
         if task.name in tasks:
             heads += _take_head(model, task.name, task_file(folder, task.name))
     return (
-        f"{folder} is of method {found.name!r}, here it is {mine.name!r}: taken are {len(taken)} tensors of "
-        f"the encoder as trained there, and the heads of {heads} tasks; all else starts anew"
+        f"{folder} has method {method.name!r}, this run has {new_method.name!r}: copied are {len(taken)} "
+        "tensors "
+        f"of the trained encoder and the heads of {heads} tasks; all else starts from initial values"
     )
 
 
@@ -138,13 +149,13 @@ def _take_head(model: Model, task: str, path: Path) -> bool:
 
 
 def _in_encoder(item: Owned) -> str:
-    """A parameter's name within its encoder, be it shared or one task's own."""
+    """A parameter's name within its encoder, which may be shared or belong to one task."""
     prefix = "encoder." if item.owner == ENCODER else f"encoder.{item.owner}."
     return item.name.removeprefix(prefix)
 
 
 def _fill(item: Owned, tensor: torch.Tensor, path: Path, name: str) -> None:
     if tensor.shape != item.data.shape:
-        expected, found = list(item.data.shape), list(tensor.shape)
-        raise WeftError(f"start: {path}: {name!r} has shape {found}; expected {expected}")
+        expected, shape = list(item.data.shape), list(tensor.shape)
+        raise WeftError(f"start: {path}: {name!r} has shape {shape}; expected {expected}")
     fill(item, tensor)

@@ -1,4 +1,4 @@
-"""What a loaded bundle adds to the encoder's weights and biases for each task, whatever its method."""
+"""The updates that each task of a bundle makes to the encoder's weights and biases, for any method."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TaskUpdates:
-    """What one task adds, and its head.
+    """The updates of one task, and its head.
 
     Attributes:
         task: the task.
@@ -41,23 +41,23 @@ class TaskUpdates:
     head: dict[str, Tensor] = field(default_factory=dict)
 
     def factors(self, site: Site) -> tuple[Tensor, Tensor]:
-        """up and down at a site; of rank 0 where the task adds nothing there."""
+        """up and down at a site; of rank 0 if the task has no update there."""
         none = torch.zeros(site.out_width, 0), torch.zeros(0, site.in_width)
         return self.weights.get(site, none)
 
     def bias(self, site: Site) -> Tensor:
-        """Δb at a site; zeros where the task adds nothing there."""
+        """Δb at a site; zeros if the task has no update there."""
         return self.biases.get(site, torch.zeros(site.out_width))
 
 
 def updates_of_all(sources: Sequence[Source], encoder: Any = None) -> tuple[list[TaskUpdates], Encoder]:
-    """The updates of all tasks of all bundles, and the bare encoder.
+    """Return the updates of all tasks of all bundles, and the bare encoder.
 
-    One encoder is in memory at a time, loaded once: it is taken out of each model and given to the next.
+    The encoder is loaded once and is in memory once: it is taken out of each model and passed to the next.
 
     Args:
-        sources: bundles on one encoder, which they do not train.
-        encoder: where it is, if not where it was.
+        sources: bundles with the same encoder, which they do not train.
+        encoder: folder or hub id of the encoder, if it has moved.
     """
     from weft.bundle.load import load
 
@@ -66,20 +66,20 @@ def updates_of_all(sources: Sequence[Source], encoder: Any = None) -> tuple[list
         model = load(source.folder, encoder=encoder)
         updates += _updates(model, source.folder)
         bare: Any = unweave(model.encoder)
-        encoder = replace(model.encoder_source, model=bare, name=sources[0].said["encoder"]["name"])
+        encoder = replace(model.encoder_source, model=bare, name=sources[0].manifest["encoder"]["name"])
     return updates, encoder
 
 
 def _updates(model: Model, folder: Path) -> list[TaskUpdates]:
-    """Of one model; an adapter that is no low-rank addition to a weight, and none to a bias, is refused."""
+    """The updates of one model. An adapter without a low-rank update or a bias update is refused."""
     heads: dict[str, dict[str, Tensor]] = {}
     for item in owned(model):
         if item.part == "heads":
             heads.setdefault(item.owner, {})[item.name] = item.data.clone()
     result = []
     for number, task in enumerate(model.tasks):
-        mine = TaskUpdates(task, head=heads.get(task_owner(task.name), {}))
-        check_finite(f"{folder}: task {task.name!r}: its head", *mine.head.values())
+        task_updates = TaskUpdates(task, head=heads.get(task_owner(task.name), {}))
+        check_finite(f"{folder}: task {task.name!r}: its head", *task_updates.head.values())
         for site, adapter in model.placements:
             with torch.no_grad():
                 factors, merged = adapter.low_rank_delta(number), adapter.weight_delta(number)
@@ -88,25 +88,25 @@ def _updates(model: Model, folder: Path) -> list[TaskUpdates]:
             )
             if factors is not None:
                 # several adapters of one site: the sum of products is a product
-                ups, downs = zip(mine.factors(site), factors, strict=True)
-                mine.weights[site] = torch.cat(ups, 1), torch.cat(downs)
+                ups, downs = zip(task_updates.factors(site), factors, strict=True)
+                task_updates.weights[site] = torch.cat(ups, 1), torch.cat(downs)
             elif merged is not None and merged[0] is None and merged[1] is not None:
-                mine.biases[site] = mine.bias(site) + merged[1]
+                task_updates.biases[site] = task_updates.bias(site) + merged[1]
             else:
                 raise WeftError(
-                    f"{folder}: method {model.method.name!r} changes {site.key!r} by what is neither a "
-                    "low-rank update of a weight nor one of a bias; expected lora, lora_bitfit or bitfit"
+                    f"{folder}: method {model.method.name!r} changes {site.key!r} by neither a low-rank "
+                    "update of a weight nor an update of a bias; expected lora, lora_bitfit or bitfit"
                 )
-        result.append(mine)
+        result.append(task_updates)
     return result
 
 
 def check_finite(where: str, *values: Tensor | None) -> None:
-    """Refuse what a training that went wrong has left.
+    """Refuse values that are not finite, which a failed training leaves behind.
 
     Args:
-        where: what the numbers are of, for the message.
-        values: of any shapes; None is nothing.
+        where: the beginning of the error message.
+        values: tensors of any shapes; None is skipped.
     """
     if not all(value.isfinite().all() for value in values if value is not None):
         raise WeftError(f"{where}: not finite numbers; the model did not train well")
@@ -116,27 +116,27 @@ def check_finite(where: str, *values: Tensor | None) -> None:
 def model_of(
     encoder: Encoder, updates: Sequence[TaskUpdates], method: Method, together: Together, seed: int
 ) -> Model:
-    """A fresh model of all the tasks, with their heads; its adapters are at their start.
+    """Make a new model of all tasks with their heads; its adapters have their initial values.
 
     Args:
         encoder: the bare encoder.
-        updates: of the tasks, in the order of their ids.
+        updates: the updates of the tasks, in the order of their ids.
         method: the method.
         together: what the bundles have in common.
-        seed: of the adapters' start.
+        seed: the seed of the adapters' initial values.
     """
     from weft.model.model import Model
 
     model = Model(
         encoder,
-        [mine.task for mine in updates],
+        [task_updates.task for task_updates in updates],
         method,
         pool=together.pool,
         head_dropout=together.head_dropout,
         max_length=together.max_length,
         seed=seed,
     )
-    of_owner = {task_owner(mine.task.name): mine.head for mine in updates}
+    of_owner = {task_owner(task_updates.task.name): task_updates.head for task_updates in updates}
     for item in owned(model):
         if item.part == "heads":
             item.data.copy_(of_owner[item.owner][item.name])

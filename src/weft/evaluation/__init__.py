@@ -1,1 +1,1 @@
-"""Judging answers: metrics over a whole split, evaluation of a model, and the baselines to beat."""
+"""Evaluating a model: metrics over whole splits, averages, baselines and submission files."""

@@ -1,9 +1,9 @@
-"""The papers' averages by name, from tasks' metrics.
+"""The averages that papers report, by name, computed from the metrics of tasks.
 
 `pals_dev` is the mean of the eight values of the PALs paper's development tables, `glue9` that of nine values
-(MNLI's two sets apart, WNLI left out) as the papers report them from the GLUE server, `superglue` the mean
-over eight tasks, a task of two metrics by their mean. An average of fewer values than its name says is
-another number: it is not given; what there is makes up `partial`.
+(MNLI's two sets separately, without WNLI) as the papers report them from the GLUE server, `superglue` the
+mean over eight tasks, where a task with two metrics counts by their mean. If a value is missing, the average
+is not reported; the mean of the values that are there is `partial`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from weft.errors import WeftError, did_you_mean
 
 
 class Part(NamedTuple):
-    """What counts once in an average: a task's metric, or the mean of several of them."""
+    """One value of an average: a metric of a task, or the mean of several of its metrics."""
 
     task: str
     metrics: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """As a reader sees it, such as `cb (accuracy + macro_f1)/2`."""
+        """The name that is shown, such as `cb (accuracy + macro_f1)/2`."""
         if len(self.metrics) == 1:
             return f"{self.task} {self.metrics[0]}"
         return f"{self.task} ({' + '.join(self.metrics)})/{len(self.metrics)}"
 
 
-def _parts(*given: tuple[str, ...]) -> tuple[Part, ...]:
-    return tuple(Part(task, tuple(metrics)) for task, *metrics in given)
+def _parts(*rows: tuple[str, ...]) -> tuple[Part, ...]:
+    return tuple(Part(task, tuple(metrics)) for task, *metrics in rows)
 
 
 AVERAGES: Mapping[str, tuple[Part, ...]] = {
@@ -85,18 +85,18 @@ VALIDATION_ROWS: Mapping[str, int] = {
     "wic": 638,
     "wsc": 104,
 }
-"""The examples of each task's official validation set (of MNLI the matched one)."""
+"""The number of examples of each task's official validation set (for MNLI the matched one)."""
 
 
 @dataclass(frozen=True)
 class Average:
-    """An average, or what there is of it.
+    """An average, possibly with missing values.
 
     Attributes:
         name: as in `AVERAGES`.
-        value: the average, as a share of 1; None where a value is missing.
-        values: the parts that there are, with their values.
-        missing: the parts that are not there.
+        value: the average, between 0 and 1; None if a value is missing.
+        values: the values that are there, by part.
+        missing: the parts without a value.
     """
 
     name: str
@@ -106,29 +106,29 @@ class Average:
 
     @property
     def count(self) -> int:
-        """How many values the whole average has."""
+        """The number of values of the complete average."""
         return len(self.values) + len(self.missing)
 
     @property
     def partial(self) -> float | None:
-        """The mean of the values that there are; None of none."""
+        """The mean of the values that are there; None if there are none."""
         return fsum(self.values.values()) / len(self.values) if self.values else None
 
 
 def average(name: str, tasks: Mapping[str, Mapping[str, float]]) -> Average:
-    """One of the papers' averages.
+    """Compute one of `AVERAGES`.
 
     Args:
         name: one of `AVERAGES`.
-        tasks: each task's metrics by name, as shares of 1; `metrics.json` of a run has them under `tasks`.
+        tasks: the metrics of each task by name, between 0 and 1, as under `tasks` in a run's `metrics.json`.
     """
     if name not in AVERAGES:
         raise WeftError(f"average {name!r} does not exist; {did_you_mean(name, AVERAGES)}")
     values, missing = {}, []
     for part in AVERAGES[name]:
-        own = tasks.get(part.task, {})
-        if all(metric in own for metric in part.metrics):
-            values[part] = fsum(own[metric] for metric in part.metrics) / len(part.metrics)
+        scores = tasks.get(part.task, {})
+        if all(metric in scores for metric in part.metrics):
+            values[part] = fsum(scores[metric] for metric in part.metrics) / len(part.metrics)
         else:
             missing.append(part)
     made = Average(name, None, values, tuple(missing))

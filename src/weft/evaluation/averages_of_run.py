@@ -1,4 +1,4 @@
-"""The papers' averages of a finished run, and what keeps them from being the papers' own."""
+"""The averages of a finished run, and notes on how they differ from those of the papers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class RunAverages:
     averages: dict[str, Average]
 
     @property
-    def other_rows(self) -> dict[str, tuple[int, int]]:
-        """The tasks in an average whose number of rows is not the official one: (theirs, the official)."""
-        parts = [part.task for one in self.averages.values() for part in one.values]
+    def unofficial_rows(self) -> dict[str, tuple[int, int]]:
+        """(rows, official rows) of each task in an average whose number of rows is not the official one."""
+        parts = [part.task for average in self.averages.values() for part in average.values]
         rows = self.run.rows
         return {
             task: (rows[task], VALIDATION_ROWS[task])
@@ -38,39 +38,39 @@ class RunAverages:
 
     @property
     def notes(self) -> Iterator[str]:
-        """What keeps the numbers from being the papers': the split, its rows, and values that are missing."""
+        """Differences from the numbers of the papers: the split, its rows, and missing values."""
         if self.run.split not in (None, "validation"):
-            yield f"{self.folder}: of the split {self.run.split!r}; the papers' are of validation sets"
-        for task, (rows, official) in self.other_rows.items():
-            yield f"{self.folder}: {task} is of {rows:,} rows; the official validation set has {official:,}"
-        for one in self.averages.values():
-            if one.values and one.missing:
-                lacking = ", ".join(part.name for part in one.missing)
-                yield f"{self.folder}: {one.name} is not given, without {lacking}"
+            yield f"{self.folder}: scores of the split {self.run.split!r}; the papers report validation sets"
+        for task, (rows, official) in self.unofficial_rows.items():
+            yield f"{self.folder}: {task} has {rows:,} rows; the official validation set has {official:,}"
+        for named in self.averages.values():
+            if named.values and named.missing:
+                lacking = ", ".join(part.name for part in named.missing)
+                yield f"{self.folder}: {named.name} is not reported: {lacking} is missing"
 
     def as_dict(self) -> dict[str, Any]:
-        """Values as shares of 1, as in metrics.json."""
+        """The averages as JSON values, between 0 and 1 as in metrics.json."""
         return {
             "split": self.run.split,
             "other_rows": {
                 task: {"rows": rows, "official": official}
-                for task, (rows, official) in self.other_rows.items()
+                for task, (rows, official) in self.unofficial_rows.items()
             },
             "averages": {
-                one.name: {
-                    "value": one.value,
-                    "partial": one.partial,
-                    "values": len(one.values),
-                    "of": one.count,
-                    "parts": {part.name: value for part, value in one.values.items()},
-                    "missing": [part.name for part in one.missing],
+                average.name: {
+                    "value": average.value,
+                    "partial": average.partial,
+                    "values": len(average.values),
+                    "of": average.count,
+                    "parts": {part.name: value for part, value in average.values.items()},
+                    "missing": [part.name for part in average.missing],
                 }
-                for one in self.averages.values()
+                for average in self.averages.values()
             },
         }
 
 
 def averages_of_run(folder: str | Path) -> RunAverages:
-    """The papers' averages of a finished run, from its metrics.json."""
+    """Compute the averages of a finished run from its metrics.json."""
     run = read_metrics(Path(folder))
     return RunAverages(str(folder), run, {kind: average(kind, run.tasks) for kind in AVERAGES})

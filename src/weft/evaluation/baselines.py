@@ -1,4 +1,4 @@
-"""What a trained model must beat: the majority guess and a bag of words."""
+"""Baselines that a trained model should beat: the majority guess and a bag of words."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def majority(task: Task, train: Split, test: Split) -> dict[str, float]:
-    """What is right most often in training, or the mean, for every example; see `Kind.guess`."""
+    """Score the most frequent training label, or the mean, as a constant answer; see `Kind.guess`."""
     guess = KINDS[task.kind]().guess(train.labels or [], task, _examples(test))
     return _score(task, test, guess)
 
 
 def bag_of_words(task: Task, train: Split, test: Split) -> dict[str, float] | None:
-    """A linear model on the words and pairs of neighbouring words, without their order.
+    """Score a linear model on words and word pairs.
 
     TF-IDF of one and two words; for a pair of texts u and v the features are [u, v, |u − v|, u∘v].
-    Logistic regression, or ridge regression for numbers, both with scikit-learn's defaults. Where there is
-    nothing to learn, a single label or no word, it is the majority guess. None for kinds whose answer is
-    neither one label nor numbers.
+    Logistic regression, or ridge regression for numbers, both with scikit-learn's defaults. If there is
+    nothing to learn (a single label, or no word), the majority guess is scored. None for kinds whose answer
+    is neither one label nor a number.
     """
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -37,9 +37,8 @@ def bag_of_words(task: Task, train: Split, test: Split) -> dict[str, float] | No
     kind = KINDS[task.kind]
     if not (kind.has_classes or kind.has_range):
         return None
-    given: Any = train.labels
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-    labels = np.asarray(given)
+    labels: Any = np.asarray(train.labels)
     try:
         vectorizer.fit([text for texts in train.texts for text in texts])
     except ValueError:  # texts without a word
@@ -60,10 +59,10 @@ def bag_of_words(task: Task, train: Split, test: Split) -> dict[str, float] | No
     return _score(task, test, model.predict(features(test.texts)))
 
 
-def _score(task: Task, test: Split, found: Any) -> dict[str, float]:
+def _score(task: Task, test: Split, answers: Any) -> dict[str, float]:
     kind = KINDS[task.kind]()
     gold = kind.gold(test.labels or [], task, _examples(test))
-    return kind.score(task.metrics, gold, found, test.groups)
+    return kind.score(task.metrics, gold, answers, test.groups)
 
 
 def _examples(split: Split) -> list[ExampleRows]:

@@ -1,4 +1,4 @@
-"""Evaluating a model on its tasks' validation or test rows."""
+"""Evaluating a model on the validation or test rows of its tasks."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ def evaluate(
 
     Args:
         model: the model.
-        data: the tokenized split of each task, with labels; of a further set under `TASK:SET`, after it.
-        rows: which examples of each; by default all.
-        processes: those that share the work; each gets the scores.
+        data: the tokenized split of each task, with labels; a further set is under `TASK:SET`, after its
+            task.
+        rows: the examples of each split to evaluate; by default all.
+        processes: the processes that share the work; each gets the scores.
         precision: `float32` or `bf16`, or what makes the context of each pass; by default float32, or the
-            precision given to `Model.capture`.
+            precision passed to `Model.capture`.
         capture: which passes run as CUDA graphs on a GPU; see `weft.inference.runner.answers`.
     """
     chosen = {
@@ -50,12 +51,12 @@ def evaluate(
     metrics: dict[str, dict[str, float]] = {}
     position = 0
     for name, which in chosen.items():
-        own = logits[position : position + len(which)]
+        set_logits = logits[position : position + len(which)]
         position += len(which)
         task, _, further = name.partition(ALSO)
-        found = judged(model.tasks[model.task_id(task)], own, data[name], which)
+        scores = judged(model.tasks[model.task_id(task)], set_logits, data[name], which)
         suffix = f"_{further}" if further else ""
-        metrics.setdefault(task, {}).update({f"{metric}{suffix}": value for metric, value in found.items()})
+        metrics.setdefault(task, {}).update({f"{metric}{suffix}": value for metric, value in scores.items()})
     return Scores(
         tasks=metrics,
         rows={name: len(which) for name, which in chosen.items()},
@@ -67,13 +68,13 @@ def evaluate(
 def judged(
     task: Task, logits: Sequence[NDArray[np.float32]], tokens: Tokens, which: Sequence[int]
 ) -> dict[str, float]:
-    """A task's metrics.
+    """Compute the metrics of a task.
 
     Args:
         task: the task.
-        logits: of each example.
+        logits: the logits of each example.
         tokens: the task's examples.
-        which: the examples that the logits are of.
+        which: the indices of the examples that the logits belong to.
     """
     kind = KINDS[task.kind]()
     examples = tokens.examples(which)
@@ -88,7 +89,7 @@ def judged(
 
 
 def decoded(model: Model, name: str, tokens: Tokens) -> list[Any]:
-    """The model's answers to all examples of a task, as its metrics have them: ids, numbers, texts."""
+    """Return the model's answers to all examples of a task as its metrics take them: ids, numbers, texts."""
     number = model.task_id(name)
     task = model.tasks[number]
     logits = answers(model, [(number, tokens, i) for i in range(len(tokens))])
@@ -96,14 +97,14 @@ def decoded(model: Model, name: str, tokens: Tokens) -> list[Any]:
 
 
 def fixed_examples(tokens: Tokens, limit: int | None, seed: int, name: str) -> list[int]:
-    """The examples of a split that are looked at where not all are; `limit` of them, in whole groups.
+    """Select about `limit` examples of a split to evaluate, in whole groups.
 
-    A question of which only some answers are looked at could not be judged.
+    A question with only some of its answers could not be scored.
 
     Args:
         tokens: the split.
-        limit: about how many to take; None: all.
-        seed: of the choice.
+        limit: about how many to select; None: all.
+        seed: the seed of the selection.
         name: the task's name.
     """
     groups = tokens.split.groups
@@ -122,12 +123,12 @@ def fixed_examples(tokens: Tokens, limit: int | None, seed: int, name: str) -> l
 
 
 def fixed_rows(size: int, limit: int | None, seed: int, name: str) -> list[int]:
-    """The rows of a split that are looked at during training: always the same, spread over the split.
+    """Select the rows of a split that are evaluated during training: always the same, spread over the split.
 
     Args:
-        size: the rows there are.
-        limit: how many to take; None: all.
-        seed: of the choice.
+        size: the number of rows.
+        limit: how many to select; None: all.
+        seed: the seed of the selection.
         name: the task's name.
     """
     from weft.utils.counter_rng import draw_key

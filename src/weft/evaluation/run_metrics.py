@@ -1,4 +1,4 @@
-"""The metrics.json of a finished run, read and checked."""
+"""Reading and checking the metrics.json of a finished run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.errors import WeftError
 
 FILE = "metrics.json"
 LARGEST = 1e9
-"""No metric is larger; what is, or is no number, was not written by a run."""
+"""No metric is larger. A larger value, or one that is not a number, was not written by a run."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class RunMetrics:
     """A run's metrics.json.
 
     Attributes:
-        split: which split they are of, if it says so.
-        tasks: each task's metrics, the main one first.
-        rows: how many rows of each task they are of, as far as it says so.
+        split: the split that was evaluated, if recorded.
+        tasks: the metrics of each task, the main one first.
+        rows: the number of rows evaluated for each task, if recorded.
     """
 
     split: str | None
@@ -39,15 +39,15 @@ def read_metrics(folder: Path) -> RunMetrics:
     if not path.is_file():
         raise WeftError(_missing(folder))
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as wrong:  # UnicodeDecodeError is one too
+        contents = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as wrong:  # includes UnicodeDecodeError
         raise WeftError(f"{path} is not JSON: {wrong}; a run writes it when it ends") from None
-    tasks = said.get("tasks") if isinstance(said, dict) else None
+    tasks = contents.get("tasks") if isinstance(contents, dict) else None
     if not isinstance(tasks, dict) or not tasks:
-        found = _shown(tasks if isinstance(said, dict) else said)
-        raise WeftError(f"{path}: tasks: found {found}; expected each task's metrics, as a run writes them")
-    checked = {name: _checked(path, name, own) for name, own in tasks.items()}
-    split, rows = said.get("split"), said.get("rows")
+        shown = _shown(tasks if isinstance(contents, dict) else contents)
+        raise WeftError(f"{path}: tasks: found {shown}; expected each task's metrics, as a run writes them")
+    checked = {name: _checked(path, name, metrics) for name, metrics in tasks.items()}
+    split, rows = contents.get("split"), contents.get("rows")
     counted = {k: v for k, v in rows.items() if isinstance(v, int)} if isinstance(rows, dict) else {}
     return RunMetrics(split if isinstance(split, str) else None, checked, counted)
 
@@ -70,7 +70,8 @@ def _missing(folder: Path) -> str:
         return f"{folder} is a file; expected the folder of a run that has ended"
     if (folder / "run.yaml").is_file():
         return (
-            f"the run in {folder} has not ended: {FILE} is missing; end it with the line that began it and "
+            f"the run in {folder} has not ended: {FILE} is missing; continue it with the command that "
+            "started it and "
             f"--resume: weft train RUN.yaml --out {folder} --resume"
         )
     return (

@@ -9,14 +9,14 @@ from weft.metrics import is_error
 
 
 class Scores(TypedDict):
-    """What an evaluation found.
+    """The result of an evaluation.
 
     Attributes:
-        tasks: each task's metrics; its first metric is its score. Those of a further set bear its name:
+        tasks: each task's metrics; its first metric is its score. Those of a further set end with its name:
             `accuracy_mm`.
-        rows: how many examples of each task were evaluated; of a further set under `TASK:SET`.
-        of: how many there are.
-        average: the mean of the tasks' scores, an error (mse) counting as 1 − error.
+        rows: how many examples of each task were evaluated; a further set is under `TASK:SET`.
+        of: how many examples the split has.
+        average: the mean of the tasks' scores, where an error (mse) counts as 1 − error.
     """
 
     tasks: dict[str, dict[str, float]]

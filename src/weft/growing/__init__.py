@@ -1,1 +1,1 @@
-"""Growing a trained model: a task more, a task trained again, and where a new task begins."""
+"""Growing a trained model: adding a task, retraining a task, and the initial values of a new task."""

@@ -1,4 +1,4 @@
-"""A new task for a trained model."""
+"""`weft task add`: add a task to a trained model and train it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.growing.grown import Grown
 from weft.growing.heads import mapped_head, set_head
 from weft.growing.rows import TaskRows, task_rows
 from weft.growing.settings import GrowSettings
-from weft.growing.start import Beginnings
+from weft.growing.start import StartValues
 from weft.growing.train_one import check_run, check_trainable, moved_beside, moves_of, train_one
 from weft.growing.write import write_grown
 from weft.growing.zero_shot import ZeroShot, zero_shot
@@ -40,55 +40,57 @@ def add_task(
     run: str | Path | None = None,
     resolved: dict[str, Any] | None = None,
     progress: bool = True,
-    tell: Callable[[str, ZeroShot], None] = lambda name, found: None,
+    tell: Callable[[str, ZeroShot], None] = lambda name, result: None,
 ) -> Grown:
     """Add a task to a trained model, and train it.
 
-    With `only: task`, the default, every other file of the bundle stays the same, byte for byte.
+    With `only: task`, the default, every other file of the bundle stays byte-identical.
 
     Args:
-        bundle: the bundle, or a run's folder that holds one.
+        bundle: the bundle, or a run folder that holds one.
         task: the new task, with files or rows for `train`.
-        out: where the result goes; the bundle itself is exchanged in one move.
-        training: how to train; by default `Training()` with the bundle's max_length.
-        grow: how the task joins; see `GrowSettings`.
-        encoder: where the encoder is, if not where it was.
-        device: where to train.
-        run: keep run.yaml, log.jsonl and metrics.json of the training here.
-        resolved: what run.yaml is to say, where a task file was read.
-        progress: show what happens.
-        tell: called with the task's name and what `start: auto` found, before anything is trained.
+        out: the folder of the result; the bundle itself is replaced atomically.
+        training: the training settings; by default `Training()` with the bundle's max_length.
+        grow: how the task is added; see `GrowSettings`.
+        encoder: folder or hub id of the encoder, if it has moved.
+        device: the device to train on.
+        run: a folder to keep run.yaml, log.jsonl and metrics.json of the training in.
+        resolved: the contents of run.yaml, if a task file was read.
+        progress: whether to show progress.
+        tell: called with the task's name and the result of `start: auto`, before anything is trained.
     """
     folder, out, run = find_bundle(bundle), Path(out), None if run is None else Path(run)
     check_out(folder, out)
     check_run(run, folder, out)
-    said = read_manifest(folder)
-    known = read_tasks(folder, said, said["encoder"]["sha256"])
+    manifest = read_manifest(folder)
+    bundle_tasks = read_tasks(folder, manifest, manifest["encoder"]["sha256"])
     grow = grow if isinstance(grow, GrowSettings) else GrowSettings(**(grow or {}))
-    if wrong := mistakes(task, grow, known, build_method(said["method"])):
-        raise SettingsError(f"task {task.name!r}", [(".".join(place), text) for place, text in wrong])
-    training = training or Training(max_length=said["max_length"])
+    if wrong := mistakes(task, grow, bundle_tasks, build_method(manifest["method"])):
+        raise SettingsError(f"task {task.name!r}", [(".".join(key_path), text) for key_path, text in wrong])
+    training = training or Training(max_length=manifest["max_length"])
     rows = task_rows(task, grow, training.seed)
     model = load_changed(folder, added=[task], encoder=encoder, device=device)
     check_trainable(model, folder, training)
-    start, head, found = _begin(model, task.name, grow, rows, training)
-    if found is not None:
-        tell(task.name, found)
+    start, head, trial = _begin(model, task.name, grow, rows, training)
+    if trial is not None:
+        tell(task.name, trial)
     moves = moves_of(model, task.name, grow.only)
-    told = resolved or {"bundle": str(folder), "tasks": [task.settings()]}
-    # the start that was taken, so that what is recorded can be done again
-    told = {**told, "grow": {**grow.model_dump(mode="json"), "start": start}}
-    scores = train_one(model, task.name, rows, training, moves, run=run, resolved=told, progress=progress)
+    run_file = resolved or {"bundle": str(folder), "tasks": [task.settings()]}
+    # records the start that was used, so that the run can be repeated
+    run_file = {**run_file, "grow": {**grow.model_dump(mode="json"), "start": start}}
+    scores = train_one(model, task.name, rows, training, moves, run=run, resolved=run_file, progress=progress)
     notes = list(rows.notes)
-    if grow.label_map and found is None and start not in grow.label_map:
+    if grow.label_map and trial is None and start not in grow.label_map:
         notes.append(
-            f"grow.label_map was not used: it is for start: auto, and for a task's name; this is {start}"
+            "grow.label_map was not used: it applies to start: auto and to the name of a task; start is "
+            f"{start}"
         )
     beside = moved_beside(model, task.name, moves)
     if beside:
         notes.append(
-            f"only: all moved what all tasks use ({', '.join(sorted(beside))}) by the rows of {task.name!r} "
-            f"alone: the answers of {', '.join(known)} have changed; look at their scores: "
+            f"only: all changed parameters that all tasks use ({', '.join(sorted(beside))}) by training on "
+            f"{task.name!r} "
+            f"only: the answers of {', '.join(bundle_tasks)} have changed; check their scores: "
             f"weft evaluate {out} --tasks RUN.yaml"
         )
     return Grown(
@@ -97,7 +99,7 @@ def add_task(
         grow.only,
         start,
         head,
-        found,
+        trial,
         rows.as_dict(),
         scores,
         majority(task, rows.train, rows.validation),
@@ -109,17 +111,17 @@ def add_task(
 def _begin(
     model: Model, name: str, grow: GrowSettings, rows: TaskRows, training: Training
 ) -> tuple[str, str, ZeroShot | None]:
-    """Bring the new task to its start: which it is, whose head, and what `auto` found."""
-    beginnings = Beginnings(model, name)
-    start = grow.start or ("auto" if beginnings.embeds or grow.label_map else "random")
-    beginnings.check(start, bool(grow.label_map) if start == "auto" else start in grow.label_map)
-    found = None
+    """Set the initial values of the new task; return the start, what the head is, and the trial of `auto`."""
+    start_values = StartValues(model, name)
+    start = grow.start or ("auto" if start_values.embeds or grow.label_map else "random")
+    start_values.check(start, bool(grow.label_map) if start == "auto" else start in grow.label_map)
+    trial = None
     if start == "auto":
         tokens = tokenize(rows.validation, model.tokenizer, training.max_length)
-        found = zero_shot(beginnings, grow, rows.train, rows.validation, tokens, training.seed)
-        start = found.best
-    beginnings.take(start)
+        trial = zero_shot(start_values, grow, rows.train, rows.validation, tokens, training.seed)
+        start = trial.best
+    start_values.take(start)
     if start not in grow.label_map:
-        return start, "random", found
+        return start, "random", trial
     set_head(model, name, mapped_head(model, start, name, grow.label_map[start]))
-    return start, f"{start}'s, by label map", found
+    return start, f"{start}'s, by label map", trial

@@ -1,4 +1,4 @@
-"""What may be wrong with a task that is to join a bundle, or to be trained again: all at once, no torch."""
+"""Checking a task that is to be added to a bundle or retrained: all mistakes at once, without torch."""
 
 from __future__ import annotations
 
@@ -11,126 +11,143 @@ from weft.tasks.checks import STARTS
 from weft.tasks.task import IDENTITY, OF_HEADS, Task
 
 Mistake = tuple[tuple[str, ...], str]
-"""The place, such as (grow, start), and what is wrong there."""
+"""The key, such as (grow, start), and what is wrong there."""
 
 
-def mistakes(task: Task, grow: GrowSettings, known: Mapping[str, Task], method: Method) -> list[Mistake]:
-    """Everything that keeps a task from joining.
+def mistakes(
+    task: Task, grow: GrowSettings, bundle_tasks: Mapping[str, Task], method: Method
+) -> list[Mistake]:
+    """Return everything that prevents a task from being added.
 
     Args:
         task: the new task.
-        grow: how it is to join.
-        known: the bundle's tasks.
+        grow: its `grow` settings.
+        bundle_tasks: the bundle's tasks.
         method: the bundle's method.
     """
-    found: list[Mistake] = []
-    if task.name in known:
-        found.append(
+    wrong: list[Mistake] = []
+    if task.name in bundle_tasks:
+        wrong.append(
             (
                 ("tasks", task.name),
-                "the bundle has a task of this name; expected a new one: give it another name, or train that "
-                f"one again: weft task retrain BUNDLE {task.name} TASK.yaml --out B2",
+                "the bundle has a task of this name; expected a new name: choose a different name, or "
+                f"retrain that task: weft task retrain BUNDLE {task.name} TASK.yaml --out B2",
             )
         )
     if task.name in STARTS:
-        found.append((("tasks", task.name), "as a start this name means something else; give it another"))
-    if grow.start is not None and grow.start not in STARTS and grow.start not in known:
-        found.append((("grow", "start"), f"{grow.start!r}; {did_you_mean(grow.start, [*STARTS, *known])}"))
+        wrong.append(
+            (("tasks", task.name), "this name is reserved as a value of grow.start; choose a different name")
+        )
+    if grow.start is not None and grow.start not in STARTS and grow.start not in bundle_tasks:
+        wrong.append(
+            (("grow", "start"), f"{grow.start!r}; {did_you_mean(grow.start, [*STARTS, *bundle_tasks])}")
+        )
     if grow.start == "xavier" and not any(part.embeds for part in method.parts):
-        found.append(
+        wrong.append(
             (
                 ("grow", "start"),
-                f"'xavier' draws a task's vector, and method {method.name!r} has none; "
+                f"'xavier' samples the vector of a task, and method {method.name!r} has no such vector; "
                 "expected random, average or the name of a task",
             )
         )
     for source, labels in grow.label_map.items():
-        found += _label_map(task, source, labels, known)
-    return found
+        wrong += _label_map(task, source, labels, bundle_tasks)
+    return wrong
 
 
-def mistakes_again(task: Task, grow: GrowSettings, mine: Task) -> list[Mistake]:
-    """Everything that keeps a task of a bundle from being trained again.
+def mistakes_again(task: Task, grow: GrowSettings, bundle_task: Task) -> list[Mistake]:
+    """Return everything that prevents a task of a bundle from being retrained.
 
     Args:
-        task: the task as it is given now.
-        grow: how it is to be trained.
-        mine: the bundle's own.
+        task: the task of the task file.
+        grow: its `grow` settings.
+        bundle_task: the task of the bundle.
     """
-    place = ("tasks", task.name)
-    if task.name != mine.name:
-        return [(place, f"expected {mine.name!r}, the task that is to be trained again")]
-    found: list[Mistake] = [
+    key_path = ("tasks", task.name)
+    if task.name != bundle_task.name:
+        return [(key_path, f"expected {bundle_task.name!r}, the task to retrain")]
+    wrong: list[Mistake] = [
         (
-            (*place, key),
-            f"the bundle has {getattr(mine, key)!r}, here it is {getattr(task, key)!r}; expected the same: "
-            "another task has another name, and comes in by weft task add",
+            (*key_path, key),
+            f"the bundle has {getattr(bundle_task, key)!r}, the task file has {getattr(task, key)!r}; "
+            "expected the "
+            "same: add a different task under a different name with weft task add",
         )
         for key in IDENTITY
-        if getattr(mine, key) != getattr(task, key)
+        if getattr(bundle_task, key) != getattr(task, key)
     ]
-    # what the task does not say stays as it is
-    found += [
+    # a setting that the task file leaves out is kept
+    wrong += [
         (
-            (*place, key),
-            f"the bundle's head has {getattr(mine, key)!r}, here it is {getattr(task, key)!r}; leave it out",
+            (*key_path, key),
+            f"the bundle's head has {getattr(bundle_task, key)!r}, the task file has "
+            f"{getattr(task, key)!r}; leave it out",
         )
         for key in (*OF_HEADS, "rank_loss")
-        if getattr(task, key) is not None and getattr(mine, key) != getattr(task, key)
+        if getattr(task, key) is not None and getattr(bundle_task, key) != getattr(task, key)
     ]
     if grow.only == "all":
-        found.append(
+        wrong.append(
             (
                 ("grow", "only"),
-                "'all' would move what other tasks use; expected task or head: all tasks together by "
-                "weft train RUN.yaml with start: BUNDLE in it",
+                "'all' would change parameters that other tasks use; expected task or head: to train all "
+                "tasks "
+                "together: weft train RUN.yaml, with start: BUNDLE in it",
             )
         )
-    return found
+    return wrong
 
 
-def fits_head(task: Task, theirs: Task) -> bool:
-    """Whether the heads of two tasks are of one form but for the number of labels."""
-    return all(getattr(task, key) == getattr(theirs, key) for key in ("kind", "apart", *OF_HEADS))
+def fits_head(task: Task, source: Task) -> bool:
+    """Whether the heads of two tasks differ at most in the number of labels."""
+    return all(getattr(task, key) == getattr(source, key) for key in ("kind", "apart", *OF_HEADS))
 
 
 def unused_again(grow: GrowSettings) -> list[str]:
-    """The keys of `grow` that were given and are for new tasks alone."""
+    """The keys of `grow` that are set and that only apply to new tasks."""
     return [key for key in ("start", "label_map", "zero_shot_rows") if key in grow.model_fields_set]
 
 
 def _label_map(
-    task: Task, source: str, labels: str | Mapping[str, str], known: Mapping[str, Task]
+    task: Task, source: str, labels: str | Mapping[str, str], bundle_tasks: Mapping[str, Task]
 ) -> list[Mistake]:
-    place = ("grow", "label_map", source)
+    key_path = ("grow", "label_map", source)
     if source in STARTS:
-        return [(place, "as a start this name means something else: a task of this name has no label map")]
-    if source not in known:
-        return [(place, f"the bundle has no task {source!r}; {did_you_mean(source, known)}")]
-    theirs = known[source]
+        return [
+            (
+                key_path,
+                "this name is reserved as a value of grow.start: a task of this name cannot have a label map",
+            )
+        ]
+    if source not in bundle_tasks:
+        return [(key_path, f"the bundle has no task {source!r}; {did_you_mean(source, bundle_tasks)}")]
+    source_task = bundle_tasks[source]
     if labels == SAME:
-        if theirs.head == task.head:
+        if source_task.head == task.head:
             return []
         return [
-            (place, f"same: the head of {source!r} is {theirs.head}, that of {task.name!r} is {task.head}")
+            (
+                key_path,
+                f"same: the head of {source!r} is {source_task.head}, that of {task.name!r} is {task.head}",
+            )
         ]
     assert isinstance(labels, Mapping)
-    if task.labels and theirs.labels and not fits_head(task, theirs):
-        told = f"the head of {source!r} is {theirs.head}, that of {task.name!r} is {task.head}"
-        return [(place, f"{told}; expected heads that differ in nothing but their labels")]
-    if not (task.labels and theirs.labels):
+    if task.labels and source_task.labels and not fits_head(task, source_task):
+        heads = f"the head of {source!r} is {source_task.head}, that of {task.name!r} is {task.head}"
+        return [(key_path, f"{heads}; expected heads that differ only in their labels")]
+    if not (task.labels and source_task.labels):
         without = source if task.labels else task.name
-        return [(place, f"task {without!r} has no labels to map; expected 'same', where the heads fit")]
-    found: list[Mistake] = [
-        ((*place, new), f"task {task.name!r} has no label {new!r}; {did_you_mean(new, task.labels)}")
+        return [(key_path, f"task {without!r} has no labels to map; expected 'same', if the heads fit")]
+    wrong: list[Mistake] = [
+        ((*key_path, new), f"task {task.name!r} has no label {new!r}; {did_you_mean(new, task.labels)}")
         for new in labels
         if new not in task.labels
     ]
-    found += [
-        ((*place, new), f"task {source!r} has no label {old!r}; {did_you_mean(old, theirs.labels)}")
+    wrong += [
+        ((*key_path, new), f"task {source!r} has no label {old!r}; {did_you_mean(old, source_task.labels)}")
         for new, old in labels.items()
-        if old not in theirs.labels
+        if old not in source_task.labels
     ]
     if missing := [label for label in task.labels if label not in labels]:
-        found.append((place, f"says nothing of {', '.join(map(repr, missing))}; expected every new label"))
-    return found
+        wrong.append((key_path, f"{', '.join(map(repr, missing))} is missing; expected every new label"))
+    return wrong

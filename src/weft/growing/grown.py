@@ -1,4 +1,4 @@
-"""What growing a model gives."""
+"""The result of adding or retraining a task."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Grown:
         folder: the bundle.
         task: the task.
         only: what trained: `task`, `head` or `all`.
-        start: where what is its own began: a task's name, `average`, `random`, `xavier`; or in words,
-            where it was trained again.
-        head: where its head began, in words.
-        zero_shot: what `start: auto` found; None if it was not asked for.
-        rows: how many rows there were.
-        scores: of the task, over all its validation rows.
-        majority: what the most frequent training label, or the mean, gets on them.
-        unchanged: the sha256 of every file that is what it was, by its path in the bundle.
-        notes: what was decided and could matter.
+        start: the initial values of the task's parameters: a task's name, `average`, `random`, `xavier`; for
+            a retrained task a description.
+        head: a description of the head's initial values.
+        zero_shot: the result of `start: auto`; None if it was not requested.
+        rows: the numbers of rows.
+        scores: the scores of the task, over all its validation rows.
+        majority: the scores of the most frequent training label, or of the mean, on the same rows.
+        unchanged: the sha256 of every file that did not change, by its path in the bundle.
+        notes: decisions that may matter to the user.
     """
 
     folder: Path
@@ -42,5 +42,5 @@ class Grown:
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able."""
+        """The fields as JSON values."""
         return {**asdict(self), "folder": str(self.folder)}

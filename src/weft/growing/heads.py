@@ -1,4 +1,4 @@
-"""Where a new task's head begins: at another task's through a label map, or at a draw."""
+"""The initial head of a new task: copied from another task through a label map, or random."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HeadValues = dict[str, Tensor]
 
 
 def head_of(model: Model, name: str) -> HeadValues:
-    """A task's head, as views: writing to them writes to the model. A cosine has none."""
+    """Return a task's head as views: writing to them writes to the model. A cosine has no parameters."""
     task = model.task_id(name)
     head = model.heads[model.tasks[task].head]
     assert isinstance(head, StackedModule)
@@ -30,39 +30,39 @@ def head_of(model: Model, name: str) -> HeadValues:
 
 
 def mapped_head(model: Model, source: str, new: str, labels: str | Mapping[str, str]) -> HeadValues:
-    """The head that a new task begins with: the source's, its rows picked by label.
+    """Return the initial head of a new task: the source's head, with its rows selected by label.
 
     Args:
         model: the model.
-        source: the task whose head is taken.
+        source: the task whose head is copied.
         new: the new task.
         labels: new label → label of the source; or `same`, all rows in their order.
     """
-    theirs = {part: value.clone() for part, value in head_of(model, source).items()}
+    values = {part: value.clone() for part, value in head_of(model, source).items()}
     if labels == SAME:
-        return theirs
+        return values
     assert isinstance(labels, Mapping)
-    known = model.tasks[model.task_id(source)].labels
-    rows = [known.index(labels[label]) for label in model.tasks[model.task_id(new)].labels]
-    return {**theirs, **{part: theirs[part][rows] for part in ("weight", "bias")}}
+    source_labels = model.tasks[model.task_id(source)].labels
+    rows = [source_labels.index(labels[label]) for label in model.tasks[model.task_id(new)].labels]
+    return {**values, **{part: values[part][rows] for part in ("weight", "bias")}}
 
 
 def random_head(model: Model, name: str, number: int) -> HeadValues:
-    """The draw of this number of a head, as heads start: weights N(0, 0.02²), biases zero."""
-    found = {}
-    for part, own in head_of(model, name).items():
+    """Return random head number `number`, sampled like initial heads: weights N(0, 0.02²), biases zero."""
+    values = {}
+    for part, current in head_of(model, name).items():
         if part.startswith("pooler"):
-            found[part] = own.clone()  # it starts at the encoder's, which is no draw
+            values[part] = current.clone()  # it starts as the encoder's pooler, which is not random
             continue
-        found[part] = torch.zeros_like(own)
-        if own.dim() > 1:
+        values[part] = torch.zeros_like(current)
+        if current.dim() > 1:
             draws = generator(derived(model.seed, f"zero-shot {number}"), task_owner(name), "head", part)
-            found[part] = torch.empty(own.shape).normal_(0.0, 0.02, generator=draws).to(own.device)
-    return found
+            values[part] = torch.empty(current.shape).normal_(0.0, 0.02, generator=draws).to(current.device)
+    return values
 
 
 @torch.no_grad()
 def set_head(model: Model, name: str, values: HeadValues) -> None:
-    """Begin a task's head there."""
-    for part, own in head_of(model, name).items():
-        own.copy_(values[part])
+    """Set the values of a task's head."""
+    for part, target in head_of(model, name).items():
+        target.copy_(values[part])

@@ -1,4 +1,4 @@
-"""A task of a trained model trained again, while all others stay."""
+"""`weft task retrain`: train one task of a trained model again, while all others stay unchanged."""
 
 from __future__ import annotations
 
@@ -42,32 +42,32 @@ def retrain_task(
     resolved: dict[str, Any] | None = None,
     progress: bool = True,
 ) -> Grown:
-    """Train a task of a bundle again: what is its own, or its head alone.
+    """Train a task of a bundle again: all of its parameters, or only its head.
 
     Args:
-        bundle: the bundle, or a run's folder that holds one.
-        name: the task.
+        bundle: the bundle, or a run folder that holds one.
+        name: the name of the task.
         task: the same task, with files or rows for `train`.
-        out: where the result goes; the bundle itself is exchanged in one move.
-        training: how to train; by default `Training()` with the bundle's max_length.
-        grow: `only` (task or head), `fraction` and `validation`; the rest is for new tasks.
-        fresh: what moves begins at the method's own start, not at its present values.
-        encoder: where the encoder is, if not where it was.
-        device: where to train.
-        run: keep run.yaml, log.jsonl and metrics.json of the training here.
-        resolved: what run.yaml is to say, where a task file was read.
-        progress: show what happens.
+        out: the folder of the result; the bundle itself is replaced atomically.
+        training: the training settings; by default `Training()` with the bundle's max_length.
+        grow: `only` (task or head), `fraction` and `validation`; the other settings are for new tasks.
+        fresh: whether training starts from the method's initial values instead of the current ones.
+        encoder: folder or hub id of the encoder, if it has moved.
+        device: the device to train on.
+        run: a folder to keep run.yaml, log.jsonl and metrics.json of the training in.
+        resolved: the contents of run.yaml, if a task file was read.
+        progress: whether to show progress.
     """
     folder, out, run = find_bundle(bundle), Path(out), None if run is None else Path(run)
     check_out(folder, out)
     check_run(run, folder, out)
-    said = read_manifest(folder)
+    manifest = read_manifest(folder)
     grow = grow if isinstance(grow, GrowSettings) else GrowSettings(**(grow or {}))
-    mine = task_of(folder, said, name)
-    if wrong := mistakes_again(task, grow, mine):
-        raise SettingsError(f"task {task.name!r}", [(".".join(place), text) for place, text in wrong])
-    training = training or Training(max_length=said["max_length"])
-    rows = rows_as(task_rows(task, grow, training.seed), mine)
+    bundle_task = task_of(folder, manifest, name)
+    if wrong := mistakes_again(task, grow, bundle_task):
+        raise SettingsError(f"task {task.name!r}", [(".".join(key_path), text) for key_path, text in wrong])
+    training = training or Training(max_length=manifest["max_length"])
+    rows = rows_as(task_rows(task, grow, training.seed), bundle_task)
     model = load(folder, encoder=encoder, device=device)
     check_trainable(model, folder, training)
     alone = _used_alone(model, name)
@@ -76,20 +76,24 @@ def retrain_task(
     moves = moves_of(model, name, grow.only, alone)
     if fresh:
         model = load_changed(folder, fresh=moves, encoder=encoder, device=device)
-    told = resolved or {"bundle": str(folder), "tasks": [mine.settings()]}
-    told = {**told, "grow": grow.model_dump(mode="json")}
-    scores = train_one(model, name, rows, training, moves, run=run, resolved=told, progress=progress)
-    notes = [f"grow.{key} is for new tasks, and was not used" for key in unused_again(grow)]
-    if task.metrics != mine.metrics:
-        notes.append(f"the bundle judges {name!r} by {', '.join(mine.metrics)}; the task file's are not used")
+    run_file = resolved or {"bundle": str(folder), "tasks": [bundle_task.settings()]}
+    run_file = {**run_file, "grow": grow.model_dump(mode="json")}
+    scores = train_one(model, name, rows, training, moves, run=run, resolved=run_file, progress=progress)
+    notes = [f"grow.{key} only applies to new tasks, and was not used" for key in unused_again(grow)]
+    if task.metrics != bundle_task.metrics:
+        notes.append(
+            f"the bundle evaluates {name!r} by {', '.join(bundle_task.metrics)}; the task file's metrics "
+            "are not used"
+        )
     notes += rows.notes
     beside = moved_beside(model, name, moves)
     if beside and len(model.tasks) > 1:
         notes.append(
-            f"what {name!r} alone uses of {', '.join(sorted(beside))} is in the shared file: "
-            "the other tasks' files say anew what they stand on; their tensors are the same"
+            f"parameters of {', '.join(sorted(beside))} that only {name!r} uses are in the shared file: "
+            "the hashes in "
+            "the other tasks' files were updated; their tensors are unchanged"
         )
-    start = "the method's start" if fresh else "the present values"
+    start = "the method's initial values" if fresh else "the current values"
     return Grown(
         out,
         name,
@@ -99,32 +103,32 @@ def retrain_task(
         None,
         rows.as_dict(),
         scores,
-        majority(mine, rows.train, rows.validation),
+        majority(bundle_task, rows.train, rows.validation),
         write_grown(model, name, folder, out, beside),
         tuple(notes),
     )
 
 
 def _used_alone(model: Model, name: str) -> set[str]:
-    """The owners whose parameters no other task uses: a group of one; all, where there is one task."""
+    """The owners whose parameters no other task uses: a group of one, or all owners if there is one task."""
     users = owners_of_tasks(model)
-    return {owner for owner in users[model.task_id(name)] if sum(owner in other for other in users) == 1}
+    return {owner for owner in users[model.task_id(name)] if sum(owner in owners for owners in users) == 1}
 
 
 def _check_not_shared(model: Model, name: str, folder: Path, alone: set[str]) -> None:
-    """Refuse a task whose parameters others use."""
+    """Refuse a task whose parameters other tasks use."""
     users = owners_of_tasks(model)
     index = model.task_id(name)
     names = [task.name for task in model.tasks]
     next_command = (
-        f"\n  Its head alone can be: weft task retrain {folder} {name} TASK.yaml --only head --out B2"
-        "\n  All tasks together: weft train RUN.yaml"
+        f"\n  To retrain only its head: weft task retrain {folder} {name} TASK.yaml --only head --out B2"
+        "\n  To train all tasks together: weft train RUN.yaml"
     )
     for group in sorted(users[index]):
         if group.startswith("group:") and group not in alone:
             others = [n for n, owners in zip(names, users, strict=True) if group in owners and n != name]
             raise WeftError(
-                f"task {name!r} cannot be trained again alone: its parameters are those of {group}, which "
+                f"task {name!r} cannot be retrained alone: its parameters are those of {group}, which "
                 f"{', '.join(others)} use too{next_command}"
             )
     trained = [item for item in owned(model) if item.trains and item.part != "heads"]
@@ -134,7 +138,7 @@ def _check_not_shared(model: Model, name: str, folder: Path, alone: set[str]) ->
     others = [n for n in names if n != name]
     if shared:
         raise WeftError(
-            f"task {name!r} cannot be trained again alone: method {model.method.name!r} gives it nothing of "
-            f"its own but its head, and trains what {', '.join(others)} use too ({', '.join(shared)})"
+            f"task {name!r} cannot be retrained alone: method {model.method.name!r} gives it no parameters "
+            f"except its head, and trains what {', '.join(others)} use too ({', '.join(shared)})"
             f"{next_command}"
         )

@@ -10,11 +10,11 @@ from pydantic import BeforeValidator, Field, PositiveInt
 from weft.settings import Settings
 
 SAME = "same"
-"""The label map of a head that fits as it is."""
+"""The label map of a head that is copied unchanged."""
 
 
 def _word(value: object) -> object:
-    """A word as it was meant: YAML reads numbers, and no and yes, as something else."""
+    """Turn a number into text, and refuse a boolean, which YAML makes of no and yes."""
     if isinstance(value, bool):
         raise ValueError("YAML reads no and yes as false and true; put them in quotes: 'no'")
     return str(value) if isinstance(value, int | float) else value
@@ -45,24 +45,26 @@ class GrowSettings(Settings):
 
     only: Literal["task", "head", "all"] = Field(
         "task",
-        description="what trains: what is the new task's own, its head alone, or all that the method trains",
+        description="what trains: all parameters of the new task, only its head, or all of the method",
     )
     start: Annotated[str | None, BeforeValidator(_word)] = Field(
         None,
-        description="where what is the task's own begins: at a task's, by its name; average (of all tasks); "
-        "random (the method's own start); xavier; or auto, the best of all these on a few rows. "
-        "Default: auto where a task is a vector to the method or there is a label map, else random",
+        description="initial values of the task's parameters: the name of a task to copy; average (of all); "
+        "random (the method's initial values); xavier; or auto, the best of all these on a few rows. "
+        "Default: auto if the method represents a task by a vector or there is a label map, else random",
     )
     label_map: Annotated[dict[str, Literal["same"] | dict[str, str]], BeforeValidator(_label_map)] = Field(
         {},
-        description="for a task, which of its labels each new label is like: the new head can then begin at "
-        "that task's; same for a head that fits as it is",
+        description="for an existing task, its label for each new label: the new head can then start from "
+        "that task's head; same for a head that fits unchanged",
     )
-    fraction: float = Field(1.0, gt=0, le=1, description="the share of the training rows that is used")
+    fraction: float = Field(1.0, gt=0, le=1, description="the share of the training rows to use")
     validation: float = Field(
         0.1,
         gt=0,
         lt=1,
-        description="the share of the training rows cut off to validate on, where there is no such file",
+        description="the share of the training rows used for validation if there is no validation file",
     )
-    zero_shot_rows: PositiveInt = Field(200, description="validation rows that start: auto looks at")
+    zero_shot_rows: PositiveInt = Field(
+        200, description="number of validation rows that start: auto evaluates"
+    )

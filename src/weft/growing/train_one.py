@@ -1,4 +1,4 @@
-"""Training one task of a model on its rows, while what it may not move stays still."""
+"""Training one task of a model on its rows, while all other parameters stay unchanged."""
 
 from __future__ import annotations
 
@@ -26,62 +26,65 @@ if TYPE_CHECKING:
 
 
 def check_trainable(model: Model, bundle: Path, training: Training) -> None:
-    """Refuse gates that are not taken out, and rows longer than the bundle's: they would be cut later."""
+    """Refuse a model that still has gates, and a max_length that differs from the bundle's."""
     if gates_of(model):
         raise WeftError(
             f"{bundle}: the components of method {model.method.name!r} still have gates (l0), which a "
-            f"run of all tasks finds; expected a bundle without: weft compact {bundle} --out SMALL"
+            f"run of all tasks decides; expected a bundle without gates: weft compact {bundle} --out SMALL"
         )
     if training.max_length != model.max_length:
         raise WeftError(
             f"train.max_length: {training.max_length}; {bundle} cuts the texts of all its tasks to "
-            f"{model.max_length} tokens: leave it out, or give {model.max_length}"
+            f"{model.max_length} tokens: leave it out, or set {model.max_length}"
         )
 
 
 def check_run(run: Path | None, bundle: Path, out: Path) -> None:
-    """Refuse a folder for the training that something stands in, or that the bundle or the result needs."""
+    """Refuse a run folder that is not empty, or that overlaps the bundle or the result."""
     if run is None:
         return
     if run.is_file() or (run.is_dir() and any(run.iterdir())):
-        raise WeftError(f"--run {run}: something is there already; give a new folder")
-    mine = run.resolve()
-    for other, what in ((bundle, "the bundle"), (out, "--out")):
-        place = other.resolve()
-        if mine == place or place in mine.parents or mine in place.parents:
+        raise WeftError(f"--run {run}: this already exists; pass a new folder")
+    run_path = run.resolve()
+    for folder, label in ((bundle, "the bundle"), (out, "--out")):
+        path = folder.resolve()
+        if run_path == path or path in run_path.parents or run_path in path.parents:
             raise WeftError(
-                f"--run {run}: {what} is {other}; give a folder that is neither in it nor around it"
+                f"--run {run}: {label} is {folder}; pass a folder that is neither inside it nor a parent "
+                "of it"
             )
 
 
-def moves_of(model: Model, name: str, only: str, also: Collection[str] = ()) -> Callable[[Owned], bool]:
-    """What moves when a task is trained.
+def moves_of(
+    model: Model, name: str, only: str, extra_owners: Collection[str] = ()
+) -> Callable[[Owned], bool]:
+    """Return a function that says which parameters train with a task.
 
     Args:
         model: the model.
         name: the task.
-        only: `head`, its head; `task`, what is its own; `all`, all that its rows run through.
-        also: further owners that are this task's alone.
+        only: `head`, its head; `task`, all parameters of the task; `all`, all parameters that its rows use.
+        extra_owners: further owners whose parameters only this task uses.
     """
-    mine = task_owner(name)
+    owner = task_owner(name)
     if only == "head":
-        return lambda item: item.owner == mine and item.part == "heads"
+        return lambda item: item.owner == owner and item.part == "heads"
     if only == "task":
-        return lambda item: item.owner == mine or item.owner in also
+        return lambda item: item.owner == owner or item.owner in extra_owners
     through = owners_of_tasks(model)[model.task_id(name)]
     return lambda item: item.owner in through
 
 
 def moved_beside(model: Model, name: str, moves: Callable[[Owned], bool]) -> set[str]:
-    """The owners besides the task itself that its training moves."""
+    """The owners besides the task itself whose parameters its training changes."""
     moved = {item.owner for item in owned(model) if item.trains and moves(item)}
     return moved - {task_owner(name)}
 
 
 def default_lr(model: Model, name: str, moves: Callable[[Owned], bool]) -> float:
-    """The method's own, but that of `frozen` where nothing but a head moves."""
-    mine = [item for item in owned(model) if item.owner == task_owner(name)]
-    parts = {item.part for item in mine if item.trains and moves(item)}
+    """The method's learning rate, or that of `frozen` if only a head trains."""
+    items = [item for item in owned(model) if item.owner == task_owner(name)]
+    parts = {item.part for item in items if item.trains and moves(item)}
     alone = parts == {"heads"} and not moved_beside(model, name, moves)
     return METHODS["frozen"].default_lr if alone else model.method.default_lr
 
@@ -97,21 +100,21 @@ def train_one(
     resolved: dict[str, Any],
     progress: bool,
 ) -> Scores:
-    """Train; the model ends with the best weights, and the scores are over all validation rows.
+    """Train one task. The model ends with the best weights; the scores are over all validation rows.
 
     Args:
         model: the model, on its device.
         name: the task.
         rows: its rows.
-        training: how to train; without `lr`, at what suits what moves.
-        moves: what may move.
-        run: keep run.yaml, log.jsonl and metrics.json here; None keeps nothing.
-        resolved: what run.yaml is to say besides `train`.
-        progress: show what happens.
+        training: the training settings; without `lr`, `default_lr` is used.
+        moves: which parameters may train.
+        run: the folder to keep run.yaml, log.jsonl and metrics.json in; None keeps nothing.
+        resolved: the contents of run.yaml besides `train`.
+        progress: whether to show progress.
     """
     if launched.world() > 1:
         raise WeftError(
-            "a task of a bundle is trained by one process; begin it without torchrun or accelerate"
+            "a task of a bundle is trained by one process; start it without torchrun or accelerate"
         )
     if training.lr is None:
         training = training.model_copy(update={"lr": default_lr(model, name, moves)})
@@ -119,7 +122,7 @@ def train_one(
         folder = run or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-")))
         stack.enter_context(trainable(model, moves))
         splits = {(name, "train"): rows.train, (name, "validation"): rows.validation}
-        splits |= {(further, "validation"): own for further, own in rows.further.items()}
+        splits |= {(further, "validation"): split for further, split in rows.further.items()}
         done = train(
             model,
             training,

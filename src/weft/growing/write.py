@@ -1,4 +1,4 @@
-"""Writing a bundle of which one task was trained: that task's file alone, where nothing else has moved."""
+"""Writing a bundle after one task was trained: only that task's file, if nothing else has changed."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 def write_grown(
     model: Model, name: str, bundle: Path, out: Path, moved_beside: Collection[str]
 ) -> dict[str, str]:
-    """Write the bundle, in one move.
+    """Write the bundle, atomically.
 
     Args:
         model: the trained model.
         name: the task that was trained.
         bundle: the bundle that the model comes from.
-        out: where it goes.
-        moved_beside: the owners besides the task that have moved: if there are any, all is written anew.
+        out: the folder of the result.
+        moved_beside: the owners besides the task that have changed; if there are any, all files are written.
 
     Returns:
-        The sha256 of every file that is what it was, by its path in the bundle.
+        The sha256 of every file that did not change, by its path in the bundle.
     """
     if not moved_beside:
         facts = model.tasks[model.task_id(name)].settings()

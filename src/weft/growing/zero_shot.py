@@ -1,4 +1,4 @@
-"""How well each beginning of a new task does before any training (CA-MTL, Table 3.8)."""
+"""`start: auto`: score each start of a new task before any training (CA-MTL, Table 3.8)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from weft.data.splits.split import Split
     from weft.data.tokens.tokens import Tokens
     from weft.growing.settings import GrowSettings
-    from weft.growing.start import Beginnings
+    from weft.growing.start import StartValues
     from weft.model.model import Model
 
 HEADS = 5
-"""Random heads that a score is averaged over, where there is no head to take."""
+"""The number of random heads that a score is averaged over, if there is no head to copy."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One beginning.
+    """One start and its score.
 
     Attributes:
         start: a task's name, `average`, `random` or `xavier`.
         score: the task's first metric, before any training.
-        head: whose head it was.
+        head: a description of the head.
     """
 
     start: str
@@ -49,11 +49,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class ZeroShot:
-    """What `start: auto` found.
+    """The result of `start: auto`.
 
     Attributes:
-        metric: what the scores are.
-        rows: how many validation rows they are of.
+        metric: the metric of the scores.
+        rows: the number of validation rows evaluated.
         candidates: in the order of the bundle's tasks, then `average`, `random`, `xavier`.
         best: the one with the best score, the first of equal ones.
         majority: the score of the most frequent training label, or of the mean, on the same rows.
@@ -67,65 +67,67 @@ class ZeroShot:
 
 
 def zero_shot(
-    beginnings: Beginnings,
+    start_values: StartValues,
     grow: GrowSettings,
     train: Split,
     validation: Split,
     tokens: Tokens,
     seed: int,
 ) -> ZeroShot:
-    """Score every beginning on a few validation rows, always the same; the new task is left at the last.
+    """Score every start on a few validation rows, always the same. The new task keeps the last one.
 
     Args:
-        beginnings: of the new task.
-        grow: its label maps, and how many rows.
+        start_values: the possible initial values of the new task.
+        grow: its label maps, and the number of rows.
         train: its training rows, for the majority guess.
         validation: its validation rows.
         tokens: the same, tokenized.
-        seed: of the choice of rows.
+        seed: the seed of the selection of rows.
     """
-    model, name = beginnings.model, beginnings.name
-    task = model.tasks[beginnings.new]
+    model, name = start_values.model, start_values.name
+    task = model.tasks[start_values.new]
     chosen = fixed_examples(tokens, grow.zero_shot_rows, seed, name)
     sample = rows_of(validation, chosen)
     metric = task.metrics[0]
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     values: list[float] = []
-    for start in beginnings.candidates():
-        beginnings.take(start)
-        read = _read_by_heads(model, beginnings.new, tokens, chosen)
+    for start in start_values.candidates():
+        start_values.take(start)
+        read = _read_by_heads(model, start_values.new, tokens, chosen)
         if start in grow.label_map:
             heads = [mapped_head(model, start, name, grow.label_map[start])]
-            whose = f"{start}'s, by label map"
+            description = f"{start}'s, by label map"
         else:
             heads = [random_head(model, name, number) for number in range(HEADS)]
-            whose = f"random, mean of {HEADS} seeds"
+            description = f"random, mean of {HEADS} seeds"
         metrics = [
             judged(task, _tried(model, name, head, read, tokens, chosen), tokens, chosen) for head in heads
         ]
-        found.append(Candidate(start, float(np.mean([one[metric] for one in metrics])), whose))
-        values.append(float(np.mean([main_score(one) for one in metrics])))
+        candidates.append(
+            Candidate(start, float(np.mean([scores[metric] for scores in metrics])), description)
+        )
+        values.append(float(np.mean([main_score(scores) for scores in metrics])))
     finite = [value if math.isfinite(value) else -math.inf for value in values]
-    best = found[finite.index(max(finite))].start
-    return ZeroShot(metric, len(chosen), tuple(found), best, majority(task, train, sample)[metric])
+    best = candidates[finite.index(max(finite))].start
+    return ZeroShot(metric, len(chosen), tuple(candidates), best, majority(task, train, sample)[metric])
 
 
 def _read_by_heads(model: Model, task: int, tokens: Tokens, chosen: Sequence[int]) -> Tensor | None:
-    """What the heads read of the examples, [n, d]: the encoder runs once, however many heads are tried.
+    """Return the vectors that the heads read, [n, d]: the encoder runs once for all heads that are tried.
 
-    None where a head is more than one product with a vector a row: it is then tried in the model.
+    None if a head is more than one product with one vector per row: it is then tried in the model.
     """
     head = model.heads[model.tasks[task].head]
     assert isinstance(head, Head)
     if head.reads != "pooled" or set(head.stacks) != {"weight", "bias"} or tokens.row_counts.max() > 1:
         return None
-    found: list[Tensor | None] = [None] * len(chosen)
+    vectors: list[Tensor | None] = [None] * len(chosen)
     for batch in outputs(model, [(task, tokens, i) for i in chosen]):
-        given = batch.output
-        read = Reads(given.hidden, given.pooled, given.layout).pooled(head.pool)
+        output = batch.output
+        read = Reads(output.hidden, output.pooled, output.layout).pooled(head.pool)
         for example, value in zip(batch.examples, read, strict=True):
-            found[example] = value.float()
-    return torch.stack([value for value in found if value is not None])
+            vectors[example] = value.float()
+    return torch.stack([value for value in vectors if value is not None])
 
 
 def _tried(

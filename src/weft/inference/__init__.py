@@ -1,1 +1,1 @@
-"""Running a trained model: padded shapes, and forward passes captured as CUDA graphs."""
+"""Running a trained model: predict, predict_all, embed, and forward passes captured as CUDA graphs."""

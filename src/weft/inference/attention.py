@@ -1,4 +1,4 @@
-"""Which of torch's attention kernels inference uses."""
+"""The choice of torch's attention kernels in inference."""
 
 from __future__ import annotations
 
@@ -20,4 +20,5 @@ without_cudnn = WhileUsed(_turn_off)
 """A context in which attention does not go through cuDNN.
 
 In bf16 torch prefers cuDNN's attention on Hopper GPUs, which builds a plan for every new shape: 80 ms the
-first time that a batch has a new number of rows or a new length. The memory-efficient kernel needs none."""
+first time that a batch has a new number of rows or a new length. The memory-efficient kernel needs no
+plan."""

@@ -1,4 +1,4 @@
-"""Cutting many examples into batches of like length."""
+"""Cutting many examples into length-bucketed batches."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from weft.inference.examples import Examples
 
 TOKENS = 16384
-"""Token places of a batch on a GPU when nothing is trained: enough to keep it at work, and little memory."""
+"""Token positions of an inference batch on a GPU: enough to keep it busy, with little memory."""
 
 
 class Cut(NamedTuple):
-    """A batch that is to be made.
+    """The description of one batch.
 
     Attributes:
-        chosen: which of the examples it has.
-        length: what its rows are padded to; None: its longest row.
-        rows: what their number is padded to; None: as many as there are.
+        chosen: the numbers of its examples.
+        length: the length that its rows are padded to; None: that of its longest row.
+        rows: the number of rows that the batch is padded to; None: no padding rows.
     """
 
     chosen: Sequence[int] | NDArray[np.int64]
@@ -30,43 +30,43 @@ class Cut(NamedTuple):
 
 
 def by_rows(examples: Examples, most: int) -> list[Cut]:
-    """The examples in the order of their lengths, so many that a batch has `most` rows, or one example."""
+    """Cut the examples, sorted by length, into batches of at most `most` rows, or of one example."""
     lengths, counts = examples.lengths, examples.counts
-    found: list[Cut] = []
+    cuts: list[Cut] = []
     chosen: list[int] = []
     rows = 0
-    for number, own in _in_order(lengths, counts):
-        if chosen and rows + own > most:
-            found.append(Cut(chosen))
+    for number, count in _in_order(lengths, counts):
+        if chosen and rows + count > most:
+            cuts.append(Cut(chosen))
             chosen, rows = [], 0
         chosen.append(number)
-        rows += own
-    return [*found, Cut(chosen)] if chosen else found
+        rows += count
+    return [*cuts, Cut(chosen)] if chosen else cuts
 
 
 def by_tokens(examples: Examples, limit: int | None, budget: int = TOKENS) -> list[Cut]:
-    """The examples in the order of their lengths, so many that a batch has `budget` token places at the most.
+    """Cut the examples, sorted by length, into batches of at most `budget` token positions.
 
-    Rows are padded to a multiple of 8, so that products have the shapes a GPU is quick at.
+    Rows are padded to a multiple of 8, because GPUs multiply matrices of such shapes faster.
 
     Args:
-        examples: those to cut.
+        examples: the examples to cut.
         limit: the longest row that the model takes.
-        budget: the token places of a batch, unless one example has more.
+        budget: the token positions of a batch, unless one example has more.
     """
     lengths, counts = examples.lengths, examples.counts
-    each = -(-lengths // 8) * 8 if limit is None else np.minimum(-(-lengths // 8) * 8, limit)
-    found: list[Cut] = []
+    padded = -(-lengths // 8) * 8 if limit is None else np.minimum(-(-lengths // 8) * 8, limit)
+    cuts: list[Cut] = []
     chosen: list[int] = []
     rows = before = 0
-    for number, own in _in_order(lengths, counts):
-        length = int(each[number])
-        if chosen and rows + own > max(budget // length, 1):
-            found.append(Cut(chosen, before))
+    for number, count in _in_order(lengths, counts):
+        length = int(padded[number])
+        if chosen and rows + count > max(budget // length, 1):
+            cuts.append(Cut(chosen, before))
             chosen, rows = [], 0
         chosen.append(number)
-        rows, before = rows + own, length
-    return [*found, Cut(chosen, before)] if chosen else found
+        rows, before = rows + count, length
+    return [*cuts, Cut(chosen, before)] if chosen else cuts
 
 
 def _in_order(lengths: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -37,20 +37,22 @@ if TYPE_CHECKING:
     from weft.model.output import Output
 
 Form = tuple[tuple[Field, ...], int | None, int, bool]
-"""What a graph is of: the name, type and shape of each input, the number of examples where rows say their
-example, how many of the lowest blocks run once for rows that are equal, and whether adapters are off."""
+"""What distinguishes one graph from another: the name, type and shape of each input, the number of examples
+if `example` is an input, how many of the lowest blocks run once for equal rows, and whether adapters are
+off."""
 
 USES = 3
 """A shape is captured once it is needed for the third time. A capture takes about four passes."""
 
 MOST = 256
-"""How many graphs are kept; beyond that the one that was not used for longest is dropped."""
+"""How many graphs are kept; beyond that the least recently used one is dropped."""
 
 TOLERANCE: dict[Precision, float] = {"float32": 1e-4, "bf16": 1e-2}
-"""How far a captured pass may be from the same pass run eagerly, ‖a − b‖ / ‖b‖ by head shape."""
+"""How far a captured pass may be from the same eager pass: ‖a − b‖ / ‖b‖ for each head shape."""
 
 SMALL = 0.1
-"""Logits of a head shape that are smaller than this share of all are compared with that share."""
+"""If the logits of a head shape are smaller than this share of all logits, their difference is relative to
+that share."""
 
 COMPILED_BF16 = 0.1
 """The same for compiled passes in bf16, which round in different places than autocast."""
@@ -59,18 +61,18 @@ COMPILED_BF16 = 0.1
 class CapturedModel:
     """Runs a model's forward pass as CUDA graphs, in eval mode and without gradients.
 
-    Graphs read the model's parameters where they are, so that weights may train on between passes. With
-    `compiled` they do not: the model is patched, and must not be used in another way until `close`.
+    Graphs read the model's parameters in place, so that weights may be trained between passes. With
+    `compiled` they do not: the model is patched, and must not be used in any other way until `close`.
 
     Args:
         model: any model but one of method `separate`, on a CUDA device. On a CPU it runs uncaptured.
         precision: `float32`, or `bf16` by autocast.
-        compiled: whether to compile the encoder's blocks and to hold its maps in bf16. It takes from five
-            seconds to a minute, and makes large batches in bf16 about 1.4 times as fast, in float32 by 0 to
-            8 %.
+        compiled: whether to compile the encoder's blocks and to hold its maps in bf16. Compilation takes from
+            five seconds to a minute. Large batches become about 1.4 times as fast in bf16, and 0 to 8 %
+            faster in float32.
 
     Attributes:
-        works: false once a capture has failed, or this is closed.
+        works: false once a capture has failed or the object is closed.
     """
 
     def __init__(self, model: Model, precision: Precision = "float32", compiled: bool = False) -> None:
@@ -84,9 +86,9 @@ class CapturedModel:
         self.model, self.precision, self.compiled = model, precision, compiled
         self.device = next(model.parameters()).device
         self._frozen = [p for p in model.parameters() if p.requires_grad] if compiled else []
-        for parameter in self._frozen:  # compiled pieces put frozen maps together
+        for parameter in self._frozen:  # compiled blocks join frozen maps
             parameter.requires_grad_(False)
-        self._patch_stack = PatchStack(self._garments())
+        self._patch_stack = PatchStack(self._patches())
         self._capture = Capturer(self.device, warm_ups=2, mode="thread_local")
         self._passes: dict[Form, CapturedPass] = {}
         self._uses: Counter[Form] = Counter()
@@ -95,7 +97,7 @@ class CapturedModel:
         self._closed = False
         self.works = True
 
-    def _garments(self) -> list[Patch]:
+    def _patches(self) -> list[Patch]:
         if not self.compiled:
             return []
         rounded: list[Patch] = []
@@ -109,25 +111,25 @@ class CapturedModel:
         return len(self._passes)
 
     def form_of(self, inputs: Mapping[str, Tensor], examples: int | None = None, depth: int = 0) -> Form:
-        """What the graph of a batch is of; arguments as in `logits`."""
+        """Return the form of a batch, which identifies its graph; arguments as in `logits`."""
         return fields_of(inputs), examples, depth, self.model.is_bare
 
     def is_warm(self, form: Form, soon: int = 1) -> bool:
-        """Whether batches of this form are to run captured.
+        """Whether batches of this form should run captured.
 
-        A form is captured when it is needed for the third time (`USES`), where batches that the same call
-        still has to run count: a call of many batches captures at once, calls of one batch on the third.
+        A form is captured when it is needed for the third time (`USES`). Batches that the same call still has
+        to run are counted too: a call of many batches captures at once, calls of one batch on the third call.
 
         Args:
-            form: of the batch.
-            soon: how many batches of this form the call has still to run, this one included.
+            form: the form of the batch.
+            soon: how many batches of this form the call still has to run, this one included.
         """
         if form in self._too_large:
             return False
         return self.compiled or form in self._passes or self._uses[form] + soon >= USES
 
     def leave_eager(self, form: Form) -> None:
-        """Never capture batches of this form: there is no memory for it."""
+        """Never capture batches of this form, because they do not fit into memory."""
         self._too_large.add(form)
 
     @in_turn
@@ -138,13 +140,13 @@ class CapturedModel:
         depth: int = 0,
         read: Reader | None = None,
     ) -> HostLogits:
-        """The logits of a batch by a captured pass, on their way to the host.
+        """Run a captured pass and return the batch's logits, on their way to the host.
 
         Args:
-            inputs: what `Model.forward` takes, on the host; where `depth` is not 0 with those of `on_trunk`.
-            examples: how many examples there are, where `example` is among the inputs.
+            inputs: the inputs of `Model.forward`, on the host; with `depth` > 0 also those of `on_trunk`.
+            examples: the number of examples, if `example` is among the inputs.
             depth: how many of the lowest blocks run over distinct rows; see `on_trunk`.
-            read: what to take of the output instead of its logits.
+            read: returns the tensors to take from the output instead of its logits.
         """
         done = self._replayed(inputs, examples, depth)
         if read is None:
@@ -162,7 +164,7 @@ class CapturedModel:
         depth: int = 0,
         read: Reader | None = None,
     ) -> HostLogits:
-        """The same by an eager pass of the same shape, which counts as a use of it."""
+        """Like `logits`, by an eager pass of the same shape, which counts as one use of the shape."""
         self._uses[self.form_of(inputs, examples, depth)] += 1
         cuda = self.device.type == "cuda"
         moved = {
@@ -175,20 +177,20 @@ class CapturedModel:
 
     @in_turn
     def __call__(self, examples: int | None = None, **inputs: Tensor) -> Output:
-        """The output for these inputs, on the host or on the device; its logits are the caller's own.
+        """Return the output for inputs on the host or on the device; its logits are copies.
 
-        Hidden states and the rest are overwritten by the next pass.
+        Hidden states and the other tensors are overwritten by the next pass.
 
         Args:
-            examples: how many examples there are, where `example` is among the inputs.
-            inputs: what `Model.forward` takes.
+            examples: the number of examples, if `example` is among the inputs.
+            inputs: the inputs of `Model.forward`.
         """
         if "example" in inputs and examples is None:
             examples = int(inputs["example"].max()) + 1
         output = self._replayed(inputs, examples, 0).output
-        own = replace(output, by_shape={shape: x.clone() for shape, x in output.by_shape.items()})
+        copied = replace(output, by_shape={shape: x.clone() for shape, x in output.by_shape.items()})
         self._read()
-        return own
+        return copied
 
     @in_turn
     def close(self) -> None:
@@ -200,30 +202,30 @@ class CapturedModel:
         for parameter in self._frozen:
             parameter.requires_grad_(True)
 
-    @torch.inference_mode(False)  # what is kept must be writable outside of inference mode too
+    @torch.inference_mode(False)  # tensors that are kept must be writable outside of inference mode too
     @torch.no_grad()
     def _replayed(self, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> CapturedPass:
         if self._closed:
             raise WeftError("this captured model is closed; call the model itself, or capture it again")
         form = self.form_of(inputs, examples, depth)
-        if self._last is not None:  # a thread with a stream of its own must not overtake the pass before
+        if self._last is not None:  # a thread with a separate stream must not overtake the previous pass
             torch.cuda.current_stream(self.device).wait_event(self._last)
         done = self._passes.pop(form, None) or self._captured(inputs, examples, depth)
         if len(self._passes) >= MOST:
             if self._last is not None:  # a graph must not be dropped while it runs
                 self._last.synchronize()
             del self._passes[next(iter(self._passes))]
-        self._passes[form] = done  # the last one: those before it were used earlier
+        self._passes[form] = done  # insertion order is order of use: the last is the most recent
         if all(x.device.type == "cpu" for x in inputs.values()):
             done.memory.copy_(pack(inputs, self.device.type == "cuda"), non_blocking=True)
         else:
-            for name, place in views(done.memory, form[0]).items():
-                place.copy_(inputs[name], non_blocking=True)
+            for name, target in views(done.memory, form[0]).items():
+                target.copy_(inputs[name], non_blocking=True)
         done.run()
         return done
 
     def _read(self) -> None:
-        """The logits of the last pass have been read: the next pass, on any stream, may overwrite them."""
+        """Mark the logits of the last pass as read: the next pass, on any stream, may overwrite them."""
         if self.device.type == "cuda":
             self._last = torch.cuda.Event()
             self._last.record(torch.cuda.current_stream(self.device))
@@ -231,17 +233,17 @@ class CapturedModel:
     @contextmanager
     def _running(self, precision: Precision | None = None) -> Iterator[None]:
         bf16 = (precision or self.precision) == "bf16"
-        # Nothing depends on what the caller is inside of. Inside another autocast, weights that were rounded
-        # before a capture would come from its cache, and the graph would read them after that is emptied.
+        # The result must not depend on the caller's context. Inside the caller's autocast, weights rounded
+        # before a capture would come from its cache, and the graph would read them after it is emptied.
         half = torch.autocast(self.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False)
         with torch.no_grad(), half, without_cudnn() if bf16 else nullcontext():
             yield
 
     def _captured(self, inputs: Mapping[str, Tensor], examples: int | None, depth: int) -> CapturedPass:
-        """Capture a pass of this form, and check it on these inputs."""
+        """Capture a pass of this form, and verify it on these inputs."""
         fields = fields_of(inputs)
-        given = pack({name: x.cpu() for name, x in inputs.items()}, False).to(self.device)
-        memory = given.clone()
+        packed = pack({name: x.cpu() for name, x in inputs.items()}, False).to(self.device)
+        memory = packed.clone()
         batch = views(memory, fields)
         kept: dict[str, Any] = {}
 
@@ -252,25 +254,25 @@ class CapturedModel:
 
         expected, allowed = self._expected(run, kept)
         if "attention_mask" in batch:
-            # without padding Hugging Face leaves the mask out, and the graph must serve padded batches too
+            # without padding Hugging Face drops the mask, but the graph must serve padded batches too
             batch["attention_mask"][0, -1] = 0
         captured = self._capture(run)
-        memory.copy_(given)
+        memory.copy_(packed)
         captured()
         done = CapturedPass(memory, captured, kept["output"], kept["logits"])
-        # a model whose own answers are not finite is not the graph's fault
+        # if the eager logits are not finite, the graph is not at fault
         if bool(expected.isfinite().all()):
-            for apart, most in zip(_apart(done.logits, expected, kept), allowed, strict=True):
-                if not apart <= most:
+            for distance, most in zip(_distances(done.logits, expected, kept), allowed, strict=True):
+                if not distance <= most:
                     rows, length = batch["input_ids"].shape
                     raise CaptureWrong(
                         f"captured passes over {rows} rows of {length} tokens differ from eager ones by "
-                        f"{apart:.1e} of the logits' norm (allowed: {most:.0e})"
+                        f"{distance:.1e} of the logits' norm (allowed: {most:.0e})"
                     )
         return done if self.device.type == "cuda" else UncapturedPass(memory, run, kept)
 
     def _expected(self, run: Callable[..., None], kept: dict[str, Any]) -> tuple[Tensor, list[float]]:
-        """The logits of an eager pass of the unpatched model, and how far those of each shape may be off."""
+        """Return the logits of an eager pass of the unpatched model, and the tolerance of each head shape."""
         with self._patch_stack.suspended():
             run()
             plain = kept["logits"].clone()
@@ -278,24 +280,25 @@ class CapturedModel:
                 return plain, [TOLERANCE[self.precision]] * len(kept["output"].by_shape)
             # a model may be ill-conditioned: autocast itself is far from float32 then
             run("float32")
-            own = _apart(plain, kept["logits"], kept)
-            return plain, [max(COMPILED_BF16, 2 * x if math.isfinite(x) else 0.0) for x in own]
+            distances = _distances(plain, kept["logits"], kept)
+            return plain, [max(COMPILED_BF16, 2 * x if math.isfinite(x) else 0.0) for x in distances]
 
 
-def _apart(found: Tensor, expected: Tensor, kept: Mapping[str, Any]) -> list[float]:
-    """How far the logits of each head shape are off.
+def _distances(actual: Tensor, expected: Tensor, kept: Mapping[str, Any]) -> list[float]:
+    """Return the relative difference of the logits of each head shape.
 
-    Together, a task with a few logits for each example would be hidden by one with a few for each token.
+    In one norm over all, a task with few logits per example would be hidden by one with logits for each
+    token.
     """
     sizes = [x.numel() for x in kept["output"].by_shape.values()]
     floor = SMALL * float(expected.double().norm()) / math.sqrt(expected.numel())
-    return [difference(a, b, floor) for a, b in zip(found.split(sizes), expected.split(sizes), strict=True)]
+    return [difference(a, b, floor) for a, b in zip(actual.split(sizes), expected.split(sizes), strict=True)]
 
 
 class CaptureWrong(Exception):
-    """A captured pass does not give what an eager one gives."""
+    """The outputs of a captured pass differ from those of an eager pass."""
 
 
 def warn_eager(why: object) -> None:
-    """Say once that a model's passes run eagerly from now on."""
-    warnings.warn(f"inference goes on eagerly: {why}", RuntimeWarning, stacklevel=3)
+    """Warn that a model's passes run eagerly from now on."""
+    warnings.warn(f"inference falls back to eager: {why}", RuntimeWarning, stacklevel=3)

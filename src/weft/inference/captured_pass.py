@@ -17,10 +17,10 @@ class CapturedPass:
     """A captured forward pass.
 
     Attributes:
-        memory: where its inputs are copied to, on the device.
-        run: replays it.
-        output: what the model gave; overwritten by the next pass.
-        logits: the logits of all head shapes in float32, one after another, [n].
+        memory: the buffer on the device that inputs are copied to.
+        run: replays the pass.
+        output: the model's output; overwritten by the next pass.
+        logits: the logits of all head shapes in float32, concatenated, [n].
     """
 
     memory: Tensor
@@ -30,19 +30,19 @@ class CapturedPass:
 
 
 class UncapturedPass(CapturedPass):
-    """A pass that is not captured gives a new output every time."""
+    """A pass that is not captured, as on a CPU; it gives a new output every time."""
 
     def __init__(self, memory: Tensor, run: Callable[..., None], kept: dict[str, Any]) -> None:
         self.memory, self.run, self._kept = memory, run, kept
 
     @property
     def output(self) -> Output:  # type: ignore[override]
-        """Of the last run."""
-        found: Output = self._kept["output"]
-        return found
+        """The output of the last run."""
+        output: Output = self._kept["output"]
+        return output
 
     @property
     def logits(self) -> Tensor:  # type: ignore[override]
-        """Of the last run."""
-        found: Tensor = self._kept["logits"]
-        return found
+        """The logits of the last run."""
+        logits: Tensor = self._kept["logits"]
+        return logits

@@ -1,4 +1,4 @@
-"""The captured passes that belong to a model: made when they are needed, dropped when they no longer hold."""
+"""The captured passes of a model: made when they are needed, dropped when they become invalid."""
 
 from __future__ import annotations
 
@@ -22,110 +22,111 @@ if TYPE_CHECKING:
 
 
 class Captures:
-    """What a model holds of its captured passes. A copy of the model starts without any.
+    """The captured passes of one model. A copy of the model starts without any.
 
     Attributes:
-        enabled: whether inference captures passes by itself; set it to false to compare with eager ones.
-        asked: the passes that `Model.capture` asked for, which all inference then uses; None: those that are
-            made by themselves.
+        enabled: whether inference captures passes automatically; set it to false to compare with eager
+            passes.
+        requested: the passes that `Model.capture` requested, which all inference then uses; None: passes are
+            captured automatically.
     """
 
     def __init__(self) -> None:
         self.enabled = True
-        self.asked: CapturedModel | None = None
-        self._own: dict[Precision, CapturedModel] = {}
+        self.requested: CapturedModel | None = None
+        self._automatic: dict[Precision, CapturedModel] = {}
         self._modules: list[nn.Module] = []
         self._addresses: list[int] = []
         self._refused = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Captures:
-        """Graphs belong to the memory of one model."""
+        """A copy has no captured passes: graphs refer to the memory of one model."""
         return Captures()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Captures, ()
 
     def of(self, model: Model, precision: Precision, exact: bool = False) -> CapturedModel | None:
-        """The captured passes of a model as it is now; None where it has to run eagerly.
+        """Return the captured passes of a model in its current state; None if it must run eagerly.
 
         Args:
-            model: the model that holds this.
-            precision: of the passes, unless `Model.capture` asked for another.
-            exact: whether the passes must have this precision, whatever `Model.capture` asked for. It is
-                decided here and not by the caller, since another thread may call `Model.capture`.
+            model: the model that holds this object.
+            precision: the precision of the passes, unless `Model.capture` requested a different one.
+            exact: whether the passes must have this precision, whatever `Model.capture` requested. This is
+                decided here and not by the caller, because a second thread may call `Model.capture`.
         """
-        if self.asked is None and (not self.enabled or self._refused or not can_capture(model)):
+        if self.requested is None and (not self.enabled or self._refused or not can_capture(model)):
             return None
-        with model.lock:  # threads share what is made here
-            if self._modules and self._addresses != list(self._where()):
+        with model.lock:  # threads share the passes made here
+            if self._modules and self._addresses != list(self._current_addresses()):
                 self._renew(model)
-            if self.asked is not None:
-                if not exact or self.asked.precision == precision:
-                    return self.asked
-                if self.asked.compiled:
+            if self.requested is not None:
+                if not exact or self.requested.precision == precision:
+                    return self.requested
+                if self.requested.compiled:
                     raise WeftError(
-                        f"precision {precision!r}: the model is captured in {self.asked.precision} with "
+                        f"precision {precision!r}: the model is captured in {self.requested.precision} with "
                         "compiled=True; call model.release() first"
                     )
             if not self.enabled or self._refused or not can_capture(model):
                 return None
-            if precision not in self._own:
+            if precision not in self._automatic:
                 if not self._modules:
-                    self._look(model)
-                self._own[precision] = CapturedModel(model, precision)
-            return self._own[precision]
+                    self._remember_addresses(model)
+                self._automatic[precision] = CapturedModel(model, precision)
+            return self._automatic[precision]
 
-    def ask(self, model: Model, captured: CapturedModel) -> None:
-        """From now on all inference uses these passes; the caller holds the model's lock."""
-        self.asked = captured
-        self._look(model)
+    def request(self, model: Model, captured: CapturedModel) -> None:
+        """Use these passes for all inference from now on. The caller holds the model's lock."""
+        self.requested = captured
+        self._remember_addresses(model)
 
-    def _look(self, model: Model) -> None:
+    def _remember_addresses(self, model: Model) -> None:
         self._modules = list(model.modules())
-        self._addresses = list(self._where())
+        self._addresses = list(self._current_addresses())
 
     def _renew(self, model: Model) -> None:
-        """The parameters lie elsewhere, since the model was moved or they were replaced: drop all graphs."""
-        asked = self.asked
-        if asked is not None and asked.compiled:
+        """Drop all graphs: the model was moved or its parameters were replaced, so that addresses changed."""
+        requested = self.requested
+        if requested is not None and requested.compiled:
             raise WeftError(
                 "the model was moved or its weights were replaced while it was captured with compiled=True; "
                 "call model.release() first, then change it and capture it again"
             )
         self.release()
-        if asked is not None and next(model.parameters()).device.type == asked.device.type:
-            self.ask(model, CapturedModel(model, asked.precision))
+        if requested is not None and next(model.parameters()).device.type == requested.device.type:
+            self.request(model, CapturedModel(model, requested.precision))
 
     def refuse(self, why: CaptureWrong | RuntimeError) -> None:
-        """Run eagerly from now on, and say why."""
+        """Run eagerly from now on, and warn with the reason."""
         self.release()
         self._refused = True  # until the user releases the passes
         warn_eager(str(why).strip().splitlines()[0])
 
     def release(self) -> None:
-        """Drop all graphs; the model is as it was."""
-        if self.asked is not None:
-            self.asked.close()
-        self.asked, self._own, self._modules, self._addresses = None, {}, [], []
+        """Drop all graphs and undo the patches of the model."""
+        if self.requested is not None:
+            self.requested.close()
+        self.requested, self._automatic, self._modules, self._addresses = None, {}, [], []
         self._refused = False
 
     def check_plain(self) -> None:
-        """An error if the model is captured with compiled=True: its weights are then not as they were."""
-        if self.asked is not None and self.asked.compiled:
+        """Raise an error if the model is captured with compiled=True: its weights are then patched."""
+        if self.requested is not None and self.requested.compiled:
             raise WeftError(
-                "the model is captured with compiled=True, and its weights are held in other forms; call "
+                "the model is captured with compiled=True, and its weights are stored differently; call "
                 "model.release() before you save, copy, load or train it"
             )
 
-    def _where(self) -> Iterator[int]:
-        """Where the model's parameters and buffers lie."""
+    def _current_addresses(self) -> Iterator[int]:
+        """The addresses of the model's parameters and buffers."""
         for module in self._modules:
             tensors: Iterator[Tensor | None] = chain(module._parameters.values(), module._buffers.values())
             yield from (x.data_ptr() for x in tensors if x is not None)
 
 
 def can_capture(model: Model) -> bool:
-    """Whether a model's passes can run as CUDA graphs as they are now, by what is known before trying."""
+    """Whether a model's passes can run as CUDA graphs in its current state, as far as known before trying."""
     parameter = next(model.parameters())
     return (
         parameter.device.type == "cuda"
@@ -146,7 +147,8 @@ def run_batch(
     soon: int = 1,
     read: Reader | None = None,
 ) -> HostLogits:
-    """The logits of a batch: captured where its shape is warm, eagerly where it is not or where that fails.
+    """Return the logits of a batch: captured if its shape is warm, eager if it is not or if the capture
+    fails.
 
     Args:
         model: the model.
@@ -154,14 +156,14 @@ def run_batch(
         inputs: as in `CapturedModel.logits`.
         examples: as there.
         depth: as there.
-        soon: how many batches of this shape the call has still to run; see `CapturedModel.is_warm`.
+        soon: how many batches of this shape the call still has to run; see `CapturedModel.is_warm`.
         read: as in `CapturedModel.logits`.
     """
     form = captured.form_of(inputs, examples, depth)
     if captured.works and captured.is_warm(form, soon):
         with model.lock:
             try:
-                if captured.works:  # another thread may have closed it by now
+                if captured.works:  # a second thread may have closed it in the meantime
                     return captured.logits(inputs, examples, depth, read)
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
@@ -173,14 +175,14 @@ def run_batch(
 
 
 def input_names(model: Model, splits: Iterable[Tokens] = ()) -> list[str]:
-    """The inputs of every batch beside ids, mask and task: the same for all, so that shapes are few.
+    """Return the inputs of every batch besides ids, mask and task: equal for all, so that shapes are few.
 
     Args:
         model: the model.
-        splits: what the batches are of. A tokenizer may give segments that its encoder does not read.
+        splits: the splits of the batches. A tokenizer may give token types that its encoder does not read.
     """
     types = model.body.takes_token_types or any(tokens.has_types for tokens in splits)
     several = any(task.apart or task.choices or KINDS[task.kind].windows for task in model.tasks)
     marks = any(task.marks for task in model.tasks)
-    wanted = {"token_type_ids": types, "marks": marks, "example": several}
-    return [name for name, here in wanted.items() if here]
+    used = {"token_type_ids": types, "marks": marks, "example": several}
+    return [name for name, is_used in used.items() if is_used]

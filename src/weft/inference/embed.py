@@ -1,4 +1,4 @@
-"""Vectors for a user: texts in, the vectors that heads read out."""
+"""`embed`: return one vector per text, the vector that a task's head reads."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def embed(
     batch_size: int | None = None,
     precision: Precision | None = None,
 ) -> Tensor:
-    """One vector per text: what a task's head reads, or what the encoder alone gives.
+    """Return one vector per text: what a task's head reads, or what the encoder alone gives.
 
     With a task: the hidden states under its adapters, pooled as its head pools them (`pooler`, `cls`, `mean`,
     or its own pooler, `task_pooler`). Heads of `span` and `tag` read every token instead; the vector is then
-    what `pool` of the model gives. Without a task: adapters off, and pooled as the encoder says that it pools
-    (a sentence encoder's `1_Pooling`), else the mean over the tokens. Where the method trains the encoder
-    itself, this is the encoder as it is now.
+    pooled by the model's `pool`. Without a task: adapters are off, and hidden states are pooled as the
+    encoder declares (a sentence encoder's `1_Pooling`), else by the mean over the tokens. If the method
+    trains the encoder itself, its current weights are used.
 
     Texts are batched, and on a GPU captured, as in `weft.inference.predict`.
 
@@ -60,14 +60,14 @@ def embed(
 
     Args:
         model: the model.
-        texts: each a text, or a pair of texts, which is encoded together; N of them, mixed anyhow.
+        texts: N texts or pairs of texts, in any mix. The two texts of a pair are encoded together.
         task: the task whose adapters and pooling are used; None: the encoder without adapters.
         normalize: whether to divide each vector by its Euclidean norm.
-        batch_size: the most rows of a pass; by default as in `predict`.
-        precision: `float32` or `bf16`; by default the precision given to `Model.capture`, else float32.
+        batch_size: maximum rows per pass; by default as in `predict`.
+        precision: `float32` or `bf16`; by default the precision passed to `Model.capture`, else float32.
 
     Returns:
-        [N, d] in the texts' order, float32, on the CPU.
+        [N, d] in the order of the texts, float32, on the CPU.
     """
     if batch_size is not None and batch_size < 1:
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
@@ -77,15 +77,15 @@ def embed(
     apart = task is not None and model.tasks[number].apart
     checked = [_checked(f"text {i}", text, task if apart else None) for i, text in enumerate(texts, 1)]
     inside = precision_context(model, precision)
-    found = np.empty((len(checked), sites_of(model.encoders[0]).width), np.float32)
+    values = np.empty((len(checked), sites_of(model.encoders[0]).width), np.float32)
     waiting: deque[tuple[int, BatchLogits]] = deque()
 
     def take(most: int) -> None:
         while len(waiting) > most:
             first, batch = waiting.popleft()
             rows = np.asarray(batch.of_rows)
-            # rows that fill a batch up come last
-            found[first + rows] = batch.moving.wait()[VECTORS][: len(rows)]
+            # padding rows come last
+            values[first + rows] = batch.moving.wait()[VECTORS][: len(rows)]
 
     with model.adapters_off() if task is None else nullcontext():
         reader = _BareReader(model) if task is None else _TaskReader(model, number)
@@ -97,12 +97,12 @@ def embed(
                 waiting.append((first, batch))
                 take(QUEUED)
         take(0)
-    vectors = torch.from_numpy(found)
+    vectors = torch.from_numpy(values)
     return F.normalize(vectors, dim=-1) if normalize else vectors
 
 
 class _TaskReader:
-    """What the head of one task reads of each row."""
+    """Returns the vectors that the head of one task reads, one per row."""
 
     def __init__(self, model: Model, number: int) -> None:
         self._model, self._number = model, number
@@ -115,7 +115,7 @@ class _TaskReader:
 
 
 class _BareReader:
-    """What the encoder itself pools."""
+    """Returns the hidden states, pooled as the encoder declares."""
 
     def __init__(self, model: Model) -> None:
         self._pool = model.encoder_source.pooling or "mean"
@@ -125,14 +125,14 @@ class _BareReader:
 
 
 def _checked(where: str, text: Any, apart: str | None) -> tuple[str, ...]:
-    """A text as a tuple of one or two; `apart` names a task that encodes the texts of a pair apart."""
+    """Return a text or pair as a tuple; `apart` names a task that encodes the texts of a pair separately."""
     parts = tuple(text) if isinstance(text, list | tuple) else (text,)
     if len(parts) not in (1, 2) or not all(isinstance(part, str) for part in parts):
         raise WeftError(f"{where}: expected a text or a pair of texts; found {text!r}")
     if apart is not None and len(parts) == 2:
         raise WeftError(
-            f"{where}: task {apart!r} encodes the two texts of a pair apart, each to a vector of its own; "
-            f"give them as two texts (found {text!r})"
+            f"{where}: task {apart!r} encodes the two texts of a pair separately, into one vector each; "
+            f"pass them as two texts (found {text!r})"
         )
     for part in parts:
         if wrong := wrong_text(part):
@@ -141,9 +141,9 @@ def _checked(where: str, text: Any, apart: str | None) -> tuple[str, ...]:
 
 
 def _tokenized(model: Model, texts: list[tuple[str, ...]], number: int) -> Examples:
-    """The texts as examples of one row each, of the task of this number."""
+    """Tokenize the texts as examples of one row each, of the task with this number."""
     columns = ("text_a", "text_b") if any(len(text) == 2 for text in texts) else ("text",)
-    rows = Task("texts", "regress", texts=columns)  # rows of plain texts, whatever the task's own kind does
+    rows = Task("texts", "regress", texts=columns)  # rows of plain texts, whatever the kind of the task
     split = Split(rows, "test", "texts", texts, None, np.arange(1, len(texts) + 1))
     tokens = in_memory(split, model.tokenizer, model.max_length)
     return Examples.by_task({number: tokens}, [number] * len(texts), range(len(texts)))

@@ -1,4 +1,4 @@
-"""Examples of any tasks as columns of numbers, so that batches are cut and gathered without loops."""
+"""Examples of any tasks as columns of numbers, from which batches are gathered without loops."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Listed = Sequence[tuple[int, "Tokens", int]]
-"""(task id, its tokenized examples, which of them)."""
+"""Tuples of task id, tokenized split and index in the split."""
 
 
 class Examples:
-    """n examples.
+    """n examples of one or more tokenized splits.
 
     Args:
-        splits: the tokenized splits that they are of, S of them.
+        splits: the tokenized splits.
         task: the task id of each example, [n].
-        split: which of the splits each is of, [n].
-        index: which of its split's examples each is, [n].
+        split: the number of each example's split, [n].
+        index: the index of each example in its split, [n].
 
     Attributes:
-        lengths: the longest row of each, [n].
-        counts: how many rows each has, [n].
+        lengths: the length of each example's longest row, [n].
+        counts: the number of rows of each example, [n].
     """
 
     def __init__(self, splits: Sequence[Tokens], task: Ints, split: Ints, index: Ints) -> None:
         self.splits, self.task, self.split, self.index = splits, task, split, index
         self.lengths, self.counts = np.empty(len(task), np.int64), np.empty(len(task), np.int64)
         for number, tokens in enumerate(splits):
-            here = np.flatnonzero(split == number)
-            self.lengths[here] = tokens.lengths[index[here]]
-            self.counts[here] = tokens.row_counts[index[here]]
+            members = np.flatnonzero(split == number)
+            self.lengths[members] = tokens.lengths[index[members]]
+            self.counts[members] = tokens.row_counts[index[members]]
 
     @classmethod
     def of(cls, listed: Listed) -> Examples:
-        """The examples of a list."""
+        """Make `Examples` of a list of tuples."""
         splits: dict[int, tuple[int, Tokens]] = {}
         split = [splits.setdefault(id(tokens), (len(splits), tokens))[0] for _, tokens, _ in listed]
         columns = [task for task, _, _ in listed], split, [index for _, _, index in listed]
@@ -50,12 +50,12 @@ class Examples:
 
     @classmethod
     def by_task(cls, tokens: Mapping[int, Tokens], task: Sequence[int], index: Sequence[int]) -> Examples:
-        """Examples of splits that each have one task.
+        """Make `Examples` of splits that have one task each.
 
         Args:
             tokens: the split of each task, by the task's id.
             task: the task id of each example, [n].
-            index: which of its split's examples each is, [n].
+            index: the index of each example in its split, [n].
         """
         number = np.zeros(max(tokens, default=0) + 1, np.int64)
         number[list(tokens)] = np.arange(len(tokens))
@@ -66,7 +66,7 @@ class Examples:
         return len(self.task)
 
     def picked(self, chosen: Ints) -> Picked:
-        """Some of the examples as those of a batch."""
+        """Pick some of the examples for a batch."""
         split, index = self.split[chosen], self.index[chosen]
         shares = []
         for number in np.unique(split).tolist():

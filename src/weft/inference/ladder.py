@@ -1,8 +1,8 @@
-"""The ladder of shapes that inference on a GPU pads its batches to.
+"""The fixed shapes that inference on a GPU pads its batches to.
 
-A CUDA graph serves one shape, rows × length. With a few lengths and a few numbers of rows, a handful of
-graphs serves every batch, and little is padded: examples are sorted by length, longest first, and each batch
-is filled before the next one begins, so that only the last batch of a call has rows that carry no answer.
+A CUDA graph serves one shape, rows × length. With few lengths and few numbers of rows, a handful of graphs
+serves every batch. There is little padding: examples are sorted by length, longest first, and each batch is
+filled before the next one begins, so that only the last batch of a call has padding rows.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from weft.inference.examples import Examples
 
 ROWS = (1, 4, 16, 32, 64, 128, 256, 512, 1024)
-"""The numbers of rows of a batch that is not full. A pass over one row of 16 tokens takes as long as one over
-four: neither fills a GPU."""
+"""The numbers of rows of a batch that is not full. There is no step between 1 and 4, because a pass over one
+row of 16 tokens takes as long as one over four: neither fills a GPU."""
 
 STEPS = ((16, 16), (64, 8), (128, 16), (256, 32), (512, 64))
-"""Up to a length of the first number, lengths are multiples of the second; above all of them, of 128."""
+"""Pairs (up to this length, lengths are multiples of this number); above the last, of 128."""
 
 FEW = 32
-"""Examples of a call up to which lengths are powers of two: so few rows do not fill a GPU, padded or not, and
-of fewer shapes each is captured sooner."""
+"""In calls of up to this many examples, lengths are powers of two. So few rows do not fill a GPU, padded or
+not, and with fewer shapes each is captured sooner."""
 
 
 class Ladder:
@@ -38,9 +38,9 @@ class Ladder:
         (40, 408, 4, 408)
 
     Args:
-        limit: the longest row that the model takes; None: any.
-        budget: the token places of a full batch, unless one row has more.
-        most: the rows of a full batch, if that is less.
+        limit: the longest row that the model takes; None: no limit.
+        budget: the token positions of a full batch, unless one row has more.
+        most: the maximum number of rows of a full batch.
         coarse: whether lengths are powers of two, for calls of few rows (`FEW`).
     """
 
@@ -54,7 +54,7 @@ class Ladder:
         self.limit, self.budget, self.most, self.coarse = limit, budget, most, coarse
 
     def length(self, tokens: int) -> int:
-        """The padded length of a row of so many tokens."""
+        """The padded length of a row of `tokens` tokens."""
         multiple = next((step for most, step in STEPS if tokens <= most), 128)
         padded = -(-tokens // multiple) * multiple
         if self.coarse:
@@ -72,12 +72,12 @@ class Ladder:
         return most if self.most is None else min(most, self.most)
 
     def rows(self, count: int, length: int, many: bool = False) -> int:
-        """What `count` rows of this padded length are padded to.
+        """The number of rows that `count` rows of this padded length are padded to.
 
         Args:
-            count: the rows.
+            count: the number of rows.
             length: the padded length.
-            many: whether there may be more rows than a full batch has; else more stay as they are.
+            many: whether to pad beyond a full batch too; otherwise more rows than that are not padded.
         """
         above = -(-count // ROWS[-1]) * ROWS[-1]
         padded = ROWS[bisect_left(ROWS, count)] if count <= ROWS[-1] else above
@@ -88,21 +88,21 @@ def by_ladder(examples: Examples, ladder: Ladder, spare: bool = False) -> list[C
     """Cut examples into batches of the ladder's shapes, the longest examples first.
 
     Args:
-        examples: those to cut.
+        examples: the examples to cut.
         ladder: the shapes.
-        spare: whether each batch has at least one row more than its examples: where examples may have several
-            rows, the rows that carry no answer belong to an example of their own.
+        spare: whether each batch has at least one padding row. If examples may have several rows, padding
+            rows belong to a separate, empty example.
     """
     order = np.argsort(-examples.lengths, kind="stable")
     lengths, ends = examples.lengths[order], np.cumsum(examples.counts[order])
-    found: list[Cut] = []
+    cuts: list[Cut] = []
     first = before = 0
     while first < len(order):
         length = ladder.length(int(lengths[first]))
-        # as many as fit beside the spare row, but one at the least
+        # as many as fit besides the spare row, but at least one
         stop = int(np.searchsorted(ends, before + ladder.full(length) - spare, side="right"))
         stop = max(stop, first + 1)
         rows = int(ends[stop - 1]) - before
-        found.append(Cut(order[first:stop], length, ladder.rows(rows + spare, length)))
+        cuts.append(Cut(order[first:stop], length, ladder.rows(rows + spare, length)))
         first, before = stop, int(ends[stop - 1])
-    return found
+    return cuts

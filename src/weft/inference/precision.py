@@ -18,18 +18,18 @@ Precision = Literal["float32", "bf16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 
 PassContext = Callable[[], AbstractContextManager[object]]
-"""Makes the context that a pass runs inside, such as autocast."""
+"""Makes the context manager that a pass runs inside, such as autocast."""
 
 
 def checked_precision(precision: str) -> Precision:
-    """The precision; an error if there is none of this name."""
+    """Return the precision; an unknown name is an error."""
     if precision not in PRECISIONS:
         raise WeftError(f"precision {precision!r}: expected {' or '.join(PRECISIONS)}")
     return precision  # type: ignore[return-value]
 
 
 def precision_context(model: Model, precision: str | None) -> PassContext | None:
-    """What passes of this precision run inside; None: nothing. An unknown precision is an error."""
+    """Return what makes the context of passes in this precision, or None. An unknown name is an error."""
     if precision is None:
         return None
     bf16 = checked_precision(precision) == "bf16"
@@ -37,7 +37,7 @@ def precision_context(model: Model, precision: str | None) -> PassContext | None
 
 
 def precision_now(model: Model) -> Precision | None:
-    """The precision that a pass would have in this place; None of one that is never captured (float16)."""
+    """Return the precision that a pass would have here; None for one that is never captured (float16)."""
     device = next(model.parameters()).device.type
     if not torch.is_autocast_enabled(device):
         return "float32"

@@ -1,4 +1,4 @@
-"""Answers for a user: texts of any mix of tasks in, labels, numbers, pieces of text out."""
+"""`predict`: answer requests of any mix of tasks with labels, numbers or pieces of text."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Request = tuple[str, Any]
-"""A task's name, and what it reads: a text, a pair of texts, or the columns of a row by name."""
+"""The name of a task and its input: a text, a pair of texts, or the columns of a row by name."""
 Marks = tuple[tuple[int, int, int], ...]
 
 QUEUED = 32
-"""Batches that a GPU may be given before the logits of the first are waited for."""
+"""How many batches are queued on a GPU before the host waits for the logits of the first."""
 
 SLAB = 4096
-"""Requests that are tokenized at once: enough for batches of equal lengths, and little memory."""
+"""How many requests are tokenized at once: enough for length-bucketed batches, and little memory."""
 
 
 def predict(
@@ -45,13 +45,13 @@ def predict(
     batch_size: int | None = None,
     precision: Precision | None = None,
 ) -> list[dict[str, Any]]:
-    """Answer each request, in the requests' order; tasks may be mixed anyhow.
+    """Answer each request, in the order of the requests. Tasks may be mixed freely.
 
     Several threads may call it on one model at once. A model in training mode is put into eval mode and left
-    there: call `model.train()` before you train on.
+    there: call `model.train()` before you continue training.
 
-    Requests are tokenized in another thread while the model answers those before them. On a GPU passes run as
-    CUDA graphs where that pays (`CapturedModel.is_warm` has the rule; `Model.capture` prepares them).
+    Requests are tokenized in a second thread while the model answers the previous ones. On a GPU, passes run
+    as CUDA graphs if that is faster (`CapturedModel.is_warm` has the rule; `Model.capture` prepares them).
 
     Example:
         >>> model.predict([("rte", ("It rains.", "It is wet.")), ("cola", "Cats sleeps.")])
@@ -60,13 +60,13 @@ def predict(
         model: the model.
         requests: (task, text), (task, (text, text)), (task, (text, [choice, …])) for `choose` and `rank`,
             (task, [word, …]) for `tag`, or (task, {column: value}) with the columns of the task's files.
-        batch_size: the most rows of a pass; by default 64 on a CPU, and 16,384 token places on a GPU.
-        precision: `float32` or `bf16`; by default the precision given to `Model.capture`, else float32.
+        batch_size: maximum rows per pass; by default 64 on a CPU, and 16,384 token positions on a GPU.
+        precision: `float32` or `bf16`; by default the precision passed to `Model.capture`, else float32.
 
     Returns:
-        For each a dict: `task`, and what its kind answers: `label` with `probabilities` (classify, marked),
-        `labels` (multilabel), `value` (regress, similarity), `answer` with `start` and `end` (span), `tags`
-        and `entities` (tag), `choice` (choose), `order` (rank).
+        One dict per request: `task`, and the fields of its kind: `label` with `probabilities` (classify,
+        marked), `labels` (multilabel), `value` (regress, similarity), `answer` with `start` and `end` (span),
+        `tags` and `entities` (tag), `choice` (choose), `order` (rank).
     """
     if batch_size is not None and batch_size < 1:
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
@@ -76,26 +76,26 @@ def predict(
         )
     requests = requests if isinstance(requests, list | tuple) else list(requests)
     inside = precision_context(model, precision)
-    found: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
     before: tuple[_Slab, AllLogits] | None = None
     for slab in ahead(lambda which: tokenized(model, requests, which), slabs(len(requests))):
-        # the GPU works on these requests while those before them become answers
+        # the GPU works on these requests while the host decodes the answers to the previous ones
         logits = all_logits(model, slab.examples, batch_size, precision=inside, ahead=QUEUED)
         if before is not None:
-            found += answered(model, *before)
+            answers += answered(model, *before)
         before = slab, logits
-    return found if before is None else found + answered(model, *before)
+    return answers if before is None else answers + answered(model, *before)
 
 
 def slabs(count: int) -> list[range]:
-    """Which requests are tokenized together: the first ones are few, so that the model soon has work."""
+    """Ranges of requests that are tokenized together. The first is small, so that the model starts early."""
     first = min(count, SLAB if count <= SLAB else SLAB // 4)
     starts = range(first, count, SLAB)
     return [range(first)] * (count > 0) + [range(start, min(start + SLAB, count)) for start in starts]
 
 
 def ahead(work: Callable[[range], T], slabs: Sequence[range]) -> Iterator[T]:
-    """The results in order; the next one is worked on, by another thread, while one is used."""
+    """Yield the results in order. A second thread computes the next result while the caller uses this one."""
     if len(slabs) <= 1:
         yield from map(work, slabs)
         return
@@ -113,8 +113,8 @@ class _Slab:
     """Some requests, tokenized.
 
     Attributes:
-        tokens: of the requests of each task, by the task's id.
-        examples: each request as one of its task's.
+        tokens: the tokenized requests of each task, by task id.
+        examples: one example per request, in the order of the requests.
     """
 
     tokens: Mapping[int, Tokens]
@@ -122,46 +122,46 @@ class _Slab:
 
 
 def tokenized(model: Model, requests: Sequence[Request], which: range) -> _Slab:
-    """Some of the requests, tokenized, those of one task together."""
+    """Tokenize some of the requests; those of one task are tokenized together."""
     texts: dict[int, list[tuple[str, ...]]] = {}
     marks: dict[int, list[Marks]] = {}
-    task, place = [], []
+    task, position = [], []
     readers = _Readers(model)
     for number, request in enumerate(requests[which.start : which.stop], which.start):
         index, inputs = readers.read(number, request)
-        own = texts.setdefault(index, [])
+        task_texts = texts.setdefault(index, [])
         task.append(index)
-        place.append(len(own))
-        own.append(inputs.texts)
+        position.append(len(task_texts))
+        task_texts.append(inputs.texts)
         if inputs.marks:
             marks.setdefault(index, []).append(inputs.marks)
     tokens = {}
-    for index, own in texts.items():
-        split = _split(model.tasks[index], own, marks.get(index))
+    for index, task_texts in texts.items():
+        split = _split(model.tasks[index], task_texts, marks.get(index))
         tokens[index] = in_memory(split, model.tokenizer, model.max_length)
-    return _Slab(tokens, Examples.by_task(tokens, task, place))
+    return _Slab(tokens, Examples.by_task(tokens, task, position))
 
 
 class _Readers:
-    """Reads requests; of texts as nearly all are, without looking twice."""
+    """Reads requests. Plain ASCII texts, which are the common case, take a fast path."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._ids = {task.name: number for number, task in enumerate(model.tasks)}
-        # how many texts a request of the task has, where texts are all that it has
+        # how many texts a request of the task has; 0 if it has more than plain texts
         self._plain = [
             0 if task.marks or task.choices or KINDS[task.kind].windows else len(task.texts)
             for task in model.tasks
         ]
 
     def read(self, number: int, request: Request) -> tuple[int, Inputs]:
-        """The id of a request's task, and what the encoder reads of it."""
+        """Return the id of a request's task and the input of the encoder."""
         if type(request) is tuple and len(request) == 2:
-            name, given = request
+            name, value = request
             index = self._ids.get(name) if type(name) is str else None
             if index is not None:
                 count = self._plain[index]
-                texts = given if type(given) is tuple else (given,)
+                texts = value if type(value) is tuple else (value,)
                 if 0 < count == len(texts):
                     for text in texts:
                         if type(text) is not str or not text.isascii() or not text.strip():
@@ -172,21 +172,21 @@ class _Readers:
 
 
 def answered(model: Model, slab: _Slab, logits: AllLogits) -> list[dict[str, Any]]:
-    """The answer to each request: those of one task together, put back in their order."""
+    """Return the answer to each request, in order. The requests of one task are decoded together."""
     logits.finish()
-    found: list[Any] = [None] * len(slab.examples)
+    ordered: list[Any] = [None] * len(slab.examples)
     for index, tokens in slab.tokens.items():
         task = model.tasks[index]
         numbers = np.flatnonzero(slab.examples.task == index)
         examples = tokens.examples(slab.examples.index[numbers].tolist())
         answers = KINDS[task.kind]().answers(logits.of_task(index, numbers), task, examples)
         for number, answer in zip(numbers.tolist(), answers, strict=True):
-            found[number] = {"task": task.name, **answer}
-    return found
+            ordered[number] = {"task": task.name, **answer}
+    return ordered
 
 
 def as_split(task: Task, examples: Sequence[Inputs]) -> Split:
-    """What is asked of one task, as a split of it."""
+    """The requests of one task as a split of that task."""
     marks = [inputs.marks for inputs in examples] if task.marks else None
     return _split(task, [inputs.texts for inputs in examples], marks)
 
@@ -200,68 +200,69 @@ def _checked(model: Model, number: int, request: Request) -> tuple[int, Inputs]:
     where = f"request {number + 1}"
     if not isinstance(request, list | tuple) or len(request) != 2:
         raise WeftError(f"{where}: expected (task, text) or (task, (text, text)); found {request!r}")
-    name, given = request
+    name, value = request
     try:
         index = model.task_id(name)
     except WeftError as wrong:
         raise WeftError(f"{where}: {wrong}") from None
-    return index, read_request(model.tasks[index], given, where)
+    return index, read_request(model.tasks[index], value, where)
 
 
-def read_request(task: Task, given: Any, where: str) -> Inputs:
-    """What the encoder reads of a request, or an error that says where it is.
+def read_request(task: Task, value: Any, where: str) -> Inputs:
+    """Return the encoder's input for one request; an error names the request.
 
     Args:
-        task: its task.
-        given: what it reads; see `predict`.
-        where: the beginning of a message.
+        task: the task of the request.
+        value: the input of the task; see `predict`.
+        where: the beginning of an error message.
     """
-    values = _by_column(task, given, where) if isinstance(given, Mapping) else _plain(task, given)
+    values = _by_column(task, value, where) if isinstance(value, Mapping) else _plain(task, value)
     if values is None:
-        raise WeftError(f"{where}: task {task.name!r} takes {_wanted(task)}; found {given!r}")
+        raise WeftError(f"{where}: task {task.name!r} takes {_expected_input(task)}; found {value!r}")
     inputs, wrong = KINDS[task.kind]().inputs(task, values)
     if wrong:
-        column, value, message = wrong[0]
+        column, cell, message = wrong[0]
         raise WeftError(
-            f"{where}: task {task.name!r} takes {_wanted(task)}; {column} is {value!r}: {message}"
+            f"{where}: task {task.name!r} takes {_expected_input(task)}; {column} is {cell!r}: {message}"
         )
     return inputs
 
 
-def plain_form(task: Task, given: Any) -> Any:
-    """What a task reads of an object that may have other names for it than the task's files.
+def plain_form(task: Task, value: Any) -> Any:
+    """Return the input of a task from an object whose keys may differ from the columns of the task's files.
 
-    The object itself where the task's own columns are all there; else its `text`, or `text_a` and `text_b`,
-    with `choices` where the task has some.
+    If the object has all columns of the task, it is returned as it is. Otherwise the input is its `text`, or
+    its `text_a` and `text_b`, and its `choices` if the task has choices.
     """
-    if not isinstance(given, Mapping) or task.marks:
-        return given
+    if not isinstance(value, Mapping) or task.marks:
+        return value
     names = ["text"] if len(task.texts) == 1 else ["text_a", "text_b"]
     names += ["choices"] if task.choices else []
-    if all(column in given for column in read_columns(task)) or any(name not in given for name in names):
-        return given
-    values = [given[name] for name in names]
+    if all(column in value for column in read_columns(task)) or any(name not in value for name in names):
+        return value
+    values = [value[name] for name in names]
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _by_column(task: Task, given: Mapping[str, Any], where: str) -> Given:
-    wanted = read_columns(task)
-    missing = [column for column in wanted if column not in given]
+def _by_column(task: Task, row: Mapping[str, Any], where: str) -> Given:
+    columns = read_columns(task)
+    missing = [column for column in columns if column not in row]
     if missing:
         raise WeftError(
-            f"{where}: task {task.name!r} takes {_wanted(task)}; {', '.join(map(repr, missing))} is missing"
+            f"{where}: task {task.name!r} takes {_expected_input(task)}; "
+            f"{', '.join(map(repr, missing))} is missing"
         )
-    table = Table(where, {column: [given[column]] for column in wanted}, np.ones(1, np.int64))
+    table = Table(where, {column: [row[column]] for column in columns}, np.ones(1, np.int64))
     return next(givens(task, table))
 
 
-def _plain(task: Task, given: Any) -> Given | None:
-    """A text, a pair, words, or texts with a list of choices; None where it is none of them."""
+def _plain(task: Task, value: Any) -> Given | None:
+    """A text, a pair, words, or texts with a list of choices; None if the value is none of them."""
     if task.marks:
         return None
     if KINDS[task.kind].windows == "words":
-        return Given((given,))
-    parts = tuple(given) if isinstance(given, list | tuple) else (given,)
+        return Given((value,))
+    parts = tuple(value) if isinstance(value, list | tuple) else (value,)
     if not task.choices:
         return Given(parts) if len(parts) == len(task.texts) else None
     if len(parts) != len(task.texts) + 1:
@@ -269,11 +270,11 @@ def _plain(task: Task, given: Any) -> Given | None:
     return Given(parts[:-1], parts[-1:])
 
 
-def _wanted(task: Task) -> str:
-    """What a task takes, as words."""
+def _expected_input(task: Task) -> str:
+    """Describe the input of a task, for error messages."""
     if task.marks:
         return f"a dict with {', '.join(read_columns(task))}"
     if KINDS[task.kind].windows == "words":
-        return "a list of words, or a text that is cut at white space"
+        return "a list of words, or a text that is split at white space"
     texts = "one text" if len(task.texts) == 1 else "a pair of texts"
     return f"({texts}, a list of choices)" if task.choices else texts

@@ -1,9 +1,9 @@
-"""Many tasks on one text: what tasks share of the encoder runs once a text, the rest as one mixed batch.
+"""`predict_all`: many tasks on one text. The blocks that tasks share run once per text.
 
-Of n blocks, the k below the first place where the tasks differ (`weft.model.trunk`) run over the distinct
-rows, [U, L]; what they give is handed to the rows of every task, [R, L], over which other blocks and heads
-run. Where tasks differ in their heads alone (k = n), a text costs one pass of the encoder,
-however many read it.
+The lowest k of n blocks compute the same for all tasks (`weft.model.trunk`) and run over the distinct rows,
+[U, L]. Their output is gathered for the rows of every task, [R, L], and the upper blocks and the heads run
+over these as one mixed batch. If tasks differ only in their heads (k = n), a text costs one pass of the
+encoder, for any number of tasks.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from weft.tasks.kinds.kind import Inputs
 
 MANY = 8
-"""How many times `batch_size` a pass above the trunk may have rows: there they are texts times tasks."""
+"""A pass above the trunk has at most this many times `batch_size` rows: its rows are texts × tasks."""
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """One task's question about one text: which text, the task's id, and its example among some tokens."""
+class _Query:
+    """One task reading one text: the number of the text, the id of the task, and the tokenized example."""
 
     text: int
     task: int
@@ -62,19 +62,19 @@ def predict_all(
     batch_size: int | None = None,
     precision: Precision | None = None,
 ) -> list[dict[str, dict[str, Any]]]:
-    """The answers of many tasks for each text. As with `predict`, several threads may call it at once.
+    """Return the answers of many tasks for each text. As with `predict`, several threads may call it at once.
 
     Args:
         model: the model.
-        texts: each what a request of `predict` has beside its task: a text, a pair, (text, [choice, …]),
+        texts: the inputs, as in a request of `predict` without its task: a text, a pair, (text, [choice, …]),
             words, or a dict with the columns of the tasks' files, or with `text`, or `text_a` and `text_b`.
-        tasks: the tasks' names; each must be able to read every text. By default each text is read by all
-            tasks that take what it is; a tuple is texts, never words.
-        batch_size: texts, or rather their distinct rows, of a pass; by default 64.
+        tasks: the names of the tasks; each must be able to read every text. By default each text is read by
+            all tasks that take an input of its form. A tuple means texts, never words.
+        batch_size: distinct rows per pass; by default 64.
         precision: as in `weft.inference.predict`.
 
     Returns:
-        For each text, by the task's name, what `predict` answers to (task, text).
+        One dict per text: for each task, by name, the answer of `predict` to (task, text).
     """
     if batch_size is not None and batch_size < 1:
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
@@ -90,80 +90,78 @@ def predict_all(
     if named == []:
         raise WeftError("tasks: expected at least one task's name; found none")
     inputs = [inputs_of(model, f"text {number}", text, named) for number, text in enumerate(texts, 1)]
-    found: list[dict[str, dict[str, Any]]] = [
-        {model.tasks[index].name: {} for index in own} for own in inputs
+    results: list[dict[str, dict[str, Any]]] = [
+        {model.tasks[index].name: {} for index in by_task} for by_task in inputs
     ]
     in_eval(model)
     inside = precision_context(model, precision)
-    asked = _asked(model, inputs)
+    queries = _queries(model, inputs)
     with nullcontext() if inside is None else inside():
-        for one, logits in _all_logits(model, asked, batch_size, inside):
-            task = model.tasks[one.task]
-            answer = KINDS[task.kind]().answer(logits, task, one.tokens.example(one.example))
-            found[one.text][task.name] = {"task": task.name, **answer}
-    return found
+        for query, logits in _all_logits(model, queries, batch_size, inside):
+            task = model.tasks[query.task]
+            answer = KINDS[task.kind]().answer(logits, task, query.tokens.example(query.example))
+            results[query.text][task.name] = {"task": task.name, **answer}
+    return results
 
 
 def inputs_of(model: Model, where: str, text: Any, named: Sequence[int] | None) -> dict[int, Inputs]:
-    """What each task that reads a text has of it, by the task's id.
+    """Return the encoder's input of each task that reads a text, by task id.
 
     Args:
         model: the model.
-        where: the beginning of a message.
+        where: the beginning of an error message.
         text: as in `predict_all`.
-        named: the ids of the tasks that are to read it; None: all that can.
+        named: the ids of the tasks that must read the text; None: all tasks that can.
     """
     if named is not None:
         return {i: read_request(model.tasks[i], plain_form(model.tasks[i], text), where) for i in named}
-    found, last = {}, None
+    inputs, last = {}, None
     for index, task in enumerate(model.tasks):
         if isinstance(text, tuple) and KINDS[task.kind].windows == "words":
-            continue  # a tuple is texts; words, which could be taken for them, come as a list
+            continue  # a tuple means texts; words, which look the same, come as a list
         try:
-            found[index] = read_request(task, plain_form(task, text), where)
+            inputs[index] = read_request(task, plain_form(task, text), where)
         except WeftError as wrong:
             last = wrong
-    if not found:
-        raise WeftError(f"{where}: no task of this model can read it: {text!r}\n  for one, {last}")
-    return found
+    if not inputs:
+        raise WeftError(f"{where}: no task of this model can read it: {text!r}\n  for example, {last}")
+    return inputs
 
 
-def _asked(model: Model, inputs: Sequence[dict[int, Inputs]]) -> list[_Asked]:
-    """Every question, tokenized; tasks that make the same rows of the same texts do so once."""
-    places: dict[int, list[int]] = {}  # of each task, the texts
-    for number, own in enumerate(inputs):
-        for index in own:
-            places.setdefault(index, []).append(number)
-    known: dict[object, Tokens] = {}
-    asked = []
-    for index, numbers in places.items():
+def _queries(model: Model, inputs: Sequence[dict[int, Inputs]]) -> list[_Query]:
+    """Return every query, tokenized. Tasks that make the same rows of the same texts share their tokens."""
+    texts_of: dict[int, list[int]] = {}  # the numbers of the texts that each task reads
+    for number, by_task in enumerate(inputs):
+        for index in by_task:
+            texts_of.setdefault(index, []).append(number)
+    tokens: dict[object, Tokens] = {}
+    queries = []
+    for index, numbers in texts_of.items():
         task = model.tasks[index]
-        own = [inputs[number][index] for number in numbers]
+        task_inputs = [inputs[number][index] for number in numbers]
         kind = (task.kind, task.apart, task.choices, task.texts, task.stride)
-        key = (kind, tuple(own))
-        if key not in known:
-            known[key] = in_memory(as_split(task, own), model.tokenizer, model.max_length)
-        asked += [_Asked(number, index, known[key], place) for place, number in enumerate(numbers)]
-    return asked
+        key = (kind, tuple(task_inputs))
+        if key not in tokens:
+            tokens[key] = in_memory(as_split(task, task_inputs), model.tokenizer, model.max_length)
+        queries += [_Query(number, index, tokens[key], example) for example, number in enumerate(numbers)]
+    return queries
 
 
-def _groups(asked: Sequence[_Asked], batch_size: int) -> Iterator[list[_Asked]]:
-    """All questions about some texts of like length, whose distinct rows are `batch_size` at the most."""
-    of_text: dict[int, list[_Asked]] = {}
-    for one in asked:
-        of_text.setdefault(one.text, []).append(one)
-    longest = {
-        text: max(int(one.tokens.lengths[one.example]) for one in own) for text, own in of_text.items()
-    }
-    group: list[_Asked] = []
+def _groups(queries: Sequence[_Query], batch_size: int) -> Iterator[list[_Query]]:
+    """Yield all queries about texts of similar length, with at most `batch_size` distinct rows."""
+    of_text: dict[int, list[_Query]] = {}
+    for query in queries:
+        of_text.setdefault(query.text, []).append(query)
+    longest = {text: max(int(q.tokens.lengths[q.example]) for q in of_text[text]) for text in of_text}
+    group: list[_Query] = []
     rows = 0
     for text in sorted(of_text, key=longest.__getitem__):
-        own = of_text[text]
-        distinct = len({_row_key(one.tokens, row) for one in own for row in one.tokens.rows_of(one.example)})
+        same_text = of_text[text]
+        distinct = len({_row_key(q.tokens, row) for q in same_text for row in q.tokens.rows_of(q.example)})
         if group and rows + distinct > batch_size:
             yield group
             group, rows = [], 0
-        group += own
+        group += same_text
         rows += distinct
     if group:
         yield group
@@ -175,92 +173,92 @@ def _row_key(tokens: Tokens, row: int) -> tuple[bytes, bytes]:
 
 
 def _all_logits(
-    model: Model, asked: Sequence[_Asked], batch_size: int | None, precision: PassContext | None
-) -> Iterator[tuple[_Asked, NDArray[np.float32]]]:
-    """The logits of each question: where tasks share no block, by one mixed batch after another."""
-    depth = trunk_depth(model, sorted({one.task for one in asked}))
+    model: Model, queries: Sequence[_Query], batch_size: int | None, precision: PassContext | None
+) -> Iterator[tuple[_Query, NDArray[np.float32]]]:
+    """Yield the logits of each query; if tasks share no block, from one mixed batch after another."""
+    depth = trunk_depth(model, sorted({query.task for query in queries}))
     now = precision_now(model)
     captured = None if now is None else model.captures.of(model, now, exact=precision is not None)
     if depth == 0 and captured is not None:
-        listed = [(one.task, one.tokens, one.example) for one in asked]
-        yield from zip(asked, answers(model, listed, batch_size, precision=precision), strict=True)
+        listed = [(query.task, query.tokens, query.example) for query in queries]
+        yield from zip(queries, answers(model, listed, batch_size, precision=precision), strict=True)
         return
-    for group in _groups(asked, batch_size or ROWS):
+    for group in _groups(queries, batch_size or ROWS):
         if captured is not None and depth:
-            # one less: a row may be needed for no example, and makes them the next number of the ladder
-            for first, last in _passes([one.rows for one in group], MANY * (batch_size or ROWS) - 1):
+            # minus 1: a spare row for padding may raise the number of rows to the next step of the ladder
+            for first, last in _passes([query.rows for query in group], MANY * (batch_size or ROWS) - 1):
                 yield from _captured(model, captured, group[first:last], depth)
         else:
             yield from _eager(model, group, batch_size or ROWS)
 
 
 def _captured(
-    model: Model, captured: CapturedModel, asked: Sequence[_Asked], depth: int
-) -> Iterator[tuple[_Asked, NDArray[np.float32]]]:
-    """The logits of some questions, trunk and all tasks by one captured pass."""
-    keys = input_names(model, (one.tokens for one in asked))
-    ladder = Ladder(model.longest, coarse=len(asked) <= FEW)
-    length = ladder.length(max(int(one.tokens.lengths[one.example]) for one in asked))
-    count = sum(one.rows for one in asked)
+    model: Model, captured: CapturedModel, queries: Sequence[_Query], depth: int
+) -> Iterator[tuple[_Query, NDArray[np.float32]]]:
+    """Yield the logits of some queries; one captured pass runs the trunk and all tasks."""
+    keys = input_names(model, (query.tokens for query in queries))
+    ladder = Ladder(model.longest, coarse=len(queries) <= FEW)
+    length = ladder.length(max(int(query.tokens.lengths[query.example]) for query in queries))
+    count = sum(query.rows for query in queries)
     rows = ladder.rows(count + ("example" in keys), length, many=True)
-    chosen = picked([(one.tokens, one.example) for one in asked])
+    chosen = picked([(query.tokens, query.example) for query in queries])
     batch = gather(chosen, model.pad_id, length, rows, keys)
-    task = torch.tensor([one.task for one in asked])
+    task = torch.tensor([query.task for query in queries])
     task = torch.cat([task, task[:1].expand(batch.total - len(task))])[torch.from_numpy(batch.example)]
     distinct, first, row_of = _distinct(batch.inputs)
-    # distinct rows are padded by copies of the first
+    # distinct rows are padded with copies of the first
     first = torch.cat([first, first[:1].expand(ladder.rows(distinct, length, many=True) - distinct)])
     shared = ("input_ids", "attention_mask", "token_type_ids")
     below = {TRUNK + name: x[first] for name, x in batch.inputs.items() if name in shared}
     inputs = {**batch.inputs, "task": task, **below, TRUNK + "task": task[first], ROW_OF: row_of}
     moving = run_batch(model, captured, inputs, rows if "example" in keys else None, depth)
     lengths = batch.inputs["attention_mask"].sum(1).tolist()
-    heads, ids = [task.head for task in model.tasks], np.array([one.task for one in asked])
+    heads, ids = [task.head for task in model.tasks], np.array([query.task for query in queries])
     logits = AllLogits(heads, ids, model.answers_by)
-    logits.add(BatchLogits(moving, range(len(asked)), chosen.example, lengths))
+    logits.add(BatchLogits(moving, range(len(queries)), chosen.example, lengths))
     logits.finish()
-    for number, one in enumerate(asked):
-        own = logits.of(number)
-        assert own is not None
-        yield one, own
+    for number, query in enumerate(queries):
+        query_logits = logits.of(number)
+        assert query_logits is not None
+        yield query, query_logits
 
 
 @torch.no_grad()
 def _eager(
-    model: Model, asked: Sequence[_Asked], batch_size: int
-) -> Iterator[tuple[_Asked, NDArray[np.float32]]]:
-    """The logits of some questions, on the host."""
+    model: Model, queries: Sequence[_Query], batch_size: int
+) -> Iterator[tuple[_Query, NDArray[np.float32]]]:
+    """Yield the logits of some queries, on the host."""
     device = next(model.parameters()).device
-    inputs = collate([(one.tokens, one.example) for one in asked], model.pad_id)
-    of_rows = inputs.pop("example", torch.arange(len(asked)))
-    task = torch.tensor([one.task for one in asked])[of_rows]
+    inputs = collate([(query.tokens, query.example) for query in queries], model.pad_id)
+    of_rows = inputs.pop("example", torch.arange(len(queries)))
+    task = torch.tensor([query.task for query in queries])[of_rows]
     trunk, row_of = _trunk(model, inputs, task, device)
-    for first, last in _passes([one.rows for one in asked], MANY * batch_size):
+    for first, last in _passes([query.rows for query in queries], MANY * batch_size):
         rows = (of_rows >= first) & (of_rows < last)
-        given = {name: value[rows].to(device) for name, value in inputs.items()}
+        batch = {name: value[rows].to(device) for name, value in inputs.items()}
         if last - first != int(rows.sum()):
-            given["example"] = (of_rows[rows] - first).to(device)
+            batch["example"] = (of_rows[rows] - first).to(device)
         below = None if trunk is None else trunk.of_rows(row_of[rows].to(device))
-        output = model.run(**given, task=task[rows], trunk=below)
+        output = model.run(**batch, task=task[rows], trunk=below)
         logits = [x.numpy() for x in output.on_host().logits]
-        yield from zip(asked[first:last], logits, strict=True)
+        yield from zip(queries[first:last], logits, strict=True)
 
 
 def _trunk(
     model: Model, inputs: Mapping[str, Tensor], task: Tensor, device: torch.device
 ) -> tuple[Trunk | None, Tensor]:
-    """The trunk of the distinct rows, and which of them each row is, [R]; none where nothing is shared."""
+    """Return the trunk of the distinct rows, if anything is shared, and the distinct row of each row, [R]."""
     tasks = sorted(set(task.tolist()))
     depth = trunk_depth(model, tasks)
     distinct, first, row_of = _distinct(inputs)
     if depth == 0 or distinct == len(task):
         return None, task
-    given = {name: value[first].to(device) for name, value in inputs.items()}
-    return run_trunk(model, given, task.new_full((distinct,), tasks[0]), depth), row_of
+    batch = {name: value[first].to(device) for name, value in inputs.items()}
+    return run_trunk(model, batch, task.new_full((distinct,), tasks[0]), depth), row_of
 
 
 def _distinct(inputs: Mapping[str, Tensor]) -> tuple[int, Tensor, Tensor]:
-    """How many rows differ, where each of them is first, [U], and which of them each row is, [R]."""
+    """Return the number U of distinct rows, the index of each, [U], and the distinct row of each row, [R]."""
     read = [inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in inputs]
     every: NDArray[np.int64] = torch.cat(read, 1).numpy()
     _, first, row_of = np.unique(every, axis=0, return_index=True, return_inverse=True)
@@ -268,11 +266,11 @@ def _distinct(inputs: Mapping[str, Tensor]) -> tuple[int, Tensor, Tensor]:
 
 
 def _passes(rows: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring questions, the first and the one after the last, of `most` rows at the most."""
+    """Yield ranges (first, end) of consecutive queries with at most `most` rows."""
     first = total = 0
-    for number, own in enumerate(rows):
-        if number > first and total + own > most:
+    for number, count in enumerate(rows):
+        if number > first and total + count > most:
             yield first, number
             first, total = number, 0
-        total += own
+        total += count
     yield first, len(rows)

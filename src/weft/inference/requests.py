@@ -1,4 +1,4 @@
-"""The lines of a file to predict."""
+"""Reading the requests of `weft predict` from a file."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 Lines = list[tuple[int, dict[str, Any]]]
 JSON_LINES = (".jsonl", ".json", ".ndjson")
-"""The endings of files with a JSON value a line."""
+"""The endings of files with one JSON value per line."""
 
 
 def read_requests(file: Path) -> Lines:
-    """The objects of a jsonl file with their line numbers; blank lines are skipped."""
+    """Read the objects of a jsonl file with their line numbers; blank lines are skipped."""
     _check_file(file)
     lines: Lines = []
     with text_lines(file) as text:
         for number, line in enumerate(text, 1):
             _read(file, number, line, lines)
     if not lines:
-        raise WeftError(f"{file} holds no line to predict")
+        raise WeftError(f"{file} has no line to predict; expected at least one")
     return lines
 
 
 def read_texts(file: Path) -> list[tuple[int, Any]]:
-    """What many tasks are to read, with line numbers: the values of JSON lines, else the lines themselves.
+    """Read the inputs of `predict_all` with line numbers: JSON values, or else the lines themselves.
 
-    The file's ending tells: see `JSON_LINES`.
+    The file's ending decides: see `JSON_LINES`.
     """
     _check_file(file)
     is_json = file.name.lower().removesuffix(".gz").endswith(JSON_LINES)
@@ -43,17 +43,17 @@ def read_texts(file: Path) -> list[tuple[int, Any]]:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 value = _value(file, number, line) if is_json else line.strip()
-                # a list is a pair, as an object is not
+                # a JSON list means a pair of texts; `predict_all` takes a pair as a tuple
                 texts.append((number, tuple(value) if isinstance(value, list) else value))
     if not texts:
-        raise WeftError(f"{file} holds no line to predict")
+        raise WeftError(f"{file} has no line to predict; expected at least one")
     return texts
 
 
 def _check_file(file: Path) -> None:
     if not file.is_file():
-        what = "found a folder; expected a file" if file.is_dir() else "there is no such file"
-        raise WeftError(f"{file}: {what}")
+        problem = "found a folder; expected a file" if file.is_dir() else "there is no such file"
+        raise WeftError(f"{file}: {problem}")
 
 
 def _value(file: Path, number: int, line: str) -> Any:
@@ -64,7 +64,7 @@ def _value(file: Path, number: int, line: str) -> Any:
 
 
 def _read(file: Path, number: int, line: str, lines: Lines) -> None:
-    """Add a line's object, unless it is blank."""
+    """Append the object of one line, unless the line is blank."""
     if not line.strip():
         return
     entry = _value(file, number, line)
@@ -74,30 +74,30 @@ def _read(file: Path, number: int, line: str, lines: Lines) -> None:
 
 
 def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[str, Any]]:
-    """(task, what it reads) of each line, checked.
+    """Return (task, input) of each line, checked.
 
-    From the task's own columns where all are there; else from `text`, or `text_a` and `text_b`, with
-    `choices` where the task has some.
+    If a line has all columns of the task, these are the input. Otherwise the input is its `text`, or its
+    `text_a` and `text_b`, and its `choices` if the task has choices.
     """
     from weft.inference.predict import plain_form, read_request
 
-    known = {task.name: task for task in tasks}
-    found: list[tuple[str, Any]] = []
+    by_name = {task.name: task for task in tasks}
+    requests: list[tuple[str, Any]] = []
     for number, entry in lines:
         name = entry["task"]
         where = f"{file}, line {number}"
-        if name not in known:
-            raise WeftError(f"{where}: task {name!r}; {did_you_mean(name, known)}")
-        given = plain_form(known[name], entry)
-        read_request(known[name], given, where)
-        found.append((name, given))
-    return found
+        if name not in by_name:
+            raise WeftError(f"{where}: task {name!r}; {did_you_mean(name, by_name)}")
+        value = plain_form(by_name[name], entry)
+        read_request(by_name[name], value, where)
+        requests.append((name, value))
+    return requests
 
 
 def as_texts(
     lines: Sequence[tuple[int, Any]], model: Model, names: Sequence[str] | None, file: Path
 ) -> list[Any]:
-    """What each line holds, checked, so that an error names the line, which `predict_all` does not know."""
+    """Return the input of each line. It is checked here, where an error can name the line."""
     from weft.inference.predict_all import inputs_of
 
     ids = None if names is None else [model.task_id(name) for name in names]

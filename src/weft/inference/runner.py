@@ -1,4 +1,4 @@
-"""Running a model over many examples of any tasks: sorted by length, mixed, a batch at a time."""
+"""Running a model over many examples of any tasks, in length-bucketed batches."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from weft.utils.processes import Processes
 
 ROWS = 64
-"""Rows of a batch on a CPU when nothing is trained."""
+"""Rows of an inference batch on a CPU."""
 AHEAD = 8
-"""How many batches a GPU is given before the logits of the first are waited for."""
+"""How many batches are queued on a GPU before the host waits for the logits of the first."""
 
 
 class Batch(NamedTuple):
     """One batch of many examples.
 
     Attributes:
-        examples: which of the examples they are, E numbers.
-        of_rows: the example of each row, by the same numbers, R of them; rows that fill it up left out.
+        examples: the numbers of the batch's examples, [E].
+        of_rows: the number of each row's example, [R]; padding rows are left out.
         mask: 1 where a row has a token, [R, L], on the CPU.
-        output: what the model gave for them.
+        output: the model's output.
     """
 
     examples: list[int]
@@ -58,20 +58,21 @@ def outputs(
     part: tuple[int, int] = (0, 1),
     precision: PassContext | None = None,
 ) -> Iterator[Batch]:
-    """Run the model over the examples, a batch at a time.
+    """Run the model over the examples, one batch at a time.
 
-    They are batched by length, so that little is padded, whatever their tasks. The same examples give the
-    same batches, and so the same numbers to the last bit.
+    Examples are batched by length, whatever their tasks, so that there is little padding. The same examples
+    give the same batches, and therefore bit-identical outputs.
 
     Args:
         model: put into eval mode, and left there; see `weft.model.threads.in_eval`.
-        examples: (task id, its tokenized examples, which of them).
-        batch_size: rows a batch, unless one example has more; by default 64 on a CPU, on a GPU as many as
-            have 16,384 token places.
+        examples: tuples of task id, tokenized split and index in the split.
+        batch_size: rows per batch, unless one example has more; by default 64 on a CPU, and 16,384 token
+            positions on a GPU.
         layers: whether to collect `Output.layers`.
-        part: (r, n): of n that run the same call, this is number r and takes every n-th batch. Each runs as
-            many, a batch a second time where need be: those that hold parts of the encoder run together.
-        precision: what each pass runs inside; by default nothing, so float32.
+        part: (r, n): this is process r of n that make the same call, and runs every n-th batch. All run
+            equally many batches, if necessary one of them twice: processes with a sharded encoder must run
+            together.
+        precision: makes the context of each pass, such as autocast; by default none, that is float32.
     """
     device = next(model.parameters()).device
     in_eval(model)
@@ -100,24 +101,24 @@ def answers(
     precision: PassContext | None = None,
     capture: Literal["auto", "always"] = "auto",
 ) -> list[NDArray[np.float32]]:
-    """The logits of each example, in the examples' order, on the host in float32.
+    """Return the logits of each example, in the order of the examples, on the host in float32.
 
-    On a GPU passes run as CUDA graphs where that pays; see `CapturedModel.is_warm` for the rule.
+    On a GPU, passes run as CUDA graphs if that is faster; see `CapturedModel.is_warm` for the rule.
 
     Args:
         model: as in `outputs`.
         examples: as in `outputs`.
         batch_size: as in `outputs`.
-        processes: those that share the work, each of which gets all logits; by default this one alone.
+        processes: the processes that share the work; each gets all logits. By default this process alone.
         precision: as in `outputs`.
-        capture: `always` captures every shape at once, so that the answers do not depend on what ran before.
+        capture: `always` captures every shape on first use, so that outputs do not depend on earlier calls.
     """
     listed = examples if isinstance(examples, Examples) else Examples.of(examples)
-    found = all_logits(model, listed, batch_size, processes, precision, capture, AHEAD).finish()
-    every = [found.of(number) for number in range(len(listed))]
-    for other in [] if processes is None else processes.gathered(every):
-        every = [mine if theirs is None else theirs for mine, theirs in zip(every, other, strict=True)]
-    return [logits for logits in every if logits is not None]
+    filled = all_logits(model, listed, batch_size, processes, precision, capture, AHEAD).finish()
+    merged = [filled.of(number) for number in range(len(listed))]
+    for gathered in [] if processes is None else processes.gathered(merged):
+        merged = [local if remote is None else remote for local, remote in zip(merged, gathered, strict=True)]
+    return [logits for logits in merged if logits is not None]
 
 
 def all_logits(
@@ -129,21 +130,21 @@ def all_logits(
     capture: Literal["auto", "always"] = "auto",
     ahead: int | None = None,
 ) -> AllLogits:
-    """The logits of each example of this process's share, some of which may still be on their way.
+    """Return the logits of this process's share of the examples; some may still be on their way to the host.
 
     Args:
         model: as in `answers`.
-        examples: those to answer.
+        examples: the examples to run.
         batch_size: as in `answers`.
         processes: as in `answers`.
         precision: as in `answers`.
         capture: as in `answers`.
-        ahead: how many batches a GPU is given before the logits of the first are waited for; None: all.
+        ahead: how many batches are queued on a GPU before the host waits for the first; None: all.
     """
-    found = AllLogits([task.head for task in model.tasks], examples.task, model.answers_by)
+    logits = AllLogits([task.head for task in model.tasks], examples.task, model.answers_by)
     for batch in batches(model, examples, batch_size, processes, precision, capture):
-        found.add(batch, ahead)
-    return found
+        logits.add(batch, ahead)
+    return logits
 
 
 def batches(
@@ -155,16 +156,16 @@ def batches(
     capture: Literal["auto", "always"] = "auto",
     read: Reader | None = None,
 ) -> Iterator[BatchLogits]:
-    """The logits of this process's share of the examples, batch by batch.
+    """Yield the logits of this process's share of the examples, batch by batch.
 
     Args:
         model: as in `answers`.
-        examples: those to answer.
+        examples: the examples to run.
         batch_size: as in `answers`.
         processes: as in `answers`.
         precision: as in `answers`.
         capture: as in `answers`.
-        read: what to take of each output instead of its logits.
+        read: returns the tensors to take from each output instead of its logits.
     """
     if not len(examples):
         return
@@ -181,15 +182,15 @@ def batches(
     part = (0, 1) if processes is None else (processes.rank, processes.world)
     for batch in outputs(model, examples, batch_size, part=part, precision=precision):
         if read is None:
-            moving = HostLogits.of(_of_own_heads(model, batch, examples))
+            moving = HostLogits.of(_of_used_heads(model, batch, examples))
         else:  # as heads read: in the precision of the pass
             with torch.no_grad(), nullcontext() if precision is None else precision():
                 moving = HostLogits.of(read(batch.output))
         yield BatchLogits(moving, batch.examples, batch.of_rows, batch.mask.sum(1).tolist())
 
 
-def _of_own_heads(model: Model, batch: Batch, examples: Examples) -> dict[str, Tensor]:
-    """The logits of the head shapes that the batch's examples have."""
+def _of_used_heads(model: Model, batch: Batch, examples: Examples) -> dict[str, Tensor]:
+    """Return the logits of the head shapes that the batch's examples use."""
     shapes = dict.fromkeys(model.tasks[task].head for task in examples.task[batch.examples].tolist())
     return {shape: batch.output.by_shape[shape] for shape in shapes}
 
@@ -202,7 +203,7 @@ def _captured(
     always: bool,
     read: Reader | None = None,
 ) -> Iterator[BatchLogits]:
-    """The logits of each batch, by captured passes where these are warm, else by eager ones."""
+    """Yield the logits of each batch: captured where its shape is warm, else eager."""
     keys = input_names(model, examples.splits)
     coarse = len(examples) <= FEW
     cuts = by_ladder(examples, Ladder(model.longest, most=most, coarse=coarse), spare="example" in keys)
@@ -210,7 +211,7 @@ def _captured(
     for cut in cuts:
         inputs, _, of_rows = _inputs(model, examples, cut, keys)
         lengths = inputs["attention_mask"].sum(1).tolist()
-        # a graph is of a fixed number of examples: as many as rows, though the last may have none
+        # a graph has a fixed number of examples: as many as rows, though the last ones may be empty
         count = cut.rows if "example" in inputs else None
         coming = USES if always else soon[cut.rows, cut.length]
         moving = run_batch(model, captured, inputs, count, soon=coming, read=read)
@@ -221,23 +222,23 @@ def _captured(
 def _inputs(
     model: Model, examples: Examples, cut: Cut, keys: Sequence[str] | None = None
 ) -> tuple[dict[str, Tensor], int, NDArray[np.int64]]:
-    """What the forward pass takes, how many examples that is, and which of them each row is of."""
+    """Return the inputs of a forward pass, their number of examples, and the example of each row."""
     numbers = np.asarray(cut.chosen)
     chosen = examples.picked(numbers)
-    found = gather(chosen, model.pad_id, cut.length, cut.rows, keys)
+    batch = gather(chosen, model.pad_id, cut.length, cut.rows, keys)
     task = examples.task[numbers]
-    # rows that fill a batch up have the task of the first
-    of_examples = np.concatenate([task, np.full(found.total - len(task), task[0])])
-    inputs = {**found.inputs, "task": torch.from_numpy(of_examples[found.example])}
-    return inputs, found.total, numbers[chosen.example]
+    # padding rows have the task of the first example
+    of_examples = np.concatenate([task, np.full(batch.total - len(task), task[0])])
+    inputs = {**batch.inputs, "task": torch.from_numpy(of_examples[batch.example])}
+    return inputs, batch.total, numbers[chosen.example]
 
 
 def _moved(inputs: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    """The inputs on a device, without waiting for what it is doing."""
+    """Copy the inputs to a device without synchronizing with it."""
     if device.type != "cuda":
         return {name: x.to(device) for name, x in inputs.items()}
     moved = {name: x.pin_memory().to(device, non_blocking=True) for name, x in inputs.items()}
     task = inputs["task"]
     if bool((task == task[0]).all()):
-        moved["task"] = task  # where the model can see that all are one
+        moved["task"] = task  # stays on the host, where the model can see that all rows have one task
     return moved

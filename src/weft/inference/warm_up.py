@@ -1,4 +1,4 @@
-"""Capturing shapes before the first request comes."""
+"""`Model.capture`: capture shapes before the first request arrives."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ def capture(
     """Capture the forward passes of a model on a GPU, so that its first requests are as fast as later ones.
 
     From then on `predict`, `predict_all` and `evaluate` run in this precision, until `Model.release`. Shapes
-    that were not named here, and those of `predict_all`, are captured when they are needed.
+    that are not listed here, and those of `predict_all`, are captured when they are needed.
 
     Example:
         >>> model.to("cuda").capture(precision="bf16")
 
     Args:
         model: a model on a CUDA device, of any method but `separate`.
-        precision: `float32`, or `bf16`, which is faster and rounds.
+        precision: `float32`, or `bf16`, which is faster and less exact.
         compiled: whether to compile the encoder too. Capture before other threads use the model. Until it is
             released, it cannot be saved, copied, loaded or trained.
-        lengths: tokens of rows, each padded to a length of the ladder; by default all up to `max_length`.
-        rows: rows of batches; by default those of the ladder, up to a full batch of each length.
+        lengths: row lengths in tokens, each padded to a length of the ladder; by default all up to
+            `max_length`.
+        rows: numbers of rows per batch; by default those of the ladder, up to a full batch of each length.
     """
     checked_precision(precision)
     device = next(model.parameters()).device
     if device.type != "cuda":
         raise WeftError(
             f"capture needs a CUDA GPU, and the model is on {device.type}; move it with model.to('cuda'), or "
-            "call predict as it is"
+            "call predict without capture"
         )
     shapes = _shapes(model, lengths, rows)
     with model.lock:
@@ -59,23 +60,23 @@ def capture(
         except BaseException:
             captured.close()
             raise
-        model.captures.ask(model, captured)
+        model.captures.request(model, captured)
 
 
 def _shapes(model: Model, lengths: Sequence[int] | None, rows: Sequence[int] | None) -> list[tuple[int, int]]:
-    """(rows, length) of the batches to capture: the largest first, whose memory the others share."""
-    found = set()
+    """Return (rows, length) of the batches to capture, largest first: the others share its memory."""
+    shapes = set()
     for ladder in (Ladder(model.longest), Ladder(model.longest, coarse=True)):
         for length in map(ladder.length, lengths or range(1, model.max_length + 1)):
             full = ladder.full(length)
-            # beside `FEW` rows there may be one to spare, which makes them the next number
+            # besides `FEW` rows there may be one spare row, which raises them to the next number
             counts = rows or ((*ROWS, full) if not ladder.coarse else ROWS[: ROWS.index(FEW) + 2])
-            found |= {(min(ladder.rows(count, length), full), length) for count in counts}
-    return sorted(found, key=lambda shape: -shape[0] * shape[1])
+            shapes |= {(min(ladder.rows(count, length), full), length) for count in counts}
+    return sorted(shapes, key=lambda shape: -shape[0] * shape[1])
 
 
 def _blank(model: Model, rows: int, length: int) -> dict[str, Tensor]:
-    """A batch of this shape with the inputs that the model's batches have; each row is one token."""
+    """Make a batch of this shape with the inputs of the model's batches; each row has one token."""
     ids = torch.full((rows, length), model.pad_id)
     mask = torch.zeros(rows, length, dtype=torch.long)
     mask[:, 0] = 1

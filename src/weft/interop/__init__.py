@@ -1,4 +1,4 @@
-"""Other people's checkpoints: read as models, and written.
+"""Reading checkpoints of other libraries as models, and writing them.
 
 A new export format is one file with an `Exporter` and one line in `EXPORTERS`; `weft export --to NAME` then
 writes it. A new importer is one function that returns a model and one line in `IMPORTERS`; it is then
@@ -26,7 +26,7 @@ EXPORTERS: Registry[type[Exporter]] = Registry(
         "peft": "weft.interop.peft.exporter:PeftExporter",
     },
 )
-"""What `weft export --to` takes."""
+"""The formats that `weft export --to` takes."""
 
 IMPORTERS: Registry[Callable[..., Model]] = Registry(
     "import format",
@@ -36,7 +36,7 @@ IMPORTERS: Registry[Callable[..., Model]] = Registry(
         "peft": "weft.interop.peft.import_:load_peft",
     },
 )
-"""Each is `weft.interop.load_NAME`: a function that reads files, and returns a model."""
+"""Functions that read files and return a model; each is `weft.interop.load_NAME`."""
 
 __all__ = [
     "EXPORTERS",

@@ -1,4 +1,4 @@
-"""What an export format is. Nothing here imports torch: `weft export --help` lists the formats."""
+"""The base class of export formats. It imports no torch, because `weft export --help` lists the formats."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Exporter(Named, ABC):
-    """One task of a model, written for another library. Its fields are the format's options.
+    """Writes one task of a model for a different library. Its fields are the options of the format.
 
     `weft export BUNDLE --to NAME --out PATH [--set KEY=VALUE …]` builds it with the options, calls `check`
-    before the model is loaded, then `export`, and prints what `report` says.
+    before the model is loaded, then `export`, and prints the lines of `report`.
 
     Attributes:
         name: the name it is registered under, which `--to` takes.
-        summary: what is written, in one line, for `weft export --help`.
+        summary: one line on what is written, for `weft export --help`.
     """
 
     summary: ClassVar[str]
@@ -30,15 +30,15 @@ class Exporter(Named, ABC):
         cls.what = f"export format {cls.__dict__.get('name', cls.__name__)!r}"
 
     def check(self, out: Path) -> None:
-        """Refuse a place that cannot be written to, before the model is loaded.
+        """Refuse a path that cannot be written, before the model is loaded.
 
         Args:
-            out: the file or folder that is to be written.
+            out: the file or folder to write.
         """
 
     @abstractmethod
     def export(self, model: Model, task: str, out: Path) -> dict[str, Any]:
-        """Write the task; returns what `--json` prints beside `task` and `out`, JSON-able.
+        """Write the task; return what `--json` prints besides `task` and `out`, as JSON values.
 
         Args:
             model: the model, in eval mode.
@@ -47,11 +47,11 @@ class Exporter(Named, ABC):
         """
 
     def report(self, out: Path, task: str, facts: dict[str, Any]) -> list[str]:
-        """The lines that are printed where there is no `--json`.
+        """Return the lines that are printed without `--json`.
 
         Args:
-            out: what was written.
+            out: the path that was written.
             task: the task's name.
-            facts: what `export` gave.
+            facts: the result of `export`.
         """
         return [f"{out}: task {task}, for {self.name}"]

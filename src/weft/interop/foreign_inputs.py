@@ -1,4 +1,4 @@
-"""What every reader of a foreign checkpoint is given: a state dict, a configuration, tasks."""
+"""Reading the inputs of every importer: a state dict, a configuration and tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.tasks.task import Task
 
 
 def read_state(state: Mapping[str, Any] | str | Path) -> dict[str, Tensor]:
-    """A state dict, or what its file holds, without the names that wrappers put before every key."""
+    """Return a state dict, from memory or a file, without the prefix that data parallelism adds to keys."""
     if isinstance(state, str | Path):
         path = Path(state)
         if not path.is_file():
@@ -28,24 +28,24 @@ def read_state(state: Mapping[str, Any] | str | Path) -> dict[str, Tensor]:
             safe = path.suffix == ".safetensors"
             state = load_file(path) if safe else torch.load(path, map_location="cpu", weights_only=True)
         except (SafetensorError, UnpicklingError, RuntimeError, EOFError) as wrong:
-            told = str(wrong).split("\n")[0]
-            raise WeftError(f"{path} cannot be read as a file of weights: {told}") from None
+            reason = str(wrong).split("\n")[0]
+            raise WeftError(f"{path} cannot be read as a file of weights: {reason}") from None
     if not isinstance(state, Mapping):
         raise WeftError(f"state: expected a state dict or its file; found {type(state).__name__}")
     read = {}
     for key, value in state.items():
         try:
-            # data parallelism puts its own name before every key
+            # data parallelism adds this prefix to every key
             read[str(key).removeprefix("module.")] = torch.as_tensor(value)
         except (TypeError, ValueError, RuntimeError):
             raise WeftError(f"state: {key}: expected a tensor; found {type(value).__name__}") from None
-    for buffer in ("position_ids", "token_type_ids"):  # of later libraries, no weights
+    for buffer in ("position_ids", "token_type_ids"):  # buffers of later library versions, not weights
         read.pop(f"bert.embeddings.{buffer}", None)
     return read
 
 
 def read_config(config: Mapping[str, Any] | str | Path | Any) -> tuple[str, dict[str, Any]]:
-    """Where a configuration is from, for messages, and its keys: of a mapping, an object or a JSON file."""
+    """Return a name for a configuration, and its keys, from a mapping, an object or a JSON file."""
     where = "config"
     if isinstance(config, str | Path):
         where = str(config)
@@ -58,25 +58,26 @@ def read_config(config: Mapping[str, Any] | str | Path | Any) -> tuple[str, dict
     return where, dict(config if isinstance(config, Mapping) else vars(config))
 
 
-def named_tasks(sizes: Sequence[int], given: Sequence[str | Task], what: str) -> list[Task]:
-    """Tasks of these sizes.
+def named_tasks(sizes: Sequence[int], names: Sequence[str | Task], source: str) -> list[Task]:
+    """Make tasks of these sizes.
 
     Args:
-        sizes: the outputs of each task; one means regression.
-        given: as many names, or whole tasks of these sizes.
-        what: who says the sizes, for messages.
+        sizes: the number of outputs of each task; 1 means regression.
+        names: one name, or one task of that size, per size.
+        source: where the sizes come from, for messages.
     """
     tasks = []
-    for size, one in zip(sizes, given, strict=True):
-        task = one if isinstance(one, Task) else Task(one, "regress" if size == 1 else "classify", size=size)
+    for size, name in zip(sizes, names, strict=True):
+        kind = "regress" if size == 1 else "classify"
+        task = name if isinstance(name, Task) else Task(name, kind, size=size)
         if task.size != size:
-            raise WeftError(f"task {task.name!r} has {task.size} outputs; {what} says {size}")
+            raise WeftError(f"task {task.name!r} has {task.size} outputs; {source} says {size}")
         tasks.append(task)
     return tasks
 
 
 def give_tokenizer(encoder: Encoder, tokenizer: Any) -> None:
-    """Give an encoder a tokenizer, or the one in a folder; None leaves it without."""
+    """Set the tokenizer of an encoder, possibly from a folder; None leaves it without a tokenizer."""
     if tokenizer is None:
         return
     from transformers import AutoTokenizer

@@ -1,4 +1,4 @@
-"""Filling a model from a foreign state dict: which key goes where, and what is wrong with the keys."""
+"""Filling a model from a foreign state dict: the target of each key, and the check of the keys."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from torch import Tensor
 from weft.errors import WeftError, did_you_mean
 
 SHOWN = 6
-"""So many keys of each mistake are named, and the rest are counted."""
+"""At most this many keys are named for each mistake; the others are counted."""
 
 
 @dataclass
 class Places:
-    """Where every key of a foreign state dict goes.
+    """The target tensors of every key of a foreign state dict.
 
     Attributes:
-        of: for each expected key its shape and the tensors that take its values: several where one value has
-            several places, none where the foreign code never reads it.
+        of: for each expected key its shape and its target tensors: several if one value is used in several
+            places, none if the foreign code never reads it.
     """
 
     of: dict[str, tuple[tuple[int, ...], list[Tensor]]] = field(default_factory=dict)
@@ -30,15 +30,15 @@ class Places:
         self.of[key] = (tuple(targets[0].shape), list(targets))
 
     def ignore(self, key: str, like: Tensor) -> None:
-        """Expect a key that has no effect, with the shape of another."""
+        """Expect a key that has no effect, with the shape of a tensor."""
         self.of[key] = (tuple(like.shape), [])
 
     @torch.no_grad()
     def fill(self, state: Mapping[str, Tensor]) -> None:
-        """Copy every value to its places.
+        """Copy every value to its targets.
 
-        Keys that are missing, that nothing expects, of another shape, or that should hold the same values as
-        another key and do not are all named, before anything is copied.
+        Keys that are missing, unexpected, of a wrong shape, or different from a key that they are tied to are
+        all named in one error, before anything is copied.
         """
         mistakes = []
         missing = [key for key in self.of if key not in state]
@@ -65,22 +65,26 @@ class Places:
                 target.copy_(state[key])
 
     def _untied(self, state: Mapping[str, Tensor]) -> list[str]:
-        """Keys that go to one place and hold different values."""
+        """Return messages for keys that have the same target and different values."""
         first: dict[tuple[int, tuple[int, ...]], str] = {}
-        found = []
+        messages = []
         for key, (_, targets) in self.of.items():
             if key not in state:
                 continue
             for target in targets:
-                place = (target.data_ptr(), tuple(target.shape))
-                other = first.setdefault(place, key)
-                if other == key:
+                storage = (target.data_ptr(), tuple(target.shape))
+                first_key = first.setdefault(storage, key)
+                if first_key == key:
                     continue
-                if state[other].shape == state[key].shape and not torch.equal(state[other], state[key]):
-                    found.append(f"{key} differs from {other}, with which it is tied; expected the same")
-        return found[:SHOWN]
+                if state[first_key].shape == state[key].shape and not torch.equal(
+                    state[first_key], state[key]
+                ):
+                    messages.append(
+                        f"{key} differs from {first_key}, to which it is tied; expected equal values"
+                    )
+        return messages[:SHOWN]
 
 
 def _some(keys: Sequence[str]) -> str:
-    more = f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
-    return ", ".join(keys[:SHOWN]) + more
+    others = f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
+    return ", ".join(keys[:SHOWN]) + others

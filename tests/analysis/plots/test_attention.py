@@ -77,7 +77,7 @@ def test_a_cell_is_where_it_should_be_and_says_what_it_is():
             assert share >= FLOOR
             assert cell.get("fill") == PALETTE[shade(share, peak)]
             told = re.sub("[\u2068\u2069]", "", cell[0].text)  # marks that keep the direction
-            assert told == f"{seen.tokens[row]} looks at {seen.tokens[column]}: {percent(share)}"
+            assert told == f"{seen.tokens[row]} attends to {seen.tokens[column]}: {percent(share)}"
 
 
 def test_both_axes_carry_every_token_and_a_long_one_its_whole_name():
@@ -146,7 +146,7 @@ def test_a_large_picture_shows_the_same_cells_in_fewer_bytes(monkeypatch):
         assert covered(other) == {(int(c.get("y")), int(c.get("x"))): c.get("fill") for c in cells}
         rows = of_class(other, "g", "row")
         assert len(rows) == 32
-        assert rows[1][0].text.startswith("w0 looks most at ")
+        assert rows[1][0].text.startswith("w0 attends most to ")
 
 
 def test_a_text_as_long_as_encoders_take_stays_small():
@@ -195,7 +195,7 @@ def test_the_page_shades_words_by_who_looks():
         tree = ElementTree.fromstring(attention_html(seen, source))
         paragraphs = ["".join(p.itertext()) for p in tree.iter("p")]
         assert paragraphs[0] == '<i>the</i> & "<cat>"'
-        assert f"looked at by {who};" in paragraphs[1]
+        assert f"the attention that each receives from {who};" in paragraphs[1]
         first = list(tree.iter("bdi"))[: len(seen.tokens)]
         head = seen.layers[0].probabilities[0]
         expected = head.mean(0) if source is None else head[source]

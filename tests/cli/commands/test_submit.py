@@ -107,7 +107,7 @@ def test_options(home, capsys, tmp_path):
     assert len(found["fillers"]) == 10
     assert files["wnli"] == {"file": "WNLI.tsv", "task": "wnli", "rows": 146, "filler": None, "why": ""}
     assert files["cola"]["filler"] == "1"
-    assert files["cola"]["why"].startswith("asked for by --fill")
+    assert files["cola"]["why"].startswith("requested by --fill")
     words = {"not_entailment": "0", "entailment": "1"}
     answers = [words[label] for label in expected(home, capsys, "wnli")]
     assert [line.split("\t")[1] for line in lines_of(out, "WNLI.tsv")[1:]] == answers

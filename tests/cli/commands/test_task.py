@@ -67,7 +67,7 @@ def test_a_task_more_and_less(done, capsys, tmp_path):
         f"bundle: {tmp_path / 'b2'}",
     ):
         assert words in told.out, words
-    assert "4 of 40 training rows are cut off" in told.err
+    assert "4 of 40 training rows are used for validation" in told.err
     code, told = said(capsys, "task", "remove", tmp_path / "b2", "new", "--out", tmp_path / "b3")
     assert code == 0
     assert hashes(tmp_path / "b3") == hashes(done / "run" / "bundle")
@@ -166,8 +166,8 @@ def test_every_mistake_of_a_task_file_at_once_with_its_line(done, capsys, tmp_pa
         [
             "line 2, tasks.cat: the bundle has a task of this name",
             "line 3, train.max_length: 30;",
-            "line 5, grow.start: 'xavier' draws a task's vector",
-            "line 7, grow.label_map.same: says nothing of 'yes'",
+            "line 5, grow.start: 'xavier' samples the vector of a task",
+            "line 7, grow.label_map.same: 'yes' is missing",
         ],
     )
 
@@ -187,11 +187,11 @@ def test_mistakes(done, capsys, tmp_path):
         (["add", bundle, good, *out, "--fraction", 0], "grow.fraction: expected greater than 0"),
         (["add", bundle, good, "grow.fractoin=1", *out], "no such setting; did you mean 'fraction'?"),
         (["add", bundle, good, *out, "--device", "cuda:99"], "device 'cuda:99' cannot be used"),
-        (["add", bundle, good, "--out", bundle], "to change it in its place type --out"),
+        (["add", bundle, good, "--out", bundle], "to change it in place type --out"),
         (["retrain", bundle, "cta", good, *out], "has no task 'cta'; did you mean 'cat'?"),
         (["retrain", bundle, "cat", good, *out], "tasks.new: expected 'cat'"),
         (["remove", bundle, "cta", *out], "has no task 'cta'; did you mean 'cat'?"),
-        (["copy", bundle, "cat", bundle], "has a task 'cat' already; give this one another name: --as NAME"),
+        (["copy", bundle, "cat", bundle], "already has a task 'cat'; choose a different name: --as NAME"),
     ):
         code, told = said(capsys, "task", *arguments)
         assert_refused(code, told, [message])

@@ -69,9 +69,9 @@ def test_table(runs, capsys):
     assert ["mnli", "accuracy_mm", "85.8", "85.8"] in lines
     assert ["cola", "matthews", "53.1", "-"] in lines
     assert ["average", "80.9", "(86.5", "over", "7", "of", "9)"] in lines
-    assert "note: whole: qqp is of 20,212 rows; the official validation set has 40,430" in told.err
-    assert "note: less: of the split 'test'" in told.err
-    assert "note: less: glue9 is not given, without qqp f1, cola matthews" in told.err
+    assert "note: whole: qqp has 20,212 rows; the official validation set has 40,430" in told.err
+    assert "note: less: scores of the split 'test'" in told.err
+    assert "note: less: glue9 is not reported: qqp f1, cola matthews" in told.err
     assert "whole: glue9" not in told.err
 
 

@@ -153,7 +153,7 @@ def test_errors_are_left_out_and_said_to_be(capsys, tmp_path):
     (tmp_path / "metrics.json").write_text(json.dumps({"tasks": tasks}), encoding="utf-8")
     code, told = said(capsys, "spread", tmp_path)
     assert code == 0
-    assert "errors are no shares of 1: a.mse" in told.err
+    assert "errors are not between 0 and 1: a.mse" in told.err
     assert "over 2 metrics" in told.out
 
 
@@ -284,7 +284,7 @@ CALLS = {
     ),
     "spread two": (["spread", "many", "other"], ["found 2: many, other", "--against other"]),
     "spread ddof": (["spread", "many", "--ddof", "-1"], ["ddof -1"]),
-    "spread without": (["spread", "many", "--without", "cat.f1"], ["'cat.f1' is no metric", "cat.accuracy"]),
+    "spread without": (["spread", "many", "--without", "cat.f1"], ["'cat.f1' is not a metric", "cat.acc"]),
     "spread plot": (["spread", "many", "--plot", "no/a.svg"], ["no folder no"]),
     "difficulty nowhere": (["difficulty", "nowhere.yaml"], ["no run file 'nowhere.yaml'"]),
     "difficulty one class": (

@@ -218,8 +218,8 @@ def test_windows_that_cannot_be_used_are_left_out(tmp_path, capsys):
     code, told = said(capsys, "policy", folder, "--json")
     assert code == 0
     assert json.loads(told.out)["windows"] == 9 - 3 - 2
-    assert "before step 160 is left out: c could not be drawn in it" in told.err
-    assert "before step 100 is left out: a score beside it is no number" in told.err
+    assert "before step 160 is left out: c could not be sampled in it" in told.err
+    assert "before step 100 is left out: a score before or after it is not a number" in told.err
 
 
 def test_draws_are_examples_of_mixed_batches_and_are_believed_where_counted(tmp_path, capsys):
@@ -262,13 +262,13 @@ def refusals():
 
     again = "train.sampler=uniform train.evaluate_every=100"
     return {
-        "windows": (without_windows, [], ["after step 20 has no window", "an earlier weft", again]),
-        "evaluations": (without_evaluations, [], ["holds no evaluation", again]),
+        "windows": (without_windows, [], ["after step 20 has no window", "an earlier version", again]),
+        "evaluations": (without_evaluations, [], ["has no evaluation", again]),
         "one": (lambda folder: make_run(folder, windows=1), [], ["1 window with a reward", again]),
         "turns": (
             lambda folder: make_run(folder, "round_robin"),
             [],
-            ["round_robin", "tasks take turns", "its choice is certain", again],
+            ["round_robin", "tasks take turns", "its choice is not random", again],
         ),
         "weights": (
             without_shares,
@@ -298,4 +298,4 @@ def test_policy_refuses_runs_that_do_not_go_together(tmp_path, capsys):
     other = make_run(tmp_path / "other", tasks=("a", "b", "d"))
     code, told = said(capsys, "policy", one, other)
     assert_refused(code, told, ["do not have the same tasks: c, d", f"weft policy {one}"])
-    assert_refused(*said(capsys, "policy", one, one), ["given twice"])
+    assert_refused(*said(capsys, "policy", one, one), ["listed twice"])

@@ -226,10 +226,10 @@ def test_an_encoder_that_moved_can_be_pointed_to(bundles, capsys, tmp_path):
 
 
 CALLS = {
-    "one task": (["one"], ["one task, rte", "two tasks or more"]),
+    "one task": (["one"], ["one task, rte", "at least two tasks"]),
     "no updates": (["pals"], ["method, pals,", *methods_with_similarity()]),
     "no adapters": (["full"], ["method, full,", "no updates to compare"]),
-    "separate": (["separate"], ["separate", "whole encoder", "morris"]),
+    "separate": (["separate"], ["separate", "one encoder per task", "morris"]),
     "no order": (["morris", "--order", "clusterd"], ["'clusterd'", "did you mean 'clustered'"]),
     "a task twice": (["morris", "--order", "rte,rte,cola"], ["'rte' twice"]),
     "a task too few": (["morris", "--order", "rte,cola"], ["all 3 tasks", "it lacks qqp"]),

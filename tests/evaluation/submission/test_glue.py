@@ -152,7 +152,7 @@ WRONG_ANSWERS = {
     "a label's name": ({"wnli": ["maybe"] * 146}, "answer 1: found 'maybe'; expected one of not_entailment"),
     "no label": ({"wnli": [None] * 146}, "found None; expected a label's id"),
     "no number": ({"stsb": [float("nan")] * 1379}, "answer 1: found nan; expected a finite number"),
-    "an id twice": ({"wnli": Predicted([0] * 146, [3] * 146)}, "id 3: is there twice"),
+    "an id twice": ({"wnli": Predicted([0] * 146, [3] * 146)}, "id 3: occurs twice"),
     "an id too large": ({"wnli": Predicted([0] * 146, range(1, 147))}, "id 146: expected 0 to 145"),
     "no id": ({"wnli": Predicted([0] * 146, ["x"] * 146)}, "id 'x': expected a whole number"),
     "few ids": ({"wnli": Predicted([0] * 146, [1])}, "146 answers, but 1 ids"),
@@ -271,7 +271,7 @@ def test_what_is_no_zip(tmp_path, filled):
     place = tmp_path / "x.zip"
     assert "No such file" in str(check(place)[0])
     place.write_bytes(b"PK but no zip")
-    assert "it is no zip file; expected a zip of 11 files" in str(check(place)[0])
+    assert "it is not a zip file; expected a zip of 11 files" in str(check(place)[0])
     whole = zipped(filled)
     place.write_bytes(whole[: len(whole) // 2])
     assert len(check(place)) == 1

@@ -58,7 +58,7 @@ def test_sets_that_there_are_and_reasons_for_the_others():
     }
     assert found.splits["ax"].ids == [(n,) for n in range(1104)]
     assert found.why == {
-        "cola": "asked for by --fill",
+        "cola": "requested by --fill",
         "mnli": "task 'mnli' has no test file",
         "mnli_mm": "task 'mnli' has no test file under also: mm",
         **{key: f"there is no task {key!r}" for key in ("sst2", "mrpc", "stsb", "qqp", "qnli", "wnli")},
@@ -102,7 +102,9 @@ def test_a_file_that_is_not_the_official_test_set():
 def test_another_task_of_the_same_name(stand_in):
     rte = task("rte", ("entailment", "not_entailment"), files={"test": pairs(3000, "r")})
     other = task("rte", ("yes", "no"))
-    with pytest.raises(WeftError, match="task 'rte' is another one where its data is"):
+    with pytest.raises(
+        WeftError, match="task 'rte' of the data does not match the model: kind, labels or size differ"
+    ):
         predictions_of(stand_in(other), GLUE, find_test_sets(GLUE, {"rte": rte}))
 
 

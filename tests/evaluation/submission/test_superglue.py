@@ -145,13 +145,13 @@ WRONG_ANSWERS = {
     "an unknown task": ({"wnli": []}, "SuperGLUE has no answers named 'wnli'"),
     "too few": ({"cb": [0]}, "task 'cb': found 1 answers; CB.jsonl takes 250"),
     "no text": ({"record": [3] * 10000}, "'record', answer 1: found 3; expected a text"),
-    "a query twice": ({"record": Predicted(["x"] * 10000, [1] * 10000)}, "ids are there twice"),
+    "a query twice": ({"record": Predicted(["x"] * 10000, [1] * 10000)}, "an id occurs twice"),
     "an answer's id": (
         {"multirc": Predicted([0] * 9693, [(0, 0, n) for n in range(9693)])},
-        r"id \(0, 0, 3\) is none of the official test set",
+        r"id \(0, 0, 3\) is not in the official test set",
     ),
-    "half an id": ({"multirc": Predicted([0] * 9693, range(9693))}, "is none of the official test set"),
-    "an answer twice": ({"multirc": Predicted([0] * 9693, [(0, 0, 0)] * 9693)}, "ids are there twice"),
+    "half an id": ({"multirc": Predicted([0] * 9693, range(9693))}, "is not in the official test set"),
+    "an answer twice": ({"multirc": Predicted([0] * 9693, [(0, 0, 0)] * 9693)}, "an id occurs twice"),
 }
 
 
@@ -264,7 +264,7 @@ DEVIATIONS = {
     ),
     "a passage too few": (
         lambda t: t.update({"MultiRC.jsonl": t["MultiRC.jsonl"].split("\n", 1)[1]}),
-        ["found 165 lines; expected 166, a line a passage", "8 answers of 9,693 are missing"],
+        ["found 165 lines; expected 166, one line per passage", "8 answers of 9,693 are missing"],
     ),
 }
 

@@ -208,10 +208,10 @@ def test_wrong_states_are_named(state, change, message):
         ({"num_tasks": 4}, "num_tasks: 4; num_labels has 3"),
         ({"houlsby": True}, "cannot run houlsby, mult and pals together"),
         ({"houlsby": True, "mult": False, "lhuc": True}, "cannot run houlsby, lhuc and pals together"),
-        ({"hidden_size_aug": 10}, "cannot run pals with hidden_size_aug 10: no multiple of its 6 heads"),
+        ({"hidden_size_aug": 10}, "cannot run pals with hidden_size_aug 10: not a multiple of its 6 heads"),
         (
             {"top": True, "hidden_size_aug": 18},
-            "cannot run top with hidden_size_aug 18: no multiple of its 12 heads",
+            "cannot run top with hidden_size_aug 18: not a multiple of its 12 heads",
         ),
         ({"num_attention_heads": 3}, "cannot run hidden_size 16"),
         ({"hidden_size_aug": 24}, r"aug_dense.weight has shape \[12, 16\]; expected \[24, 16\]"),
@@ -228,7 +228,7 @@ def test_a_layer_without_any_function_is_taken_as_left_out_and_said_so(state):
     for key in list(state):
         if key.startswith("bert.encoder.layer.0.multi_layers."):
             del state[key]
-    with pytest.warns(UserWarning, match=r"for the layers \[0\].*layers=\[1\] says so"):
+    with pytest.warns(UserWarning, match=r"for the layers \[0\].*pass layers=\[1\]"):
         model = load_bert_n_pals(state, PALS, [2, 3, 1])
     assert model.method.layers == [1]
     with pytest.raises(WeftError, match=r"missing: bert\.encoder\.layer\.0\.multi_layers"):

@@ -226,7 +226,7 @@ REFUSED = {
     "lhuc": ({"use": "lhuc"} | ALONE, "bert", "LhucAdapter at '0/block'", "weft predict"),
     "full": ("full", "bert", "train_encoder: all", "merge"),
     "biases": ({"use": "lora", "train_encoder": "biases"}, "bert", "train_encoder: biases", "merge"),
-    "separate": ("separate", "bert", "a whole encoder of its own", "merge"),
+    "separate": ("separate", "bert", "gives each task a separate encoder", "merge"),
     "norms": (NORMS["morris norms"], "modernbert", "LowRankBiasAdapter at '0/norm_2'", "merge"),
     "own norms": ("task_norm", "modernbert", "TaskNormAdapter at", "merge"),
 }
@@ -249,7 +249,7 @@ def test_a_map_of_the_tasks_own_is_refused(tmp_path):
         "bert", {"use": "low_rank", "d_s": 4, "pooler": "task", "layers": 0, "train_encoder": "none"}
     )
     model.placements = [(site, one) for site, one in model.placements if site.kind == "pooler"]
-    with pytest.raises(weft.WeftError, match=r"TaskLinearAdapter at 'pooler'.*no low rank"):
+    with pytest.raises(weft.WeftError, match=r"TaskLinearAdapter at 'pooler'.*not of low rank"):
         export_peft(model, "a", tmp_path / "x")
 
 
@@ -269,7 +269,7 @@ def test_a_folder_of_something_else_stays(tmp_path):
     model = made("bert", "lora")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "adapter_config.json").write_text("{}")
-    with pytest.raises(weft.WeftError, match="is no export"):
+    with pytest.raises(weft.WeftError, match="is not an export"):
         export_peft(model, "a", tmp_path / "mine")
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["adapter_config.json"]
     export_peft(model, "a", tmp_path / "x", head="file")

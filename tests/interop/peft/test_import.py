@@ -240,7 +240,7 @@ def test_the_command_says_when_there_is_no_head(place, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ([], "does not name its task; give --task NAME"),
+        ([], "does not name its task; pass --task NAME"),
         (["--task", "t"], "--labels no,yes, or --kind regress"),
         (["--task", "t", "--labels", "x,y,z"], "its head has 2 outputs; the task 't' has 3"),
         (["--task", "t", "--kind", "regres"], "did you mean 'regress'?"),
@@ -261,7 +261,10 @@ def test_a_users_mistakes(place, tmp_path, capsys, options, told):
 
 
 def test_an_encoder_that_is_gone(plain, tmp_path, capsys):
-    for name, told in ((str(tmp_path / "gone"), "say where it is with: --encoder"), (None, "give --encoder")):
+    for name, told in (
+        (str(tmp_path / "gone"), "pass its folder or hub id: --encoder"),
+        (None, "pass --encoder"),
+    ):
         change_json(plain / "adapter_config.json", base_model_name_or_path=name)
         options = ["--task", "t", "--labels", "x,y"]
         assert run(["import", str(plain), "--out", str(tmp_path / "b"), *options]) == 2

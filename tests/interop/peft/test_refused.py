@@ -13,7 +13,7 @@ from tests.support.tiny import build, scramble, tiny
 from weft.interop import export_peft, load_peft
 
 REFUSED_SETTINGS = {
-    "peft_type": ("IA3", "peft_type 'IA3'; weft reads LORA alone"),
+    "peft_type": ("IA3", "peft_type 'IA3'; weft reads only LORA"),
     "use_dora": (True, "use_dora is set: DoRA"),
     "target_parameters": (["x"], "target_parameters is set"),
     "trainable_token_indices": ([1], "trainable_token_indices is set"),
@@ -26,7 +26,7 @@ WRONG_SETTINGS = [
     ("rank_pattern", [1], "rank_pattern: expected numbers by module; found .1."),
     ("rank_pattern", {"query": 0}, "rank_pattern: 'query': expected a whole number of at least 1; found 0"),
     ("rank_pattern", {"nothing": "x"}, "rank_pattern: 'nothing': expected a whole number .* found 'x'"),
-    ("alpha_pattern", {"(": 1}, r"alpha_pattern: '\(' is no pattern"),
+    ("alpha_pattern", {"(": 1}, r"alpha_pattern: '\(' is not a valid pattern"),
     ("alpha_pattern", {"query": float("nan")}, "alpha_pattern: 'query': expected a finite number; found nan"),
     ("alpha_pattern", "x", "alpha_pattern: expected numbers by module; found 'x'"),
     ("r", "many", "r: expected a whole number of at least 1; found 'many'"),
@@ -89,13 +89,13 @@ def test_starts_that_changed_the_encoder_are_refused(plain, start):
         (
             "electra",
             {"target_modules": ["embeddings_project"]},
-            "'embeddings_project', which is no linear site",
+            "'embeddings_project', which is not a linear site",
         ),
         ("deberta-v2", {"target_modules": ["pos_key_proj"]}, "pos_key_proj'.*did you mean 'key_proj'"),
         (
             "bert",
             {"target_modules": ["query"], "modules_to_save": ["pooler"]},
-            r"'pooler.dense' went along whole \(modules_to_save\)",
+            r"'pooler.dense' was saved whole \(modules_to_save\)",
         ),
         ("bert", {"target_modules": ["query"], "use_dora": True}, "use_dora is set"),
     ],
@@ -109,8 +109,8 @@ def test_folders_of_pefts_that_are_refused(tmp_path, family, settings, told):
 @pytest.mark.parametrize(
     ("family", "targets", "told"),
     [
-        ("modernbert", ["Wqkv"], "classifier of modernbert reads a hidden layer of its own"),
-        ("distilbert", ["q_lin"], "'pre_classifier' went along whole"),
+        ("modernbert", ["Wqkv"], "classifier of modernbert has a separate hidden layer"),
+        ("distilbert", ["q_lin"], "'pre_classifier' was saved whole"),
         ("roberta", ["query"], "classifier.dense.weight is not the encoder's pooler"),
     ],
 )
@@ -161,12 +161,12 @@ def _whole(tensors):
     ("change", "told"),
     [
         (_cut, "expected .3, in. and .out, 3., the rank of"),
-        (_wide, "it is another encoder"),
+        (_wide, "this is a different encoder"),
         (_half, "has no lora_B.weight"),
         (_none, "holds no LoRA"),
-        (_odd, "is no factor of a LoRA"),
+        (_odd, "is not a LoRA factor"),
         (_nan, f"{WEIGHTS}: base_model.*lora_B.weight: not finite numbers; the model did not train well"),
-        (_whole, "'embeddings.word_embeddings' went along whole"),
+        (_whole, "'embeddings.word_embeddings' was saved whole"),
     ],
 )
 def test_tensors_that_do_not_fit(plain, change, told):
@@ -202,7 +202,7 @@ def test_files_that_are_missing_or_broken(plain, tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"format": 2}, "has format 2; this weft reads format 1"),
+        ({"format": 2}, "has format 2; this version of weft reads format 1"),
         ({"task": None}, "weft.json: task: expected a mapping; found None"),
         ({"encoder": "bert"}, "weft.json: encoder: expected a mapping; found 'bert'"),
         ({"encoder": {"name": ["x"]}}, "weft.json: encoder.name: expected a text, or null; found .'x'."),

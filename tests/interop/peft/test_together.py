@@ -88,7 +88,7 @@ def test_a_poolers_bias_stays_apart_and_the_refusal_names_the_settings(bundle, t
     bundles = [bundle(name, target_modules=modules, r=r, lora_bias=True) for name, r in (("a", 3), ("b", 2))]
     assert [part.name for part in weft.load(bundles[0]).method.parts] == ["lora", "bitfit"]
     with pytest.raises(
-        WeftError, match=r"'lora\+bitfit' has other settings .*\n  part 1 \(lora\), rank: 3 and 2"
+        WeftError, match=r"'lora\+bitfit' has different settings .*\n  part 1 \(lora\), rank: 3 and 2"
     ):
         assemble(bundles, tmp_path / "out")
 

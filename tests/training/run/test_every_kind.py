@@ -175,7 +175,7 @@ def test_requests_in_every_form(straight):
         (("choose", ("the cat", ["a dog"])), "expected a list of two choices or more"),
         (("choose", ("the cat", "a dog")), "expected a list of two choices or more"),
         (("put_in", ("the cat", ["a", "b"])), r"takes \(a pair of texts, a list of choices\)"),
-        (("tag", 4), "takes a list of words, or a text that is cut at white space"),
+        (("tag", 4), "takes a list of words, or a text that is split at white space"),
         (("tag", []), "expected a list of words, one or more"),
         (("tag", ["the", 4]), "word 2 is 4"),
         (("span", "who?"), "takes a pair of texts"),

@@ -1,4 +1,4 @@
-"""The attentions of a text as an SVG and as an HTML page, without scripts or anything from outside."""
+"""Attention maps of a text as SVG and as a self-contained HTML page without scripts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from html import escape
 from rich.cells import cell_len
 from torch import Tensor
 
-from weft.analysis.attention import AttentionMap, Layer, looked_at, most, title_of
+from weft.analysis.attention import AttentionMap, Layer, most, received_attention, title_of
 
 PALETTE = (
     *("#eef4fb", "#dce9f6", "#c6dbef", "#a6cde5", "#7fb8da"),
     *("#569fcd", "#3484bf", "#1966ad", "#084a91", "#08306b"),
 )
-"""From little to much, light to dark."""
+"""Colors from small to large shares, light to dark."""
 
 FLOOR = 0.005
 """Cells below this share are not drawn."""
 
 EACH_CELL = 20_000
-"""Up to so many drawn cells each has its own tooltip; a larger picture has one for each of its rows."""
+"""Up to this many drawn cells, each cell has a tooltip; a larger picture has one tooltip per row."""
 
 LONGEST_LABEL = 18
 GAP, LINE = 14, 16
@@ -33,55 +33,55 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def shade(share: float, peak: float) -> int:
     """The step of the palette for a share, where `peak` is the largest share drawn.
 
-    It grows with √share: most tokens are looked at little, and in even steps they would all look the same.
+    It grows with √share: most tokens have a small share, and on a linear scale they would all look the same.
     The middle of the palette is therefore a quarter of `peak`.
     """
     return min(len(PALETTE) - 1, int(len(PALETTE) * math.sqrt(share / peak))) if peak > 0 else 0
 
 
 def darkest(largest: float, tokens: int) -> float:
-    """The share with the darkest colour: the largest there is, but at least four times an even one.
+    """The share with the darkest color: the largest share, but at least four times the uniform share.
 
-    So an attention that looks at all tokens alike, as a fresh one does, has the middle of the palette
+    A uniform attention, such as that of an untrained model, therefore has the middle of the palette
     everywhere, and not its end.
     """
     return max(largest, min(1.0, 4 / tokens))
 
 
 def ink(step: int) -> str:
-    """The colour of letters that can be read on a step of the palette."""
+    """A text color that is readable on a step of the palette."""
     return "#000000" if step < 7 else "#ffffff"
 
 
 def scale(peak: float) -> str:
-    """What the colours stand for, in words."""
+    """A description of the color scale."""
     return f"light to dark: 0%, {percent(peak / 4)} in the middle, {percent(peak)}"
 
 
 def percent(share: float) -> str:
-    """A share as people read it."""
+    """A share as a percentage."""
     return f"{100 * share:.1f}%"
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What all panels of a picture have in common.
+    """The settings that all panels of a picture share.
 
     Attributes:
-        peak: the largest probability, which has the darkest colour.
-        each: whether each cell is an element with a tooltip of its own.
+        peak: the probability with the darkest color.
+        cell_tooltips: whether each cell is an element with a separate tooltip.
         cell: the side of a cell in pixels.
         margin: the room for the tokens beside and above a panel's cells, in pixels.
     """
 
     peak: float
-    each: bool
+    cell_tooltips: bool
     cell: float
     margin: float
 
     @classmethod
     def of(cls, seen: AttentionMap) -> _Look:
-        """A look that fits the tokens and all attentions, so that their colours can be compared."""
+        """Settings that fit the tokens and all attentions, so that their colors can be compared."""
         drawn = sum(int((p >= FLOOR).sum()) for _, p in seen.layers)
         cell = min(16.0, max(6.0, 480 / len(seen.tokens)))
         widest = max(cell_len(_short(token)) for token in seen.tokens)
@@ -95,19 +95,19 @@ class _Look:
 
 
 def attention_svg(seen: AttentionMap) -> str:
-    """The SVG: one row a layer, one column a head, each a heat map of L×L cells."""
+    """Return the SVG: one row per layer, one column per head, each a heat map of L×L cells."""
     return _svg(seen, _Look.of(seen))
 
 
 def attention_html(seen: AttentionMap, source: int | None = None) -> str:
-    """The HTML page: the heat maps of each layer and, for each head, the text with its tokens shaded.
+    """Return the HTML page: the heat maps of each layer and, for each head, the text with shaded tokens.
 
     Args:
         seen: the attentions.
-        source: whose looking shades the tokens: a token's number, or None for the mean over all.
+        source: the number of the query token that shades the tokens, or None for the mean over all.
     """
     look = _Look.of(seen)
-    shares = looked_at(seen, source)
+    shares = received_attention(seen, source)
     peak = darkest(max((float(s.max()) for _, s in shares), default=0.0), len(seen.tokens))
     who = "all tokens, their mean" if source is None else f"token {source}, {seen.tokens[source]}"
     parts = [
@@ -115,7 +115,8 @@ def attention_html(seen: AttentionMap, source: int | None = None) -> str:
         f"<title>{_xml(f'Attention of task {seen.task}')}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{_xml(f'Attention of task {seen.task}')}</h1>",
         *(f'<p class="text" dir="auto">{_xml(text)}</p>' for text in seen.texts),
-        f"<p>Shaded tokens: how much each is looked at by {_xml(who)}; {scale(peak)}. The shares of a head "
+        f"<p>Shaded tokens: the attention that each receives from {_xml(who)}; {scale(peak)}. The shares "
+        "of a head "
         "sum to 100%.</p>",
     ]
     for layer, (name, of_heads) in zip(seen.layers, shares, strict=True):
@@ -136,7 +137,7 @@ _STYLE = (
 
 
 def _sentence(tokens: tuple[str, ...], shares: list[float], peak: float) -> str:
-    """The tokens, each on the colour of its share; `bdi` keeps scripts of both directions in order."""
+    """The tokens, each on the color of its share; `bdi` keeps mixed writing directions in order."""
     words = []
     for token, share in zip(tokens, shares, strict=True):
         step = shade(share, peak)
@@ -183,7 +184,7 @@ def _panel(tokens: tuple[str, ...], layer: Layer, head: int, look: _Look, x: flo
         lines.append(f'<text transform="translate({at:.1f},-4) rotate(-90)">{label}</text>')
     lines.append(f'<rect width="{count * size:.1f}" height="{count * size:.1f}" fill="none" stroke="#bbb"/>')
     lines.append(f'<g transform="scale({size:.4f})">')
-    draw = _cells if look.each else _rows
+    draw = _cells if look.cell_tooltips else _rows
     lines += draw(tokens, layer.probabilities[head], look.peak)
     return "\n".join([*lines, "</g></g></g>"])
 
@@ -192,17 +193,18 @@ def _cells(tokens: tuple[str, ...], probabilities: Tensor, peak: float) -> Itera
     """Every cell [L, L] above the floor, with a tooltip."""
     for row, column in (probabilities >= FLOOR).nonzero().tolist():
         share = float(probabilities[row, column])
-        told = f"{_apart(tokens[row])} looks at {_apart(tokens[column])}: {percent(share)}"
+        tooltip = f"{_apart(tokens[row])} attends to {_apart(tokens[column])}: {percent(share)}"
         yield (
             f'<rect class="cell" x="{column}" y="{row}" width="1" height="1" '
-            f'fill="{PALETTE[shade(share, peak)]}"><title>{_xml(told)}</title></rect>'
+            f'fill="{PALETTE[shade(share, peak)]}"><title>{_xml(tooltip)}</title></rect>'
         )
 
 
 def _rows(tokens: tuple[str, ...], probabilities: Tensor, peak: float) -> Iterator[str]:
-    """The same with one tooltip a row: neighbours of one colour are one shape, a row's shapes of it one path.
+    """Like `_cells` with one tooltip per row: neighbors of one color are one shape, and all its shapes one
+    path.
 
-    A cell takes about ten bytes in this way, and not a hundred.
+    A cell then takes about ten bytes instead of a hundred.
     """
     for row, shares in enumerate(probabilities):
         paths: dict[int, str] = {}
@@ -219,8 +221,8 @@ def _rows(tokens: tuple[str, ...], probabilities: Tensor, peak: float) -> Iterat
             paths[step] = f"{paths.get(step, '')}M{first} {row}h{last - first + 1}v1H{first}z"
         looks = ", ".join(f"{_apart(tokens[t])} {percent(share)}" for t, share in most(shares))
         shapes = "".join(f'<path fill="{PALETTE[step]}" d="{d}"/>' for step, d in sorted(paths.items()))
-        told = f"{_apart(tokens[row])} looks most at {looks}"
-        yield f'<g class="row"><title>{_xml(told)}</title>{shapes}</g>'
+        tooltip = f"{_apart(tokens[row])} attends most to {looks}"
+        yield f'<g class="row"><title>{_xml(tooltip)}</title>{shapes}</g>'
 
 
 def _legend(peak: float, y: float) -> str:
@@ -232,7 +234,7 @@ def _legend(peak: float, y: float) -> str:
     return (
         f'<g class="legend" transform="translate({GAP},{y:.1f})" font-size="11">{boxes}'
         f'<text x="{len(PALETTE) * width + 8}" y="10">{scale(peak)}</text>'
-        '<text x="0" y="28">How much a token (row) looks at a token (column). A row sums to 100%; '
+        '<text x="0" y="28">How much a token (row) attends to a token (column). A row sums to 100%; '
         f"cells below {percent(FLOOR)} are not drawn.</text></g>"
     )
 
@@ -247,10 +249,10 @@ def _short(token: str) -> str:
 
 
 def _apart(token: str) -> str:
-    """A token that cannot turn the order of what stands around it, as one in Hebrew would."""
+    """Isolate a token, so that a right-to-left token does not reorder the text around it."""
     return token if token.isascii() else f"\u2068{token}\u2069"
 
 
 def _xml(text: str) -> str:
-    """Text that may stand in XML, between quotes too; what XML cannot hold is spelt out."""
+    """Escape text for XML, also between quotes; characters that XML does not allow are spelled out."""
     return escape(_NOT_XML.sub(lambda bad: bad[0].encode("unicode_escape").decode(), text))

@@ -1,4 +1,4 @@
-"""CovSim as a heat map, each task's average over the others beside it."""
+"""Plot CovSim as a heat map, with each task's average over the others."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ SCALE = Scale("Blues", 0.0, 1.0)
 AVERAGE = "average over\nthe others"
 
 
-def write_picture(found: CovarianceSimilarity, file: Path, title: str) -> None:
-    """Draw it; equal numbers give an SVG of equal bytes.
+def write_picture(similarity: CovarianceSimilarity, file: Path, title: str) -> None:
+    """Draw the heat map; equal numbers give a byte-identical SVG.
 
     Args:
-        found: the similarities.
-        file: its suffix, .svg or .png, says what is written.
-        title: above the map: what the rows of X are.
+        similarity: the similarities.
+        file: its suffix, .svg or .png, is the format.
+        title: the title, which says what the rows of X are.
     """
-    write_figure(lambda: _drawn(found, title), file, "Covariance similarity")
+    write_figure(lambda: _drawn(similarity, title), file, "Covariance similarity")
 
 
-def _drawn(found: CovarianceSimilarity, title: str) -> Figure:
+def _drawn(similarity: CovarianceSimilarity, title: str) -> Figure:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
 
-    count = len(found.tasks)
-    side, margin = cell_side(count), names_margin([*found.tasks, *AVERAGE.splitlines()])
-    # one cell more for the averages; the title needs its room too
+    count = len(similarity.tasks)
+    side, margin = cell_side(count), names_margin([*similarity.tasks, *AVERAGE.splitlines()])
+    # one more cell for the averages; the title needs room too
     width = max(side * (count + 1) + margin + 1.6, 0.075 * max(map(len, title.splitlines())) + 0.4)
     figure = Figure(figsize=(width, side * count + margin + 0.7), layout="compressed")
     map_axes, average_axes = figure.subplots(1, 2, width_ratios=[count, 1])
-    draw_heat_map(map_axes, found.tasks, found.tasks, found.matrix, SCALE, "")
-    averages = found.averages[:, None]
-    draw_heat_map(average_axes, found.tasks, [AVERAGE], averages, SCALE, "", row_names=False)
+    draw_heat_map(map_axes, similarity.tasks, similarity.tasks, similarity.matrix, SCALE, "")
+    averages = similarity.averages[:, None]
+    draw_heat_map(average_axes, similarity.tasks, [AVERAGE], averages, SCALE, "", row_names=False)
     shades = ScalarMappable(Normalize(SCALE.low, SCALE.high), SCALE.palette)
     figure.colorbar(shades, ax=[map_axes, average_axes], label="CovSim", ticks=[0, 0.25, 0.5, 0.75, 1])
     figure.suptitle(title, fontsize=10)

@@ -1,4 +1,4 @@
-"""One heat map of tasks by tasks: sizes, names and values that can be read."""
+"""Drawing one heat map of tasks by tasks, with readable sizes, names and values."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 MOST_WITH_VALUES = 12
 LARGE, SMALL = 0.52, 0.17
-"""The side of a cell in inches: with a value inside, and the least that leaves the tasks' names readable."""
+"""The side of a cell in inches: with a value inside, and the smallest with readable task names."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Which colour a number has.
+    """The color scale of numbers.
 
     Attributes:
-        palette: matplotlib's name of it.
-        low: the number at its beginning.
+        palette: the name of a matplotlib color map.
+        low: the number at its start.
         high: the number at its end.
-        dark: numbers that are farther from 0 than this stand in white, on a dark cell.
+        dark: numbers farther from 0 than this are written in white, on a dark cell.
     """
 
     palette: str
@@ -45,16 +45,16 @@ def draw_heat_map(
     title: str,
     row_names: bool = True,
 ) -> None:
-    """The cells from the upper left on, the names on the left and below, values where there is room.
+    """Draw the cells from the upper left, the names on the left and below, and values if there is room.
 
     Args:
-        axes: where.
-        rows: the T tasks.
-        columns: the names below, C of them.
-        matrix: [T, C]; NaN, what is undefined, is hatched.
-        scale: which colour a number has.
-        title: above the map.
-        row_names: whether the tasks' names stand on the left.
+        axes: the axes to draw on.
+        rows: the names of the T tasks.
+        columns: the C names below.
+        matrix: [T, C]; undefined values (NaN) are hatched.
+        scale: the color scale.
+        title: the title.
+        row_names: whether to write the names of the tasks on the left.
     """
     from matplotlib.patches import Rectangle
 
@@ -93,7 +93,7 @@ def cell_side(tasks: int) -> float:
 
 
 def label_size(tasks: int) -> float:
-    """The size of the tasks' names in points: never higher than a cell."""
+    """The font size of the tasks' names in points: never higher than a cell."""
     return min(9.0, round(0.62 * INCH * cell_side(tasks), 1))
 
 
@@ -104,7 +104,7 @@ def names_margin(tasks: Sequence[str]) -> float:
 
 
 def two_decimals(value: float, undefined: str = "–") -> str:
-    """A similarity as people read it."""
+    """A similarity with two decimals."""
     if np.isnan(value):
         return undefined
     text = f"{value:.2f}"

@@ -1,4 +1,4 @@
-"""The similarities of tasks as heat maps, in an SVG or a PNG."""
+"""Plot the similarities of tasks as heat maps, as SVG or PNG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from weft.analysis.similarity import Matrix, Similarity
 
-# blue below 0, white at 0, red above: no other centre, so that pictures can be compared
+# blue below 0, white at 0, red above: always the same scale, so that pictures can be compared
 SCALE = Scale("RdBu_r", -1.0, 1.0)
 
 
@@ -31,40 +31,39 @@ class Panel(NamedTuple):
     matrix: Matrix
 
 
-def panels_of(found: Similarity, kinds: Sequence[str] | None = None) -> list[list[Panel]]:
-    """The heat maps, in rows.
+def panels_of(similarity: Similarity, kinds: Sequence[str] | None = None) -> list[list[Panel]]:
+    """Return the heat maps, in rows.
 
     Args:
-        found: the similarities.
-        kinds: a row for each of these kinds of site, the mean over its layers; None: one row, the mean over
-            all sites.
+        similarity: the similarities.
+        kinds: one row per kind of site, the mean over its layers; None: one row, the mean over all sites.
 
     Returns:
-        In a row the weights and the biases, or that of the two which is updated.
+        Each row has the weights and the biases, or the one of them that is updated.
     """
     rows = []
     for kind in (None,) if kinds is None else kinds:
         row = []
         for part in PARTS:
-            matrix, count = found.average(part, kind), len(found.matrices(part, kind))
+            matrix, count = similarity.average(part, kind), len(similarity.matrices(part, kind))
             if matrix is not None:
-                what = PLURAL[part] if kind is None else f"{kind}, {PLURAL[part]}"
+                name = PLURAL[part] if kind is None else f"{kind}, {PLURAL[part]}"
                 unit = "sites" if kind is None else "layers"
-                row.append(Panel(f"{what} (mean of {count} {unit})" if count > 1 else what, matrix))
+                row.append(Panel(f"{name} (mean of {count} {unit})" if count > 1 else name, matrix))
         rows.append(row)
     return rows
 
 
-def write_picture(found: Similarity, file: Path, kinds: Sequence[str] | None = None) -> None:
-    """Draw the heat maps of `panels_of`; equal similarities give an SVG of equal bytes.
+def write_picture(similarity: Similarity, file: Path, kinds: Sequence[str] | None = None) -> None:
+    """Draw the heat maps of `panels_of`; equal similarities give a byte-identical SVG.
 
     Args:
-        found: the similarities, the tasks in the order in which they are to stand.
-        file: its suffix, .svg or .png, says what is written.
+        similarity: the similarities, with the tasks in the order of the plot.
+        file: its suffix, .svg or .png, is the format.
         kinds: as in `panels_of`.
     """
-    rows = panels_of(found, kinds)
-    write_figure(lambda: _drawn(found.tasks, rows), file, "Task similarity")
+    rows = panels_of(similarity, kinds)
+    write_figure(lambda: _drawn(similarity.tasks, rows), file, "Task similarity")
 
 
 def _drawn(tasks: Sequence[str], rows: Sequence[Sequence[Panel]]) -> Figure:
@@ -79,10 +78,10 @@ def _drawn(tasks: Sequence[str], rows: Sequence[Sequence[Panel]]) -> Figure:
     figure = Figure(figsize=size, layout="compressed")
     grid = figure.subplots(len(rows), columns, squeeze=False)
     for axes, row in zip(grid, rows, strict=True):
-        for place in axes[len(row) :]:
-            place.set_axis_off()
-        for place, panel in zip(axes, row, strict=False):
-            draw_heat_map(place, tasks, tasks, panel.matrix, SCALE, panel.title)
+        for cell in axes[len(row) :]:
+            cell.set_axis_off()
+        for cell, panel in zip(axes, row, strict=False):
+            draw_heat_map(cell, tasks, tasks, panel.matrix, SCALE, panel.title)
     shades = ScalarMappable(Normalize(SCALE.low, SCALE.high), SCALE.palette)
     figure.colorbar(
         shades, ax=grid.ravel().tolist(), label="similarity", ticks=[-1, -0.5, 0, 0.5, 1], aspect=30

@@ -1,4 +1,4 @@
-"""A run's metrics as bars, or their differences from a reference."""
+"""Plot a run's metrics as bars, or their differences from a reference."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 ABOVE, BELOW, PLAIN = "#4477aa", "#ee6677", "#4477aa"
 LINE = 90
-"""Letters that have room below the bars."""
+"""The width of the text below the bars, in characters."""
 
 
-def write_metrics(found: Spread, file: Path, title: str) -> None:
+def write_metrics(spread: Spread, file: Path, title: str) -> None:
     """Draw every metric in percent, with their mean and one σ to each side of it."""
-    bars = [(f"{short(v.task)}, {v.metric}", 100 * v.value) for v in found.values]
+    bars = [(f"{short(v.task)}, {v.metric}", 100 * v.value) for v in spread.values]
 
     def draw() -> Figure:
         figure, axes = _figure(len(bars), title, "percent")
         _bars(axes, bars, [PLAIN] * len(bars), "{:.1f}")
-        if found.mean == found.mean:
-            axes.axvline(found.mean, color="black", linewidth=0.8)
-        if found.sigma == found.sigma:
-            # behind the bars, which would hide in it
-            low, high = found.mean - found.sigma, found.mean + found.sigma
+        if spread.mean == spread.mean:
+            axes.axvline(spread.mean, color="black", linewidth=0.8)
+        if spread.sigma == spread.sigma:
+            # behind the bars, so that they stay visible
+            low, high = spread.mean - spread.sigma, spread.mean + spread.sigma
             axes.axvspan(low, high, color="#dddddd", zorder=0, linewidth=0)
         return figure
 
@@ -39,15 +39,15 @@ def write_metrics(found: Spread, file: Path, title: str) -> None:
 
 
 def write_differences(compared: Sequence[Comparison], file: Path, title: str) -> None:
-    """Draw the tasks' differences from the reference in points of a percent.
+    """Draw the differences of the tasks from the reference in percentage points.
 
-    Errors, which are no percents, and tasks that were not compared are named below.
+    Errors, which are not percentages, and tasks that were not compared are named below the plot.
     """
-    shown = [one for one in compared if one.difference is not None and not one.is_error]
-    bars = [(f"{short(one.task)}, {one.metric}", 100 * (one.difference or 0.0)) for one in shown]
-    colours = [ABOVE if one.at_or_above else BELOW for one in shown]
-    hidden = [f"{short(one.task)}, {one.metric}" for one in compared if one not in shown]
-    unit = "difference from the reference in points of a percent"
+    shown = [task for task in compared if task.difference is not None and not task.is_error]
+    bars = [(f"{short(task.task)}, {task.metric}", 100 * (task.difference or 0.0)) for task in shown]
+    colours = [ABOVE if task.at_or_above else BELOW for task in shown]
+    hidden = [f"{short(task.task)}, {task.metric}" for task in compared if task not in shown]
+    unit = "difference from the reference in percentage points"
     if hidden:
         unit += f"\n{fill('not drawn (not compared, or an error): ' + '; '.join(hidden), LINE)}"
 

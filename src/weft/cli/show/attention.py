@@ -48,7 +48,7 @@ def attention(
 
     find_bundle(bundle)
     model = load(bundle, encoder=encoder)
-    from weft.analysis.attention import attention_of, in_layers, looked_at
+    from weft.analysis.attention import attention_of, in_layers, received_attention
     from weft.encoder.anatomy import sites_of
     from weft.encoder.sites import parse_layers
 
@@ -57,7 +57,7 @@ def attention(
     if layers is not None:
         # one body: methods that give each task a whole encoder have no attention to show
         seen = in_layers(seen, parse_layers(layers, sites_of(model.encoder).num_layers))
-    shares = looked_at(seen, source)
+    shares = received_attention(seen, source)
     if seen.cut:
         whole = len(seen.tokens) + seen.cut
         print_note(f"of {whole} tokens {len(seen.tokens)} are used, the model's max_length")

@@ -35,17 +35,17 @@ def difficulty(
         raise WeftError(f"{source}: {wrong}") from None
     for name, reason in done.without.items():
         print_note(f"task {name!r} has no difficulty: {reason}")
-    if not done.found:
+    if not done.difficulties:
         raise WeftError(
             f"{source}: no task has a difficulty; expected at least one of kind 'classify', with two classes"
         )
     from weft.analysis.plots.difficulty import by_difficulty, write_picture
 
-    order = by_difficulty(done.found)
+    order = by_difficulty(done.difficulties)
     title = f"{source}: difficulty (EDM) of the split {split}"
     # the file first: a reader of the pipe may leave before all is printed
     if plot is not None:
-        write_picture(done.found, plot, title)
+        write_picture(done.difficulties, plot, title)
     if as_json:
         print_json({"split": split, "order": order, "tasks": done.as_dict(), "without": done.without})
     else:
@@ -60,7 +60,7 @@ def _print(title: str, order: list[str], done: TaskDifficulties) -> None:
     print(title)
     rows = []
     for task in order:
-        one = done.found[task]
+        one = done.difficulties[task]
         values = [*one.parts().values(), one.total]
         rows.append([task, done.rows[task], *(f"{value:.4f}" for value in values)])
     print_table("", ["task", "rows", *PARTS.values(), "difficulty"], rows)

@@ -1,4 +1,4 @@
-"""Files for the test servers of GLUE and SuperGLUE: written from predictions, and checked."""
+"""Submission files for the test servers of GLUE and SuperGLUE: writing and checking them."""
 
 from weft.evaluation.submission.benchmark import Benchmark
 from weft.registry import Registry

@@ -1,4 +1,4 @@
-"""Zip files that are the same bytes for the same content, written in one move and read with care."""
+"""Zip files with equal bytes for equal content, and careful reading of zip files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from weft.data.readers.problem import Problem
 
 DATE = (1980, 1, 1, 0, 0, 0)
-"""The date of every file in a zip: the first there is, for today's would make other bytes tomorrow."""
+"""The date of every file in a zip. It is fixed, because today's date would make different bytes tomorrow."""
 LARGEST = 64 * 2**20
-"""Bytes of a file in a zip; the largest that is right, QQP's, has four million."""
+"""The most bytes of a file in a zip; the largest correct file, that of QQP, has four million."""
 
 
 def zipped(files: Mapping[str, str]) -> bytes:
-    """The files as a zip, in their order."""
+    """Return the files as a zip, in their order."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, text in files.items():
@@ -29,33 +29,33 @@ def zipped(files: Mapping[str, str]) -> bytes:
     return buffer.getvalue()
 
 
-def unzipped(place: Path, wanted: Mapping[str, object]) -> tuple[dict[str, str], list[Problem]]:
-    """The wanted files of a zip that can be read as text, and what is wrong with the zip.
+def unzipped(path: Path, expected: Mapping[str, object]) -> tuple[dict[str, str], list[Problem]]:
+    """Return the readable files of a zip as text, and the problems of the zip.
 
     Args:
-        place: the zip.
-        wanted: the names of the files that it must have, and no others.
+        path: the zip.
+        expected: the names of the files that it must have, and no others.
     """
     try:
-        archive = zipfile.ZipFile(place)
+        archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError) as wrong:
-        told = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else "it is no zip file"
-        return {}, [Problem(str(place), f"{told}; expected a zip of {len(wanted)} files")]
+        reason = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else "it is not a zip file"
+        return {}, [Problem(str(path), f"{reason}; expected a zip of {len(expected)} files")]
     texts: dict[str, str] = {}
     problems: list[Problem] = []
     with archive:
         names = archive.namelist()
         for name in dict.fromkeys(names):
-            if name not in wanted:
-                inside = next((w for w in wanted if name.endswith(f"/{w}")), None)
+            if name not in expected:
+                inside = next((w for w in expected if name.endswith(f"/{w}")), None)
                 hint = f"; {inside} must not be in a folder" if inside else ""
-                problems.append(Problem(f"{place}: {name}", f"the server knows no file of this name{hint}"))
+                problems.append(Problem(f"{path}: {name}", f"the server knows no file of this name{hint}"))
             elif names.count(name) > 1:
                 problems.append(
-                    Problem(f"{place}: {name}", f"found {names.count(name)} of them; expected one")
+                    Problem(f"{path}: {name}", f"found {names.count(name)} of them; expected one")
                 )
-        for name in wanted:
-            where = f"{place}: {name}"
+        for name in expected:
+            where = f"{path}: {name}"
             if name not in names:
                 problems.append(Problem(where, "the file is missing"))
                 continue

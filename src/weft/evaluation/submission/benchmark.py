@@ -1,4 +1,4 @@
-"""A benchmark with a test server: a submission's files, how they are written, what is wrong with one."""
+"""A benchmark with a test server: writing and checking its submissions."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from weft.evaluation.submission.form import Form, Predicted, Written
 from weft.utils.files import write_bytes
 
 Predictions = Mapping[str, Predicted | Sequence[Any]]
-"""The answers by the forms' keys: with ids, or a plain list in the official order."""
+"""The answers by the keys of the forms: with ids, or a plain list in the official order."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of a submission that was written.
+    """One file of a written submission.
 
     Attributes:
         file: its name.
         task: the key of its answers.
-        rows: how many answers it holds.
-        filler: the word that stands in every row, where it holds no model's answers; else None.
-        why: why it is filled, and with what.
+        rows: the number of answers.
+        filler: the answer in every row of a file without a model's answers; else None.
+        why: why the file is filled, and with what.
     """
 
     file: str
@@ -39,18 +39,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class Report:
-    """What a submission holds."""
+    """The contents of a written submission."""
 
     out: Path
     entries: tuple[Entry, ...]
 
     @property
     def fillers(self) -> tuple[Entry, ...]:
-        """The files that hold no model's answers."""
+        """The files without a model's answers."""
         return tuple(entry for entry in self.entries if entry.filler is not None)
 
     def as_dict(self) -> dict[str, Any]:
-        """The zip, its files and which of them are fillers, JSON-able."""
+        """The zip, its files and the filled ones, as JSON values."""
         return {
             "zip": str(self.out),
             "files": [asdict(entry) for entry in self.entries],
@@ -62,9 +62,9 @@ class Benchmark(ABC):
     """One benchmark.
 
     Attributes:
-        name: as a user writes it.
-        title: as a reader knows it.
-        forms: its files, in the order they have in the zip.
+        name: the name on the command line.
+        title: the name in messages.
+        forms: its files, in their order in the zip.
     """
 
     name: str
@@ -73,16 +73,16 @@ class Benchmark(ABC):
 
     @abstractmethod
     def text(self, form: Form, predicted: Predicted | None) -> str:
-        """A file's text, of these answers, or of the filler."""
+        """Return the text of a file with these answers, or with the filler."""
 
     @abstractmethod
     def problems(self, form: Form, where: str, text: str) -> Iterator[Problem]:
-        """What is wrong with a file's text.
+        """Yield the problems of a file's text.
 
         Args:
-            form: what it should be.
-            where: what messages call it.
-            text: what it is.
+            form: the expected form.
+            where: the name of the file in messages.
+            text: the text of the file.
         """
 
     def write(
@@ -92,48 +92,48 @@ class Benchmark(ABC):
         why: Mapping[str, str] | None = None,
         insist: Collection[str] = (),
     ) -> Report:
-        """Write a submission in one move; the same predictions make the same bytes.
+        """Write a submission atomically; the same predictions make the same bytes.
 
         Args:
-            predictions: the answers by key; where there are none, the file is filled.
-            out: the zip.
-            why: why there are none, by key.
-            insist: keys whose answers are written though the rule is to fill their files.
+            predictions: the answers by key; a file without answers is filled.
+            out: the path of the zip.
+            why: the reason for missing answers, by key.
+            insist: keys whose answers are written although a rule says to fill their files.
 
         Raises:
-            WeftError: a key, the number of answers, an id or an answer is none of this benchmark.
+            WeftError: a key, the number of answers, an id or an answer does not fit this benchmark.
         """
-        known = {form.key: form for form in self.forms}
+        by_key = {form.key: form for form in self.forms}
         for key in predictions:
-            if key not in known:
-                raise WeftError(f"{self.title} has no answers named {key!r}; {did_you_mean(key, known)}")
+            if key not in by_key:
+                raise WeftError(f"{self.title} has no answers named {key!r}; {did_you_mean(key, by_key)}")
         texts, entries = {}, []
         for form in self.forms:
-            given = predictions.get(form.key)
-            predicted = given if given is None or isinstance(given, Predicted) else Predicted(given)
+            answers = predictions.get(form.key)
+            predicted = answers if answers is None or isinstance(answers, Predicted) else Predicted(answers)
             reason = (why or {}).get(form.key, "there are no answers")
             if predicted is not None and form.rule and form.key not in insist:
                 predicted, reason = None, form.rule
             texts[form.file] = self.text(form, predicted)
             if predicted is None:
-                told = f"{reason}: every row is {form.written(form.filler)!r}, {form.why}"
-                entries.append(Entry(form.file, form.key, form.rows, form.written(form.filler), told))
+                explanation = f"{reason}: every row is {form.written(form.filler)!r}, {form.why}"
+                entries.append(Entry(form.file, form.key, form.rows, form.written(form.filler), explanation))
             else:
                 entries.append(Entry(form.file, form.key, form.rows))
         write_bytes(out, zipped(texts))
         return Report(out, tuple(entries))
 
-    def check(self, place: Path) -> list[Problem]:
-        """Everything that is wrong with a submission; of one that `write` made, nothing."""
-        texts, problems = unzipped(place, {form.file: form for form in self.forms})
+    def check(self, path: Path) -> list[Problem]:
+        """Return all problems of a submission; one made by `write` has none."""
+        texts, problems = unzipped(path, {form.file: form for form in self.forms})
         for form in self.forms:
             if form.file in texts:
-                problems += self.problems(form, f"{place}: {form.file}", texts[form.file])
+                problems += self.problems(form, f"{path}: {form.file}", texts[form.file])
         return problems
 
 
 def lines_of(where: str, text: str) -> tuple[list[str], list[Problem]]:
-    """The lines of a file without their ends, and what is wrong with these."""
+    """Return the lines of a file without line ends, and the problems of the line ends."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -143,6 +143,6 @@ def lines_of(where: str, text: str) -> tuple[list[str], list[Problem]]:
         lines[0] = lines[0].removeprefix("\ufeff")
     returns = [number for number, line in enumerate(lines, 1) if line.endswith("\r")]
     if returns:
-        told = f"{len(returns):,} lines end in a carriage return and a newline; expected a newline alone"
-        problems.append(Problem(where, told, returns[0], unit="line"))
+        message = f"{len(returns):,} lines end in a carriage return and a newline; expected a newline alone"
+        problems.append(Problem(where, message, returns[0], unit="line"))
     return [line.removesuffix("\r") for line in lines], problems

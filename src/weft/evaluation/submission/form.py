@@ -1,4 +1,4 @@
-"""The form of one file of a submission: which answers it takes, how they are written, what fills it."""
+"""The form of one submission file: its answers, how they are written, and its filler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.data.readers.problem import show
 from weft.errors import WeftError
 
 Written = str | int
-"""An answer as it stands in a file."""
+"""An answer as it is written in a file."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Predicted:
     """The answers for a test set.
 
     Attributes:
-        answers: an answer for each example: a label's id (in the hub's order) or its name; a number; a text;
-            of a choice its id, its text, or both, (id, text).
+        answers: one answer per example: a label's id (in the hub's order) or its name; a number; a text;
+            for a choice its id, its text, or both, (id, text).
         ids: the id of each example; None: they are in the official order.
     """
 
@@ -37,12 +37,12 @@ class Form(ABC):
     Attributes:
         file: its name.
         key: the name of its answers among predictions.
-        rows: how many answers it takes.
-        filler: the answer that stands in every row where there are none.
-        why: what kind of answer that is.
+        rows: the number of answers.
+        filler: the answer in every row if there are no answers.
+        why: a description of the filler.
         task: the task whose head gives the answers.
-        set: which of that task's further sets they are of; None: its test split.
-        rule: why the file is filled even if there are answers, unless these are insisted on; empty: no rule.
+        set: the further set of that task to answer; None: its test split.
+        rule: why the file is filled even if there are answers, unless the user insists; empty: no rule.
     """
 
     file: str
@@ -56,7 +56,7 @@ class Form(ABC):
 
     @abstractmethod
     def written(self, answer: Any) -> Written:
-        """An answer as it stands in the file.
+        """Return an answer as it is written in the file.
 
         Raises:
             ValueError: with what was expected.
@@ -64,10 +64,10 @@ class Form(ABC):
 
     @abstractmethod
     def wrong(self, value: Any) -> str | None:
-        """What was expected in place of a value that stands in a file; None if it is right."""
+        """Return what was expected instead of a value of the file; None if the value is right."""
 
     def all_written(self, predicted: Predicted) -> list[Written]:
-        """The answers as they stand in the file, in the order they are given in.
+        """Return the answers as they are written in the file, in their order.
 
         Raises:
             WeftError: they are too few or too many, or one cannot be written.
@@ -76,37 +76,37 @@ class Form(ABC):
         self.check_count(count, "answers")
         if predicted.ids is not None and len(predicted.ids) != count:
             raise WeftError(f"task {self.key!r}: {count:,} answers, but {len(predicted.ids):,} ids")
-        found = []
+        words = []
         for number, answer in enumerate(predicted.answers, 1):
             try:
-                found.append(self.written(answer))
+                words.append(self.written(answer))
             except ValueError as wrong:
                 raise WeftError(
                     f"task {self.key!r}, answer {number}: found {show(answer)}; expected {wrong}"
                 ) from None
-        return found
+        return words
 
-    def check_count(self, count: int, what: str) -> None:
-        """Refuse what is no official test set, by a WeftError."""
+    def check_count(self, count: int, noun: str) -> None:
+        """Raise a WeftError if the count is not that of the official test set."""
         if count != self.rows:
             raise WeftError(
-                f"task {self.key!r}: found {count:,} {what}; {self.file} takes {self.rows:,}, one for each "
-                f"example of the official test set; give that as the task's test file, or fill the file "
+                f"task {self.key!r}: found {count:,} {noun}; {self.file} takes {self.rows:,}, one for each "
+                f"example of the official test set; set that as the task's test file, or fill the file "
                 f"with: --fill {self.key}"
             )
 
     def filled(self) -> list[Written]:
-        """A row of the filler for each answer that the file takes."""
+        """Return the filler once for each row of the file."""
         return [self.written(self.filler)] * self.rows
 
 
 @dataclass(frozen=True)
 class LabelForm(Form):
-    """Labels.
+    """A file of labels.
 
     Attributes:
-        names: the labels' names in the order of their ids, as on the hub; `a|b` are two names of one.
-        words: what is written for each; by default its name.
+        names: the labels' names in the order of their ids, as on the hub; `a|b` are two names of one label.
+        words: the word written for each label; by default its name.
     """
 
     names: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class LabelForm(Form):
 
     @property
     def values(self) -> tuple[Written, ...]:
-        """What may stand in the file, in the order of the labels' ids."""
+        """The words allowed in the file, in the order of the labels' ids."""
         return self.words or tuple(self._names)
 
     @property
@@ -127,9 +127,9 @@ class LabelForm(Form):
         Raises:
             ValueError: with what was expected.
         """
-        wanted = name.strip().casefold()
+        folded = name.strip().casefold()
         for number, names in enumerate(self.names):
-            if wanted in names.casefold().split("|"):
+            if folded in names.casefold().split("|"):
                 return number
         raise ValueError(f"one of {', '.join(self._names)}")
 
@@ -139,13 +139,13 @@ class LabelForm(Form):
             answer = answer[0]
         number = self.label_id(answer) if isinstance(answer, str) else _whole(answer)
         if number is None or not 0 <= number < len(self.names):
-            known = ", ".join(self._names)
-            raise ValueError(f"a label's id, 0 to {len(self.names) - 1}, or its name: {known}")
+            names = ", ".join(self._names)
+            raise ValueError(f"a label's id, 0 to {len(self.names) - 1}, or its name: {names}")
         return self.values[number]
 
     def wrong(self, value: Any) -> str | None:
         """Expects one of the words."""
-        # 1 == True, and a server that compares strings takes neither for the other
+        # 1 == True in Python, but a server that compares strings tells them apart
         if any(type(value) is type(word) and value == word for word in self.values):
             return None
         return " or ".join(repr(word) for word in self.values)
@@ -153,7 +153,7 @@ class LabelForm(Form):
 
 @dataclass(frozen=True)
 class NumberForm(Form):
-    """Numbers, kept inside a range, with three decimals."""
+    """A file of numbers, clipped to a range, with three decimals."""
 
     low: float = 0.0
     high: float = 5.0
@@ -179,10 +179,10 @@ class NumberForm(Form):
 
 @dataclass(frozen=True)
 class TextForm(Form):
-    """Texts."""
+    """A file of texts."""
 
     def written(self, answer: Any) -> Written:
-        """The text, which a choice brings as (id, text)."""
+        """The text; for a choice, that of (id, text)."""
         if isinstance(answer, tuple) and answer:
             answer = answer[-1]
         if not isinstance(answer, str):
@@ -195,28 +195,30 @@ class TextForm(Form):
 
 
 def in_order(form: Form, predicted: Predicted, values: Iterable[Written]) -> list[Written]:
-    """The values in the order of the ids 0 … n − 1.
+    """Return the values in the order of the ids 0 … n − 1.
 
     Raises:
-        WeftError: the ids are others, or one is there twice.
+        WeftError: an id is out of range or occurs twice.
     """
     if predicted.ids is None:
         return list(values)
     placed: dict[int, Written] = {}
-    for given, value in zip(predicted.ids, values, strict=True):
-        number = whole_id(form, given)
+    for example_id, value in zip(predicted.ids, values, strict=True):
+        number = whole_id(form, example_id)
         if not 0 <= number < form.rows or number in placed:
-            again = "is there twice" if number in placed else f"expected 0 to {form.rows - 1}"
-            raise WeftError(f"task {form.key!r}: id {show(given)}: {again}; {form.file} has each id once")
+            problem = "occurs twice" if number in placed else f"expected 0 to {form.rows - 1}"
+            raise WeftError(
+                f"task {form.key!r}: id {show(example_id)}: {problem}; {form.file} has each id once"
+            )
         placed[number] = value
     return [placed[number] for number in range(form.rows)]
 
 
-def whole_id(form: Form, given: Any) -> int:
-    """An id as a whole number; of several columns, the last one is the example's own."""
-    number = _whole(given[-1] if isinstance(given, tuple | list) and given else given)
+def whole_id(form: Form, example_id: Any) -> int:
+    """Return an id as a whole number; of several columns, the last one is the id of the example."""
+    number = _whole(example_id[-1] if isinstance(example_id, tuple | list) and example_id else example_id)
     if number is None:
-        raise WeftError(f"task {form.key!r}: id {show(given)}: expected a whole number")
+        raise WeftError(f"task {form.key!r}: id {show(example_id)}: expected a whole number")
     return number
 
 

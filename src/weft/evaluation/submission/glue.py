@@ -1,4 +1,4 @@
-"""GLUE's submission: eleven tsv files, `index` and `prediction`, a row for each example of the test sets."""
+"""GLUE's submission: eleven tsv files, `index` and `prediction`, one row per example of the test sets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _digits(
 
 
 class Glue(Benchmark):
-    """The files as the GLUE server takes them; label order and ids as on the hub."""
+    """The files that the GLUE server takes; label order and ids are those of the hub."""
 
     name = "glue"
     title = "GLUE"
@@ -40,15 +40,16 @@ class Glue(Benchmark):
         LabelForm("RTE.tsv", "rte", 3000, 0, MAJORITY, "rte", names=ENTAILMENT),
         _digits(
             *("WNLI.tsv", "wnli", 146, ("not_entailment", "entailment"), 0),
-            # its sentences return in training and development set with the other label: what is learnt there
-            # is below chance, and every paper's number is the majority's
+            # its sentences occur in the training and development sets with the opposite label: a trained
+            # model
+            # is below chance, and the papers report the majority's score
             rule="by the papers' rule the model's answers are left out (--wnli model writes them)",
         ),
         LabelForm("AX.tsv", "ax", 1104, 0, "a constant, whose correlation is 0", "mnli", "ax", names=NLI),
     )
 
     def text(self, form: Form, predicted: Predicted | None) -> str:
-        """The header and a row an example, ids 0 … n − 1 in their order."""
+        """The header and one row per example, ids 0 … n − 1 in order."""
         values = (
             form.filled() if predicted is None else in_order(form, predicted, form.all_written(predicted))
         )
@@ -56,30 +57,30 @@ class Glue(Benchmark):
         return "".join(f"{row}\n" for row in rows)
 
     def problems(self, form: Form, where: str, text: str) -> Iterator[Problem]:
-        """The header, the number of rows, each row's index and prediction."""
-        lines, found = lines_of(where, text)
-        yield from found
+        """Check the header, the number of rows, and each row's index and prediction."""
+        lines, line_problems = lines_of(where, text)
+        yield from line_problems
         header = tuple(lines[0].split("\t")) if lines else ()
         if header != HEADER:
-            told = (
+            message = (
                 f"found {show(lines[0] if lines else '')}; expected the names 'index', a tab and 'prediction'"
             )
-            yield Problem(where, told, 1, unit="line")
+            yield Problem(where, message, 1, unit="line")
         rows = lines[1:]
         if len(rows) != form.rows:
             yield Problem(where, f"found {len(rows):,} rows under the header; expected {form.rows:,}")
         for number, line in enumerate(rows):
             cells = line.split("\t")
             if len(cells) != 2:
-                told = f"found {show(line)}; expected an index, a tab and a prediction"
-                yield Problem(where, told, number + 2, unit="line")
+                message = f"found {show(line)}; expected an index, a tab and a prediction"
+                yield Problem(where, message, number + 2, unit="line")
                 continue
             if cells[0] != str(number):
-                told = f"found {show(cells[0])}; expected {number}"
-                yield Problem(where, told, number + 2, HEADER[0], cells[0], "line")
+                message = f"found {show(cells[0])}; expected {number}"
+                yield Problem(where, message, number + 2, HEADER[0], cells[0], "line")
             if expected := form.wrong(cells[1]):
-                told = f"found {show(cells[1])}; expected {expected}"
-                yield Problem(where, told, number + 2, HEADER[1], cells[1], "line")
+                message = f"found {show(cells[1])}; expected {expected}"
+                yield Problem(where, message, number + 2, HEADER[1], cells[1], "line")
 
 
 GLUE = Glue()

@@ -1,4 +1,4 @@
-"""The ids of MultiRC's test set: passages, their questions, these questions' answers, all counted through."""
+"""The ids of MultiRC's test set: numbered passages, questions and answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ bb47997bb7a4b97478 4344433243323454323 555656 44433 57855b57745c224623775 978778
 35545457765 766898488646663665 53483375455536 4334333 54557534555446445 22223323232 333 242234
 5759547b5a544 6667666646667 45555453553355 465566634664 677667 9a6 798 4544544345444444534
 """
-# a word a passage, a sign a question: how many answers it has, a for ten and so on
+# one word per passage, one character per question: its number of answers in base 36 (a is ten)
 
 
 def answer_ids() -> Iterator[tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""A model's answers for the test sets of a benchmark."""
+"""Computing a model's answers for the test sets of a benchmark."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FoundSets:
-    """The test sets of a benchmark that there are.
+    """The available test sets of a benchmark.
 
     Attributes:
-        splits: their examples, by the forms' keys.
-        why: why there is none, by the keys of the others.
+        splits: their examples, by the keys of the forms.
+        why: for the other keys, the reason why there is no test set.
     """
 
     splits: Mapping[str, Split]
@@ -30,33 +30,31 @@ class FoundSets:
 
 
 def find_test_sets(benchmark: Benchmark, tasks: Mapping[str, Task], fill: Collection[str] = ()) -> FoundSets:
-    """Load the test sets, before a model is: a wrong row is told in a second. Tasks are known by their names.
+    """Load the test sets. This comes before the model is loaded, so that a wrong row is reported at once.
 
     Args:
-        benchmark: whose.
-        tasks: those whose data is known, by name.
-        fill: keys that are asked to be filled.
+        benchmark: the benchmark.
+        tasks: the tasks whose data is known, by name.
+        fill: the keys whose files are requested to be filled.
     """
     from weft.data.splits.split import load_split
 
-    known = [form.key for form in benchmark.forms]
+    keys = [form.key for form in benchmark.forms]
     for key in fill:
-        if key not in known:
-            raise WeftError(
-                f"--fill {key}: {benchmark.title} has no such answers; {did_you_mean(key, known)}"
-            )
+        if key not in keys:
+            raise WeftError(f"--fill {key}: {benchmark.title} has no such answers; {did_you_mean(key, keys)}")
     splits, why = {}, {}
     for form in benchmark.forms:
         task = tasks.get(form.task)
         if form.key in fill:
-            why[form.key] = "asked for by --fill"
+            why[form.key] = "requested by --fill"
         elif task is None:
             why[form.key] = f"there is no task {form.task!r}"
-        elif (own := _test_alone(task, form.set)) is None:
-            told = f"task {form.task!r} has no test file"
-            why[form.key] = told if form.set is None else f"{told} under also: {form.set}"
+        elif (test_task := _test_alone(task, form.set)) is None:
+            reason = f"task {form.task!r} has no test file"
+            why[form.key] = reason if form.set is None else f"{reason} under also: {form.set}"
         else:
-            split = load_split(own, "test")
+            split = load_split(test_task, "test")
             form.check_count(len(split), f"examples in {split.source}")
             splits[form.key] = split
     return FoundSets(splits, why)
@@ -65,7 +63,7 @@ def find_test_sets(benchmark: Benchmark, tasks: Mapping[str, Task], fill: Collec
 def predictions_of(
     model: Model, benchmark: Benchmark, sets: FoundSets
 ) -> tuple[dict[str, Predicted], dict[str, str]]:
-    """The model's answers for the test sets, and why there are none for the others, by the forms' keys."""
+    """Return the model's answers by the keys of the forms, and for the other keys the reason."""
     answers, why = {}, dict(sets.why)
     names = [task.name for task in model.tasks]
     for form in benchmark.forms:
@@ -79,7 +77,7 @@ def predictions_of(
 
 
 def _test_alone(task: Task, name: str | None) -> Task | None:
-    """The task with a test set alone: its own, or a further one; None without. Nothing is halved or cut."""
+    """Return the task with only a test set, which is not halved or cut; None if it has no test set."""
     if name is not None:
         file = task.also.get(name, {}).get("test")
     else:
@@ -96,21 +94,22 @@ def _answers(model: Model, form: Form, split: Split) -> Predicted:
     from weft.evaluation.evaluate import decoded
 
     task = model.tasks[model.task_id(form.task)]
-    theirs = split.task
-    if (theirs.kind, theirs.labels, theirs.size) != (task.kind, task.labels, task.size):
+    data_task = split.task
+    if (data_task.kind, data_task.labels, data_task.size) != (task.kind, task.labels, task.size):
         raise WeftError(
-            f"task {task.name!r} is another one where its data is: {theirs.head} {list(theirs.labels)}; the "
-            f"model has {task.head} {list(task.labels)}"
+            f"task {task.name!r} of the data does not match the model: kind, labels or size differ; found "
+            f"{data_task.head} {list(data_task.labels)}, expected {task.head} {list(task.labels)}; pass "
+            "the run file that the model was trained with: --tasks RUN.yaml"
         )
     order = label_order(form, task)
-    found = decoded(model, form.task, tokenize(split, model.tokenizer, model.max_length))
+    answers = decoded(model, form.task, tokenize(split, model.tokenizer, model.max_length))
     if order is not None:
-        found = [order[int(answer)] for answer in found]
-    return Predicted(found, split.ids)
+        answers = [order[int(answer)] for answer in answers]
+    return Predicted(answers, split.ids)
 
 
 def label_order(form: Form, task: Task) -> list[int] | None:
-    """The benchmark's id of each of a task's labels, which may be in another order; None without labels."""
+    """Return the benchmark's id of each label of a task; None without labels. The order may differ."""
     if not isinstance(form, LabelForm) or not task.labels:
         return None
     try:
@@ -118,9 +117,9 @@ def label_order(form: Form, task: Task) -> list[int] | None:
     except ValueError:
         order = []
     if sorted(order) != list(range(len(form.names))):
-        known = ", ".join(name.split("|")[0] for name in form.names)
+        expected = ", ".join(name.split("|")[0] for name in form.names)
         raise WeftError(
-            f"task {task.name!r}: its labels are {', '.join(task.labels)}; {form.file} takes {known}, so "
-            f"named, in any order; leave it out with: --fill {form.key}"
+            f"task {task.name!r}: its labels are {', '.join(task.labels)}; {form.file} takes "
+            f"{expected}, in any order; leave it out with: --fill {form.key}"
         )
     return order

@@ -1,6 +1,6 @@
 """SuperGLUE's submission: ten jsonl files, {"idx": …, "label": …} for each example of the test sets.
 
-MultiRC has a line a passage instead, with its questions and their answers, and ReCoRD's label is a text.
+MultiRC has one line per passage, with its questions and their answers. The label of ReCoRD is a text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Ids = tuple[int, int, int]
 
 
 class SuperGlue(Benchmark):
-    """The files as the SuperGLUE server takes them; label order and ids as on the hub."""
+    """The files that the SuperGLUE server takes; label order and ids are those of the hub."""
 
     name = "superglue"
     title = "SuperGLUE"
@@ -46,7 +46,7 @@ class SuperGlue(Benchmark):
     )
 
     def text(self, form: Form, predicted: Predicted | None) -> str:
-        """A line an example, of MultiRC a line a passage."""
+        """One line per example; for MultiRC one line per passage."""
         values = form.filled() if predicted is None else form.all_written(predicted)
         if form is self.multirc:
             return _lines(_passages(_placed(form, predicted, values)))
@@ -54,15 +54,15 @@ class SuperGlue(Benchmark):
             ordered = values if predicted is None else in_order(form, predicted, values)
             return _lines({"idx": number, "label": value} for number, value in enumerate(ordered))
         # only the test file knows the ids of ReCoRD's queries
-        ids = [whole_id(form, given) for given in predicted.ids or range(form.rows)]
+        ids = [whole_id(form, query) for query in predicted.ids or range(form.rows)]
         if len(set(ids)) < len(ids):
-            raise WeftError(f"task {form.key!r}: ids are there twice; {form.file} has each query once")
+            raise WeftError(f"task {form.key!r}: an id occurs twice; {form.file} has each query once")
         return _lines({"idx": number, "label": value} for number, value in zip(ids, values, strict=True))
 
     def problems(self, form: Form, where: str, text: str) -> Iterator[Problem]:
-        """JSON, keys, the number of examples, each one's id and label."""
-        lines, found = lines_of(where, text)
-        yield from found
+        """Check JSON, keys, the number of examples, and each id and label."""
+        lines, line_problems = lines_of(where, text)
+        yield from line_problems
         if form is self.multirc:
             yield from _multirc_problems(form, where, lines)
             return
@@ -84,8 +84,8 @@ class SuperGlue(Benchmark):
             elif form is self.record:
                 seen.add(idx)
             if expected := form.wrong(entry["label"]) or "":
-                told = f"found {show(entry['label'])}; expected {expected}"
-                yield Problem(where, told, number + 1, "label", entry["label"], "line")
+                message = f"found {show(entry['label'])}; expected {expected}"
+                yield Problem(where, message, number + 1, "label", entry["label"], "line")
 
 
 def _lines(entries: Any) -> str:
@@ -94,28 +94,28 @@ def _lines(entries: Any) -> str:
 
 def _placed(form: Form, predicted: Predicted | None, values: list[Written]) -> dict[Ids, Written]:
     """MultiRC's values by (passage, question, answer), in the official order."""
-    known = list(answer_ids())
+    official = list(answer_ids())
     if predicted is None or predicted.ids is None:
-        return dict(zip(known, values, strict=True))
+        return dict(zip(official, values, strict=True))
     placed = {}
-    for given, value in zip(predicted.ids, values, strict=True):
+    for example_id, value in zip(predicted.ids, values, strict=True):
         try:
-            passage, question, answer = (int(part) for part in given)
+            passage, question, answer = (int(part) for part in example_id)
         except (TypeError, ValueError):
             passage, question, answer = -1, -1, -1
         placed[passage, question, answer] = value
-    if strange := sorted(placed.keys() - set(known)):
+    if strange := sorted(placed.keys() - set(official)):
         raise WeftError(
-            f"task {form.key!r}: id {show(strange[0])} is none of the official test set; expected (passage, "
+            f"task {form.key!r}: id {show(strange[0])} is not in the official test set; expected (passage, "
             "question, answer) of each answer: id: [idx_paragraph, idx_question, idx_answer] in the task"
         )
     if len(placed) < len(values):
-        raise WeftError(f"task {form.key!r}: ids are there twice; {form.file} has each answer once")
-    return {ids: placed[ids] for ids in known}
+        raise WeftError(f"task {form.key!r}: an id occurs twice; {form.file} has each answer once")
+    return {ids: placed[ids] for ids in official}
 
 
 def _passages(values: Mapping[Ids, Written]) -> list[dict[str, Any]]:
-    """A line a passage: its questions, and these questions' answers."""
+    """One entry per passage: its questions and their answers."""
     nested: dict[int, dict[int, list[dict[str, Any]]]] = {}
     for (passage, question, answer), value in values.items():
         answers = nested.setdefault(passage, {}).setdefault(question, [])
@@ -123,9 +123,9 @@ def _passages(values: Mapping[Ids, Written]) -> list[dict[str, Any]]:
     return [
         {
             "idx": passage,
-            "passage": {"questions": [{"idx": q, "answers": answers} for q, answers in own.items()]},
+            "passage": {"questions": [{"idx": q, "answers": answers} for q, answers in questions.items()]},
         }
-        for passage, own in nested.items()
+        for passage, questions in nested.items()
     ]
 
 
@@ -133,28 +133,28 @@ def _multirc_problems(form: Form, where: str, lines: list[str]) -> Iterator[Prob
     left: set[tuple[Any, ...]] = set(answer_ids())
     passages = {passage for passage, _, _ in left}
     if len(lines) != len(passages):
-        yield Problem(where, f"found {len(lines):,} lines; expected {len(passages)}, a line a passage")
+        yield Problem(where, f"found {len(lines):,} lines; expected {len(passages)}, one line per passage")
     for number, line in enumerate(lines, 1):
         entry, wrong = _object(line, ("idx", "passage"))
         if entry is None:
             yield Problem(where, wrong, number, unit="line")
             continue
         try:
-            found = [
+            labels = [
                 (entry["idx"], question["idx"], answer["idx"], answer["label"])
                 for question in entry["passage"]["questions"]
                 for answer in question["answers"]
             ]
         except (TypeError, KeyError):
-            told = 'expected {"questions": [{"idx": q, "answers": [{"idx": a, "label": 0 or 1}]}]}'
-            yield Problem(where, f"found {show(entry['passage'])}; {told}", number, "passage", unit="line")
+            message = 'expected {"questions": [{"idx": q, "answers": [{"idx": a, "label": 0 or 1}]}]}'
+            yield Problem(where, f"found {show(entry['passage'])}; {message}", number, "passage", unit="line")
             continue
-        for *ids, label in found:
+        for *ids, label in labels:
             if not all(type(part) is int for part in ids) or tuple(ids) not in left:
-                told = (
+                message = (
                     f"found passage, question, answer {show(ids)}; expected those of the test set, each once"
                 )
-                yield Problem(where, told, number, "idx", ids, "line")
+                yield Problem(where, message, number, "idx", ids, "line")
             else:
                 left.remove(tuple(ids))
             if expected := form.wrong(label):
@@ -166,7 +166,7 @@ def _multirc_problems(form: Form, where: str, lines: list[str]) -> Iterator[Prob
 
 
 def _object(line: str, keys: tuple[str, ...]) -> tuple[dict[str, Any] | None, str]:
-    """A line as an object of these keys and no others, or what is wrong with it."""
+    """Return a line as an object with exactly these keys, or None and what is wrong with it."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The checkpoints of "BERT and PALs" (AsaCooperStickland/Bert-n-Pals): `BertForMultiTask`, every variant."""
+"""Importing checkpoints of "BERT and PALs" (AsaCooperStickland/Bert-n-Pals): all of `BertForMultiTask`."""
 
 from __future__ import annotations
 
@@ -40,20 +40,21 @@ def load_bert_n_pals(
     layers: Sequence[int] | None = None,
     tokenizer: Any = None,
 ) -> Model:
-    """A model that computes what the authors' `BertForMultiTask` computes, all tasks in one pass.
+    """Load a model that computes what the authors' `BertForMultiTask` computes, all tasks in one pass.
 
-    Everything trains, as in the paper. Where the authors' code takes another task's parameters than it
-    seems to (LHUC with `houlsby`, LHUC in a layer on top), the values go where they have the same effect.
+    All parameters train, as in the paper. If the authors' code uses the parameters of a different task than
+    it seems to (LHUC with `houlsby`, LHUC in a layer on top), values are copied to where they have the same
+    effect.
 
     Args:
         state: the state dict, or the file that holds it.
         config: the authors' configuration (`pals`, `mult`, `hidden_size_aug`, …), or its JSON file.
         num_labels: the number of outputs of each task; one means regression.
-        task_names: the tasks' names, by default `task0`, `task1`, …; or `weft.Task`s of these sizes, where
-            pairs of texts, label names or a range are to be known.
-        layers: the layers with functions of the tasks' own, where the code's list `multis` was edited; by
-            default those of which the state dict has any such key, with a warning if these are not all.
-        tokenizer: of BERT, for `predict`: a Hugging Face tokenizer, or the folder that holds one.
+        task_names: the tasks' names, by default `task0`, `task1`, …; or `weft.Task`s of these sizes, to set
+            pairs of texts, label names or a range.
+        layers: the layers with task-specific functions, if the code's list `multis` was edited; by default
+            the layers for which the state dict has such keys, with a warning if these are not all.
+        tokenizer: the tokenizer of BERT, for `predict`: a Hugging Face tokenizer, or its folder.
     """
     from transformers import BertModel
 
@@ -73,8 +74,8 @@ def load_bert_n_pals(
     places.fill(state)
     if pooled_by_task:
         for parameter in bert.pooler.parameters():
-            parameter.data.zero_()  # each task's own is added to it
-    encoder.sha256 = weights_sha256(bert)  # of the weights read, not of those that were there before
+            parameter.data.zero_()  # the pooler of each task is added to it
+    encoder.sha256 = weights_sha256(bert)  # the hash of the weights that were read, not of the initial ones
     return model
 
 
@@ -84,19 +85,19 @@ def _tasks(num_labels: Sequence[int], names: Sequence[str | Task] | None) -> lis
         raise WeftError(
             f"num_labels: expected the outputs of each task, such as [2, 3, 1]; found {num_labels!r}"
         )
-    given = [f"task{i}" for i in range(len(sizes))] if names is None else list(names)
-    if len(given) != len(sizes):
-        raise WeftError(f"task_names: {len(given)} names for {len(sizes)} tasks (num_labels)")
-    return named_tasks(sizes, given, "num_labels")
+    named = [f"task{i}" for i in range(len(sizes))] if names is None else list(names)
+    if len(named) != len(sizes):
+        raise WeftError(f"task_names: {len(named)} names for {len(sizes)} tasks (num_labels)")
+    return named_tasks(sizes, named, "num_labels")
 
 
 def _method(variant: Variant, state: Mapping[str, Tensor], layers: list[int], pooled_by_task: bool) -> Method:
-    """The authors' variant in weft's words."""
-    rest = [n for n in range(variant.num_hidden_layers) if n not in layers]
+    """Return the method of weft that equals the authors' variant."""
+    other_layers = [n for n in range(variant.num_hidden_layers) if n not in layers]
     dropout: dict[str, Any] = {"attention_dropout": variant.attention_probs_dropout_prob}
     aug, low = variant.hidden_size_aug, variant.low_rank
     parts: list[Method] = []
-    scaled = list(range(variant.num_hidden_layers))  # whose output LHUC scales
+    scaled = list(range(variant.num_hidden_layers))  # the layers whose output LHUC scales
     if variant.houlsby and variant.pals:
         parts.append(HoulsbyPals(d_s=aug, attention_d_s=low, heads=PAL_HEADS, layers=layers, **dropout))
     elif variant.houlsby:
@@ -108,7 +109,7 @@ def _method(variant: Variant, state: Mapping[str, Tensor], layers: list[int], po
             if variant.pals
             else LowRank(d_s=low, layers=layers, lhuc=variant.lhuc)
         )
-        scaled = rest
+        scaled = other_layers
     if variant.lhuc and scaled:
         parts.append(Lhuc(layers=scaled))
     if variant.top and variant.bert_lay_top:
@@ -128,25 +129,26 @@ def _method(variant: Variant, state: Mapping[str, Tensor], layers: list[int], po
 
 
 def _layers(variant: Variant, state: Mapping[str, Tensor]) -> list[int]:
-    """The layers that have functions of the tasks' own.
+    """Return the layers that have task-specific functions.
 
-    The code's list `multis` is to be edited for others than all. A layer of which the state dict has no such
-    key at all is taken for one that was left out, and that is said; if it is all of them, they are missing.
+    The authors' code has a list `multis` to edit for this. A layer without any such key in the state dict is
+    assumed to be left out, with a warning; if no layer has one, the keys are missing.
     """
     if not (variant.mult or variant.houlsby):
         return []
     count = variant.num_hidden_layers
     inside = ("attention.output.", "output.") if variant.houlsby else ("",)
-    there = []
+    present = []
     for n in range(count):
         starts = tuple(f"bert.encoder.layer.{n}.{part}multi_layers." for part in inside)
         if any(key.startswith(starts) for key in state):
-            there.append(n)
-    if there and len(there) < count:
-        out = [n for n in range(count) if n not in there]
+            present.append(n)
+    if present and len(present) < count:
+        out = [n for n in range(count) if n not in present]
         warnings.warn(
-            f"the state dict has no functions of the tasks' own for the layers {out}: taken as left out by "
-            f"the code's list multis; layers={there} says so without this warning",
+            f"the state dict has no task-specific functions for the layers {out}: they are assumed to be "
+            "left out by "
+            f"the code's list multis; pass layers={present} to silence this warning",
             stacklevel=3,
         )
-    return there or list(range(count))
+    return present or list(range(count))

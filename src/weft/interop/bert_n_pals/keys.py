@@ -1,4 +1,4 @@
-"""Where each key of a Bert-n-Pals state dict belongs in a model of ours."""
+"""The target tensor of each key of a Bert-n-Pals state dict in a weft model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAP = ("weight", "bias")
 
 
 def places_of_encoder(bert: nn.Module, own_pooler: bool) -> Places:
-    """BERT itself: Hugging Face's names, but for the norms' gamma and beta."""
+    """BERT itself: Hugging Face's names, except for gamma and beta of the norms."""
     places = Places()
     norms = {name for name, module in bert.named_modules() if isinstance(module, nn.LayerNorm)}
     for name, parameter in bert.named_parameters():
@@ -36,7 +36,7 @@ def places_of_encoder(bert: nn.Module, own_pooler: bool) -> Places:
 
 
 def places_of_tasks(model: Model, variant: Variant) -> Places:
-    """What belongs to the tasks: functions, scales, layers on top, poolers and heads."""
+    """The parameters of the tasks: functions, scales, layers on top, poolers and heads."""
     places = Places()
     count = range(len(model.tasks))
     for key, adapters in model.adapters.items():
@@ -66,9 +66,9 @@ def places_of_tasks(model: Model, variant: Variant) -> Places:
 def _function(
     places: Places, block: str, kind: str, function: Any, variant: Variant, count: Sequence[int]
 ) -> None:
-    """A function of one layer: beside the layer (`mult`), or at one of its sub-layers (`houlsby`)."""
+    """A function of one layer: parallel to the layer (`mult`), or at one of its sub-layers (`houlsby`)."""
     where = {"attention_delta": "attention.output.", "ffn_delta": "output." if variant.houlsby else ""}[kind]
-    # with LHUC on, the authors' code forgets to say which task it is: the first one's function serves all
+    # with LHUC, the authors' code does not pass the task: the first task's function serves all tasks
     first_for_all = variant.houlsby and variant.lhuc and kind == "ffn_delta"
     for i in count:
         name = f"{block}.{where}multi_layers.{i}"
@@ -93,14 +93,14 @@ def _function(
 
 
 def _lhuc(places: Places, block: str | None, scale: Tensor, count: Sequence[int]) -> None:
-    """The scales of a layer's output; of a layer on top the code takes, for every task, number 0."""
+    """The scales of a layer's output. For a layer on top, the authors' code uses number 0 for every task."""
     for i in count:
         if block is not None:
             places.put(f"{block}.multi_lhuc.{i}.lhuc", scale.data[i])
             continue
-        for other in count:
-            key = f"bert.encoder.multi_layers.{i}.multi_lhuc.{other}.lhuc"
-            if other == 0:
+        for number in count:
+            key = f"bert.encoder.multi_layers.{i}.multi_lhuc.{number}.lhuc"
+            if number == 0:
                 places.put(key, scale.data[i])
             else:
                 places.ignore(key, scale.data[i])

@@ -1,4 +1,4 @@
-"""The configuration of a Bert-n-Pals model, and what of it the authors' code can run."""
+"""The configuration of a Bert-n-Pals model, and which configurations the authors' code can run."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Variant:
     """The authors' configuration; sizes have their names and defaults.
 
     Attributes:
-        pals: projected attention, where `mult` or `houlsby` adds something; else low rank.
-        mult: a task's function beside each layer.
-        houlsby: a task's functions inside each layer; `mult` is ignored then.
-        top: something on top: projected attention, or a whole layer (`bert_lay_top`).
-        lhuc: scales: of what `mult` adds where it does, else of the layer's output.
+        pals: whether the functions of `mult` or `houlsby` are projected attention; else low rank.
+        mult: whether each task has a function parallel to each layer.
+        houlsby: whether each task has functions inside each layer; `mult` is then ignored.
+        top: whether projected attention, or a whole layer (`bert_lay_top`), is on top.
+        lhuc: whether there are scales: of the functions of `mult`, else of the layer's output.
         extra_dim: the width of low-rank functions, if not `hidden_size_aug`.
     """
 
@@ -51,7 +51,7 @@ class Variant:
     hidden_size_aug: int = 204
 
     def bert(self) -> BertConfig:
-        """The encoder's configuration, as Hugging Face has it; the code's activation is GELU always."""
+        """The encoder's configuration, as Hugging Face has it; the code's activation is always GELU."""
         from transformers import BertConfig
 
         return BertConfig(
@@ -75,11 +75,11 @@ class Variant:
 
 
 UNUSED = ("hidden_act", "initializer_range")
-"""Read by the authors' code and never used after: the activation is GELU always."""
+"""Read by the authors' code but never used: the activation is always GELU."""
 
 
 def check_runs(variant: Variant, pooled_by_task: bool) -> None:
-    """Refuse what the authors' own code cannot run."""
+    """Refuse configurations that the authors' code cannot run."""
     aug = variant.hidden_size_aug
     attends = variant.pals and (variant.mult or variant.houlsby)
     why = None
@@ -88,43 +88,43 @@ def check_runs(variant: Variant, pooled_by_task: bool) -> None:
     elif variant.houlsby and variant.lhuc and variant.pals:
         why = "houlsby, lhuc and pals together: it calls the projected attention without a mask"
     elif attends and aug % PAL_HEADS:
-        why = f"pals with hidden_size_aug {aug}: no multiple of its {PAL_HEADS} heads"
+        why = f"pals with hidden_size_aug {aug}: not a multiple of its {PAL_HEADS} heads"
     elif variant.top and not variant.bert_lay_top and aug % TOP_HEADS:
-        why = f"top with hidden_size_aug {aug}: no multiple of its {TOP_HEADS} heads"
+        why = f"top with hidden_size_aug {aug}: not a multiple of its {TOP_HEADS} heads"
     elif variant.hidden_size % variant.num_attention_heads:
-        why = f"hidden_size {variant.hidden_size}: no multiple of its {variant.num_attention_heads} heads"
+        why = f"hidden_size {variant.hidden_size}: not a multiple of its {variant.num_attention_heads} heads"
     elif pooled_by_task and not (variant.mult or variant.top):
-        why = "a pooler a task without mult or top: it then looks for a shared one"
+        why = "one pooler per task without mult or top: it then expects a shared pooler"
     if why:
         raise WeftError(f"config: the authors' code cannot run {why}")
 
 
 def read_variant(config: Mapping[str, Any] | str | Path, tasks: int) -> Variant:
-    """The configuration, every wrong key of it told."""
-    where, given = read_config(config)
+    """Read the configuration; an error lists every wrong key."""
+    where, values = read_config(config)
     for f in fields(Variant):
-        if isinstance(f.default, bool) and given.get(f.name) in (0, 1):
-            given[f.name] = bool(given[f.name])
-    if given.get("num_tasks") == 1:
-        del given["num_tasks"]  # their default, which a shared model never reads
-    known = [f.name for f in fields(Variant)]
+        if isinstance(f.default, bool) and values.get(f.name) in (0, 1):
+            values[f.name] = bool(values[f.name])
+    if values.get("num_tasks") == 1:
+        del values["num_tasks"]  # their default, which a shared model never reads
+    names = [f.name for f in fields(Variant)]
     mistakes = []
-    for key in given:
-        if key not in known and key not in UNUSED:
-            # only what looks misspelt: Google's own files have keys that the authors do not read either
-            for near in get_close_matches(key, known, 1, 0.8):
+    for key in values:
+        if key not in names and key not in UNUSED:
+            # only keys that look misspelt: Google's files have keys that the authors do not read either
+            for near in get_close_matches(key, names, 1, 0.8):
                 mistakes.append(f"{key}: no such key; did you mean {near!r}?")
-    if given.get("vocab_size") is None:
+    if values.get("vocab_size") is None:
         mistakes.append("vocab_size: missing")
     for f in fields(Variant):
-        value = given.get(f.name, f.default)
+        value = values.get(f.name, f.default)
         flag = isinstance(f.default, bool)
         number = isinstance(value, int | float) and not isinstance(value, bool)
         empty = value is None and f.default is None
-        if f.name in given and not (isinstance(value, bool) if flag else number or empty):
+        if f.name in values and not (isinstance(value, bool) if flag else number or empty):
             mistakes.append(f"{f.name}: expected {'true or false' if flag else 'a number'}; found {value!r}")
-    if given.get("num_tasks") not in (None, tasks):
-        mistakes.append(f"num_tasks: {given['num_tasks']}; num_labels has {tasks}")
+    if values.get("num_tasks") not in (None, tasks):
+        mistakes.append(f"num_tasks: {values['num_tasks']}; num_labels has {tasks}")
     if mistakes:
         raise WeftError(f"{where} has wrong keys:\n" + "\n".join(f"  {m}" for m in mistakes))
-    return Variant(**{key: value for key, value in given.items() if key in known})
+    return Variant(**{key: value for key, value in values.items() if key in names})

@@ -1,1 +1,1 @@
-"""Checkpoints of CA-MTL."""
+"""Importing checkpoints of CA-MTL."""

@@ -1,4 +1,4 @@
-"""Where each key of a CA-MTL state dict belongs in a model of ours."""
+"""The target tensor of each key of a CA-MTL state dict in a weft model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 NORMS = {"norm_1": "attention.output", "norm_2": "output"}
 RENAMED = ("attention.", "intermediate.", "output.")
-"""What the authors' base calls new_… in the top layer, so that no checkpoint of BERT is read into it."""
+"""The authors' base model calls these new_… in the top layer, so that it is not loaded from BERT."""
 
 
 def places_of_encoder(bert: nn.Module, layers: int, renamed_top: bool) -> Places:
-    """BERT itself, of so many layers: Hugging Face's names, but for the top layer of base."""
+    """BERT itself: Hugging Face's names, except for the top layer of base."""
     places = Places()
     top = f"encoder.layer.{layers - 1}."
     for name, parameter in bert.named_parameters():
@@ -28,7 +28,7 @@ def places_of_encoder(bert: nn.Module, layers: int, renamed_top: bool) -> Places
 
 
 def places_of_adapters(model: Model) -> Places:
-    """What is conditioned on the task: shared by all of them, but for the embeddings' rows."""
+    """The modules conditioned on the task: tasks share them, except for the rows of the task embedding."""
     places = Places()
     renamed = "top" not in model.adapters
     top = f"encoder.layer.{model.num_layers - 1}."
@@ -76,8 +76,8 @@ def places_of_heads(model: Model) -> Places:
 
 
 def _renamed(name: str, top: str) -> str:
-    rest = name.removeprefix(top)
-    return f"{top}new_{rest}" if name.startswith(top) and rest.startswith(RENAMED) else name
+    inner = name.removeprefix(top)
+    return f"{top}new_{inner}" if name.startswith(top) and inner.startswith(RENAMED) else name
 
 
 def _linear(places: Places, name: str, linear: StackedLinear) -> None:

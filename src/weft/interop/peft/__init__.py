@@ -1,1 +1,1 @@
-"""Exchange with PEFT."""
+"""Importing from and exporting to PEFT."""

@@ -1,4 +1,4 @@
-"""The README of an exported folder: how it is loaded, as code that runs."""
+"""The README of an exported folder, with code that loads it."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _POOL = {
 
 
 def card(model: Model, task: Task, config: dict[str, Any]) -> str:
-    """The text of README.md.
+    """Return the text of README.md.
 
     Args:
         model: the model that was exported.
         task: the task.
-        config: what adapter_config.json says.
+        config: the contents of adapter_config.json.
     """
     code = (_OWN if config["task_type"] == SEQ_CLS else _FILE).format(
         base=config["base_model_name_or_path"],
@@ -75,7 +75,8 @@ def card(model: Model, task: Task, config: dict[str, Any]) -> str:
     if config["lora_bias"] and _lacks_bias(model, config):
         lines += [
             "",
-            "It adds biases to maps that have none. PEFT runs them, but its `merge_and_unload` refuses them; "
+            "It adds biases to linear maps that have none. PEFT runs them, but its `merge_and_unload` "
+            "refuses them; "
             f"weft can: `weft.load(BUNDLE).merge({task.name!r})`.",
         ]
     return "\n".join(lines) + "\n"
@@ -86,20 +87,20 @@ def _method(model: Model) -> str:
 
 
 def _answers(task: Task) -> list[str]:
-    """What the logits mean."""
+    """A sentence on the meaning of the logits."""
     if task.labels:
         return ["The logits are of the labels, in this order: " + ", ".join(task.labels) + ".", ""]
     if task.range is not None:
         low, high = task.range
         return [
-            f"The output is learnt as 0 to 1: the answer is {low} + {high - low}·output, kept inside.",
+            f"The output is in 0 to 1: the answer is {low} + {high - low}·output, clipped to the range.",
             "",
         ]
     return []
 
 
 def _lacks_bias(model: Model, config: dict[str, Any]) -> bool:
-    """Whether a target has no bias of its own."""
+    """Whether a target module has no bias."""
     encoder: Any = model.encoder
     prefix = f"{encoder.base_model_prefix}." if config["task_type"] == SEQ_CLS else ""
     targets = [path.removeprefix(prefix) for path in config["target_modules"]]

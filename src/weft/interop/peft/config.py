@@ -1,4 +1,4 @@
-"""What adapter_config.json and weft.json may say: every value is checked before it is used."""
+"""Checking adapter_config.json and weft.json: every value is checked before it is used."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from weft.errors import WeftError
 from weft.interop.peft.format import FORMAT
 
 POOLS = ("pooler", "cls", "mean")
-"""What a head may read; an export has no `auto` any more."""
+"""The poolings of a head; an export never has `auto`."""
 
 KEEPS_BASE = (True, False, None, "gaussian", "eva", "orthogonal")
-"""The starts of a LoRA (`init_lora_weights`) that leave the encoder's own weights as they are."""
+"""The values of `init_lora_weights` that do not change the encoder's weights."""
 
 REFUSED = {
-    "use_dora": "DoRA rescales the whole weight, which is no LoRA",
-    "target_parameters": "a LoRA of a parameter that is no module's weight has no site in weft",
+    "use_dora": "DoRA rescales the whole weight, which is not a LoRA",
+    "target_parameters": "a LoRA of a parameter that is not the weight of a module has no site in weft",
     "trainable_token_indices": "weft trains no token embeddings",
     "layer_replication": "it changes the encoder's blocks",
-    "use_qalora": "its input is pooled, which is no LoRA",
-    "alora_invocation_tokens": "it acts on some tokens alone",
+    "use_qalora": "its input is pooled, which is not a LoRA",
+    "alora_invocation_tokens": "it acts only on some tokens",
     "arrow_config": "it is a router over several adapters",
     "use_bdlora": "its factors are cut into blocks across devices",
-    "kasa_config": "it has factors beside A and B, and changes the encoder's weights",
-    "monteclora_config": "its update is drawn at random",
-    "megatron_config": "its encoder is of another library",
+    "kasa_config": "it has factors besides A and B, and changes the encoder's weights",
+    "monteclora_config": "its update is random",
+    "megatron_config": "its encoder belongs to a different library",
 }
-"""What a configuration may ask for beyond an addition B·A to linear maps, and why it is refused."""
+"""Settings that need more than an addition B·A to linear maps, and why they are refused."""
 
 
 def _is_whole(value: object) -> bool:
@@ -77,7 +77,7 @@ def _is_length(value: object) -> bool:
 
 
 Check = tuple[Callable[[object], bool], str]
-"""Whether a value is as it must be, and what was expected, in words."""
+"""A test of a value, and a description of what was expected."""
 
 RANK: Check = (_is_rank, "a whole number of at least 1")
 NUMBER: Check = (_is_number, "a finite number")
@@ -95,40 +95,40 @@ CONFIG: dict[str, Check] = {
     "task_type": TEXT,
     "use_rslora": (_is_flag, "true or false"),
 }
-"""What adapter_config.json may say; where a key is missing, PEFT has a default."""
+"""The checked keys of adapter_config.json; for a missing key, PEFT has a default."""
 
 PATTERNS = {"rank_pattern": RANK, "alpha_pattern": NUMBER}
 
-SAID: dict[str, Check] = {
+WEFT_FIELDS: dict[str, Check] = {
     "encoder": (_is_mapping, "a mapping"),
     "seed": (_is_whole, "a whole number"),
     "task": (_is_mapping, "a mapping"),
     "pool": (lambda value: isinstance(value, str) and value in POOLS, f"one of {', '.join(POOLS)}"),
     "max_length": (_is_length, "a whole number of at least 2"),
 }
-"""What weft.json must say."""
+"""The fields that weft.json must have."""
 
 
 def check_config(config: Mapping[str, Any], path: Path) -> None:
-    """Refuse what is no plain LoRA, and values that PEFT could not have written.
+    """Refuse everything but a plain LoRA, and values that PEFT could not have written.
 
     Args:
-        config: what adapter_config.json says.
-        path: where it is, for messages.
+        config: the contents of adapter_config.json.
+        path: its path, for messages.
     """
     kind = config.get("peft_type")
     if kind != "LORA":
-        raise WeftError(f"{path}: peft_type {kind!r}; weft reads LORA alone")
+        raise WeftError(f"{path}: peft_type {kind!r}; weft reads only LORA")
     start = config.get("init_lora_weights", True)
     if start not in KEEPS_BASE:
         raise WeftError(
-            f"{path}: init_lora_weights {start!r} may have changed the encoder's own weights, on which the "
-            "LoRA stands; save it in PEFT with path_initial_model_for_weight_conversion, as a plain LoRA"
+            f"{path}: init_lora_weights {start!r} may have changed the encoder's weights, which the "
+            "LoRA needs; save it in PEFT with path_initial_model_for_weight_conversion, as a plain LoRA"
         )
     if (bias := config.get("bias", "none")) != "none":
         raise WeftError(
-            f"{path}: bias {bias!r} has trained the encoder's own biases, which weft does not read from "
-            "PEFT; expected none (lora_bias is read)"
+            f"{path}: bias {bias!r} has trained the biases of the encoder, which weft does not read from "
+            "PEFT; expected none (lora_bias is supported)"
         )
     for name, reason in REFUSED.items():
         if config.get(name):
@@ -141,28 +141,30 @@ def check_config(config: Mapping[str, Any], path: Path) -> None:
             try:
                 re.compile(module_pattern(key))
             except re.error as wrong:
-                raise WeftError(f"{path}: {name}: {key!r} is no pattern: {wrong}") from None
+                raise WeftError(f"{path}: {name}: {key!r} is not a valid pattern: {wrong}") from None
             _check(path, f"{name}: {key!r}", value, check)
 
 
 def module_pattern(key: str) -> str:
-    """A key of rank_pattern or alpha_pattern as PEFT means it: the end of a module's path."""
+    """A key of rank_pattern or alpha_pattern as a regular expression for the end of a module's path."""
     return rf"(.*\.)?({key})"
 
 
-def check_said(said: Mapping[str, Any], path: Path) -> None:
-    """Refuse a weft.json that this weft could not have written.
+def check_weft_file(settings: Mapping[str, Any], path: Path) -> None:
+    """Refuse a weft.json that this version of weft could not have written.
 
     Args:
-        said: what it says.
-        path: where it is, for messages.
+        settings: the contents of weft.json.
+        path: its path, for messages.
     """
-    if said.get("format") != FORMAT:
-        raise WeftError(f"{path} has format {said.get('format')!r}; this weft reads format {FORMAT}")
-    for name, check in SAID.items():
-        _check(path, name, said.get(name), check)
+    if settings.get("format") != FORMAT:
+        raise WeftError(
+            f"{path} has format {settings.get('format')!r}; this version of weft reads format {FORMAT}"
+        )
+    for name, check in WEFT_FIELDS.items():
+        _check(path, name, settings.get(name), check)
     for name in ("name", "weights_sha256"):
-        _check(path, f"encoder.{name}", said["encoder"].get(name), TEXT)
+        _check(path, f"encoder.{name}", settings["encoder"].get(name), TEXT)
 
 
 def _check(path: Path, name: str, value: object, check: Check) -> None:

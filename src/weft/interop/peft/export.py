@@ -1,4 +1,4 @@
-"""One task as a folder that PEFT loads, written without PEFT."""
+"""Exporting one task as a folder that PEFT loads; PEFT itself is not needed."""
 
 from __future__ import annotations
 
@@ -38,68 +38,68 @@ if TYPE_CHECKING:
 
 
 def export_peft(model: Model, task: str, folder: str | Path, head: str = "auto") -> Path:
-    """Write one task as a LoRA folder of PEFT: `PeftModel.from_pretrained` then computes what the model does.
+    """Write one task as a LoRA folder of PEFT, with which `PeftModel.from_pretrained` gives equal outputs.
 
-    Each changed linear module is a target with a rank of its own and α = r, so that PEFT scales by 1; every
-    scale and gate is in lora_B. Added biases are those of lora_B (`lora_bias`), changed norms go along whole
+    Each changed linear module is a target with its own rank and α = r, so that PEFT scales by 1; every scale
+    and gate is in lora_B. Added biases are those of lora_B (`lora_bias`), changed norms are saved whole
     (`modules_to_save`). `weft.json` holds the task's settings.
 
     Args:
         model: the model.
         task: the task's name.
-        folder: where to write; an export that stands there is replaced, anything else is left alone.
-        head: `auto` writes the family's own classifier where that is the same function as the task's head,
-            else `head.safetensors` beside the encoder's LoRA; `file` writes that in any case.
+        folder: the folder to write; an earlier export is replaced, anything else is refused.
+        head: `auto` writes the family's classifier if it is the same function as the task's head, else
+            `head.safetensors` beside the encoder's LoRA; `file` always writes the latter.
     """
     folder = Path(folder)
     if head not in HEADS:
         raise WeftError(f"head {head!r} is unknown; {did_you_mean(head, HEADS)}")
-    one = model.tasks[model.task_id(task)]
+    exported = model.tasks[model.task_id(task)]
     check_place(folder)
-    check_head(model, one)
+    check_head(model, exported)
     updates = updates_of(model, task)
-    check_finite(f"task {task!r} cannot be exported to PEFT: its head", *_head(model, one).values())
-    own = head == "auto" and has_own_head(model, one, updates)
+    check_finite(f"task {task!r} cannot be exported to PEFT: its head", *_head(model, exported).values())
+    as_classifier = head == "auto" and has_own_head(model, exported, updates)
     with new_folder(folder) as work:
-        config, tensors = _adapter(model, one, updates, own)
+        config, tensors = _adapter(model, exported, updates, as_classifier)
         _save(work / WEIGHTS_FILE, tensors)
-        if not own:
-            _save(work / HEAD_FILE, _head(model, one))
+        if not as_classifier:
+            _save(work / HEAD_FILE, _head(model, exported))
         write_json(work / CONFIG_FILE, config)
-        write_json(work / WEFT_FILE, _settings(model, one, CLASSIFIER if own else HEAD_FILE))
-        write_text(work / README_FILE, card(model, one, config))
+        write_json(work / WEFT_FILE, _settings(model, exported, CLASSIFIER if as_classifier else HEAD_FILE))
+        write_text(work / README_FILE, card(model, exported, config))
     return folder
 
 
 def check_head(model: Model, task: Task) -> None:
-    """Refuse a head that is more than one linear map of what a row or a token has."""
+    """Refuse a head that is more than one linear map of a row's or a token's vector."""
     head: Any = model.heads[task.head]
     plain = head.reads in ("pooled", "tokens") and set(head.stacks) == {"weight", "bias"}
     if plain and task.pool in (None, model.pool):
         return
     raise WeftError(
         f"task {task.name!r} cannot be exported to PEFT: its head ({task.head}, pool {head.pool}) is not one "
-        f"linear map of what the others read ({model.pool}); expected layers: 1, no texts apart, no marks "
-        "and no pool of its own"
+        f"linear map of the model's pooling ({model.pool}); expected layers: 1, no texts apart, no marks "
+        "and no separate pool"
     )
 
 
 def check_place(folder: Path) -> None:
-    """Refuse a place that holds anything but an earlier export."""
+    """Refuse a folder that exists, unless it is an earlier export."""
     if folder.exists() and not ((folder / CONFIG_FILE).is_file() and (folder / WEFT_FILE).is_file()):
-        raise WeftError(f"{folder} exists and is no export of weft for PEFT; give another folder")
+        raise WeftError(f"{folder} exists and is not an export of weft for PEFT; pass a different folder")
 
 
 def has_own_head(model: Model, task: Task, updates: Updates) -> bool:
     """Whether the family's model for sequence classification computes the task's logits.
 
-    Its head must read the encoder's pooler, and an update of the pooler must have a place: the families that
-    bring a copy of it along have none for an update.
+    Its head must read the encoder's pooler. If the classifier of the family has its own copy of the pooler,
+    the pooler must not be updated, because the copy has no place for an update.
     """
-    own = classifier_of(model.encoder)
-    if own is None or model.pool != "pooler" or task.kind not in ("classify", "regress"):
+    classifier = classifier_of(model.encoder)
+    if classifier is None or model.pool != "pooler" or task.kind not in ("classify", "regress"):
         return False
-    return own.pooler is None or not any(path.startswith("pooler.") for path in updates.blocks)
+    return classifier.pooler is None or not any(path.startswith("pooler.") for path in updates.blocks)
 
 
 def _adapter(
@@ -117,7 +117,7 @@ def _adapter(
     for path, block in blocks.items():
         tensors[f"{ROOT}{path}.lora_A.weight"] = block.down
         tensors[f"{ROOT}{path}.lora_B.weight"] = block.up
-        if has_bias:  # of all modules or of none: PEFT has one flag
+        if has_bias:  # for all modules or for none: PEFT has one flag
             tensors[f"{ROOT}{path}.lora_B.bias"] = block.bias
     whole = {prefix + path: norm for path, norm in updates.norms.items()}
     if own_head:
@@ -139,7 +139,7 @@ def _adapter(
             (part.dropout for part in model.method.parts if isinstance(part, Lora)), default=0.0
         ),
         "target_modules": list(blocks),
-        # together, so that α / r is 1 everywhere
+        # equal, so that α / r is 1 everywhere
         "rank_pattern": patterns,
         "alpha_pattern": patterns,
         "lora_bias": has_bias,
@@ -154,13 +154,13 @@ def _adapter(
 
 
 def base_name(model: Model) -> str:
-    """Where PEFT finds the encoder: its folder or hub id, else the name that weft knows it by."""
+    """The encoder for PEFT: its folder or hub id, else its name in weft."""
     encoder: Any = model.encoder
     return model.encoder_source.source or encoder.config.name_or_path or model.encoder_source.name
 
 
 def _head(model: Model, task: Task) -> dict[str, Tensor]:
-    """The task's own head: logits = weight·x + bias, [C, d] and [C]."""
+    """The head of the task: logits = weight·x + bias, [C, d] and [C]."""
     head: Any = model.heads[task.head]
     slot = head.stacks["weight"].slots.of_task[model.task_id(task.name)]
     return {name: head.get_parameter(name)[slot] for name in ("weight", "bias")}
@@ -171,7 +171,7 @@ def _settings(model: Model, task: Task, head: str) -> dict[str, Any]:
         "format": FORMAT,
         "weft": __version__,
         "encoder": {"name": model.encoder_source.name, "weights_sha256": weights_sha256(model.encoder)},
-        "seed": model.seed,  # of an encoder that is drawn (random:ARCHITECTURE)
+        "seed": model.seed,  # the seed of a random encoder (random:ARCHITECTURE)
         "method": model.method.settings(),
         "task": task.settings(),
         "pool": model.pool,
@@ -181,6 +181,6 @@ def _settings(model: Model, task: Task, head: str) -> dict[str, Any]:
 
 
 def _save(path: Path, tensors: dict[str, Tensor]) -> None:
-    # copies: parts of one tensor are refused by safetensors
+    # copies: safetensors refuses views of one tensor
     plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     save_file(plain, path, {"format": "pt"})

@@ -29,17 +29,17 @@ class PeftExporter(Exporter):
     summary = "a LoRA folder that PEFT loads, with equal outputs"
 
     head: Annotated[str, BeforeValidator(_head)] = Field(
-        "auto", description="auto: the family's own classifier where it is the same function; file: a file"
+        "auto", description="auto: the family's classifier if it is the same function; file: head.safetensors"
     )
 
     def check(self, out: Path) -> None:
-        """Only an earlier export may stand there."""
+        """Refuse a path that exists, unless it is an earlier export."""
         from weft.interop.peft.export import check_place
 
         check_place(out)
 
     def export(self, model: Model, task: str, out: Path) -> dict[str, Any]:
-        """Write the folder, and say what its configuration holds."""
+        """Write the folder; return the main settings of its configuration."""
         from weft.interop.peft.export import export_peft
         from weft.interop.peft.folder import read_json
         from weft.interop.peft.format import CONFIG_FILE, SEQ_CLS
@@ -56,9 +56,9 @@ class PeftExporter(Exporter):
         }
 
     def report(self, out: Path, task: str, facts: dict[str, Any]) -> list[str]:
-        """How large it is, and how PEFT loads it."""
+        """Its size, and how PEFT loads it."""
         auto = "AutoModelForSequenceClassification" if facts["head"] == "classifier" else "AutoModel"
         return [
-            f"{out}: task {task}, {facts['targets']} modules of rank {facts['rank']} at the most",
+            f"{out}: task {task}, {facts['targets']} modules of rank {facts['rank']} at most",
             f"load it with peft.PeftModel.from_pretrained({auto}…, {str(out)!r}); see {out / 'README.md'}",
         ]

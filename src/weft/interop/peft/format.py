@@ -1,13 +1,13 @@
-"""The folder that PEFT keeps a LoRA in: its files, the names of its tensors, and the heads that fit weft's.
+"""The folder format of a LoRA in PEFT: its files, tensor names, and the classifiers that equal weft's heads.
 
     adapter_config.json         the configuration
     adapter_model.safetensors   base_model.model.PATH.lora_A.weight [r, i], .lora_B.weight [o, r] and perhaps
                                 .lora_B.bias [o]; modules of `modules_to_save` as base_model.model.PATH.NAME
 
-Beside them weft writes what PEFT has no word for:
+weft also writes what PEFT has no field for:
 
-    weft.json                   the task, what its head reads, the encoder's hash
-    head.safetensors            weight [C, d] and bias [C], where the head is not one of the family's own
+    weft.json                   the task, the pooling of its head, the encoder's hash
+    head.safetensors            weight [C, d] and bias [C], if the head is not the family's classifier
 """
 
 from __future__ import annotations
@@ -37,40 +37,40 @@ ENCODER_ALONE = "FEATURE_EXTRACTION"
 
 
 def classifier_of(encoder: Any) -> Classifier | None:
-    """How the family's model for sequence classification computes logits, where weft's heads do the same."""
+    """The family's classifier of sequences, if it computes logits like weft's heads; else None."""
     return anatomy_of(encoder).classifier
 
 
 def with_classifier() -> list[str]:
-    """The families of which `classifier_of` finds one."""
+    """The families for which `classifier_of` is not None."""
     return [family for family in FAMILIES if FAMILIES[family].classifier is not None]
 
 
 def classifier_tensors(encoder: Any, weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
-    """The tensors of the family's own classifier that computes weft's head, by their names inside it.
+    """Return the tensors of the family's classifier that equals weft's head, by their names inside it.
 
     Args:
         encoder: a Hugging Face encoder of one of `with_classifier()`, with a pooler.
-        weight: the head's, [C, d].
-        bias: the head's, [C].
+        weight: the weight of the head, [C, d].
+        bias: the bias of the head, [C].
     """
-    own = anatomy_of(encoder).classifier
-    assert own is not None, "the caller has asked `classifier_of`"
-    found = {f"{own.output}weight": weight, f"{own.output}bias": bias}
-    if own.pooler is not None:
+    classifier = anatomy_of(encoder).classifier
+    assert classifier is not None, "the caller has checked `classifier_of`"
+    tensors = {f"{classifier.output}weight": weight, f"{classifier.output}bias": bias}
+    if classifier.pooler is not None:
         dense = encoder.pooler.dense
-        found |= {f"{own.pooler}weight": dense.weight, f"{own.pooler}bias": dense.bias}
-    return found
+        tensors |= {f"{classifier.pooler}weight": dense.weight, f"{classifier.pooler}bias": dense.bias}
+    return tensors
 
 
 def has_encoders_pooler(encoder: Any, tensors: dict[str, Tensor]) -> bool:
-    """Whether a classifier's copy of the pooler, if it has one, is the encoder's own pooler."""
-    own = anatomy_of(encoder).classifier
-    assert own is not None, "the caller has asked `classifier_of`"
-    if own.pooler is None:
+    """Whether a classifier's copy of the pooler, if it has one, equals the encoder's pooler."""
+    classifier = anatomy_of(encoder).classifier
+    assert classifier is not None, "the caller has checked `classifier_of`"
+    if classifier.pooler is None:
         return True
     dense = encoder.pooler.dense
     return all(
-        torch.equal(tensors[f"{own.pooler}{name}"].to(mine.device), mine)
-        for name, mine in (("weight", dense.weight), ("bias", dense.bias))
+        torch.equal(tensors[f"{classifier.pooler}{name}"].to(value.device), value)
+        for name, value in (("weight", dense.weight), ("bias", dense.bias))
     )

@@ -1,4 +1,4 @@
-"""A LoRA folder of PEFT as a weft model of one task."""
+"""Importing a LoRA folder of PEFT as a weft model with one task."""
 
 from __future__ import annotations
 
@@ -29,75 +29,83 @@ from weft.tasks.task import Task
 
 
 def load_peft(folder: str | Path, encoder: Any = None, task: str | Task | None = None) -> Model:
-    """A model of one task that computes what PEFT computes with this folder.
+    """Load a model with one task that computes what PEFT computes with this folder.
 
-    Its method is `lora`, every scale folded into B, or `lora_bitfit` where biases of the blocks' maps were
-    added; `bitfit` stands beside `lora` where other biases were (of the pooler, of norms), and `task_norm`
-    where norms with changed weights went along. What the user should know is told as warnings.
+    Its method is `lora` with every scale folded into B, or `lora_bitfit` if biases of the blocks' linear maps
+    were added. `bitfit` is added to `lora` for other biases (of the pooler, of norms), and `task_norm` if
+    norms with changed weights were saved whole. Notes for the user are warnings.
 
     Args:
         folder: a folder written by PEFT's `save_pretrained`, or by `export_peft`.
-        encoder: what `Model` takes; by default where the folder says its encoder is.
-        task: the task, or its name where the folder is an export of weft, which knows the rest.
+        encoder: as in `Model`; by default the encoder that the folder names.
+        task: the task, or its name if the folder is an export of weft, which has its settings.
     """
-    given = task.settings() if isinstance(task, Task) else {} if task is None else {"name": task}
-    model, notes = read_peft(folder, encoder, given)
+    settings = task.settings() if isinstance(task, Task) else {} if task is None else {"name": task}
+    model, notes = read_peft(folder, encoder, settings)
     for note in notes:
         warnings.warn(note, stacklevel=2)
     return model
 
 
-def read_peft(folder: str | Path, encoder: Any, given: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]]:
-    """As `load_peft`; the notes come beside the model.
+def read_peft(
+    folder: str | Path, encoder: Any, overrides: Mapping[str, Any]
+) -> tuple[Model, tuple[str, ...]]:
+    """Like `load_peft`, but return the notes instead of warning.
 
     Args:
         folder: the folder.
-        encoder: what `Model` takes, or None.
-        given: what is known of the task beside what the folder says: `name`, `kind`, `labels`, `texts`, ….
+        encoder: as in `Model`, or None.
+        overrides: settings of the task that override those of the folder: `name`, `kind`, `labels`, `texts`,
+            ….
     """
     peft = read_folder(folder)
-    task = _task(peft, given)
+    task = _task(peft, overrides)
     base = _encoder(peft, encoder)
     updates = site_updates(peft, base.model)
     notes = list(base.notes)
     pool = _pool(peft, updates, base)
     if pool != "pooler" and updates.leave_out("pooler"):
-        notes.append(f"the update of the pooler is left out: the head reads {pool!r}, and nothing the pooler")
+        notes.append(
+            f"the update of the pooler is left out: the head reads {pool!r}, and nothing reads the pooler"
+        )
     if updates.head is None:
         notes.append(
-            f"{peft.folder} has no head for the task {task.name!r}: it starts anew and must be trained"
+            f"{peft.folder} has no head for the task {task.name!r}: it starts from initial values and must "
+            "be trained"
         )
     elif len(updates.head["bias"]) != task.size:
         raise WeftError(
             f"{peft.folder}: its head has {len(updates.head['bias'])} outputs; the task {task.name!r} has "
             f"{task.size} ({task.head})"
         )
-    said = peft.said or {"max_length": None, "seed": 0}
+    saved = peft.weft_settings or {"max_length": None, "seed": 0}
     method = _method(updates, sites_of(base.model).num_layers, peft.dropout)
     if peft.dropout and not any(isinstance(part, Lora) for part in method.parts):
-        notes.append(f"lora_dropout {peft.dropout} is left out: no weight is updated that it could act on")
-    # the seed too: a bundle draws an encoder without files again by it
-    model = Model(base, [task], method, pool=pool, max_length=said["max_length"], seed=said["seed"]).eval()
+        notes.append(
+            f"lora_dropout {peft.dropout} is left out: it has no effect, because no weight is updated"
+        )
+    # the seed too: a bundle generates a random encoder again from it
+    model = Model(base, [task], method, pool=pool, max_length=saved["max_length"], seed=saved["seed"]).eval()
     _fill(model, updates)
     return model, tuple(notes)
 
 
-def _task(peft: PeftFolder, given: Mapping[str, Any]) -> Task:
-    """The task: what is given goes before what weft.json says."""
+def _task(peft: PeftFolder, overrides: Mapping[str, Any]) -> Task:
+    """Return the task; `overrides` take precedence over weft.json."""
     settings: dict[str, Any] = {}
-    if peft.said is not None:
-        settings = dict(peft.said["task"])
-        if "kind" in given or "labels" in given:  # the rest of what it said is of other labels
+    if peft.weft_settings is not None:
+        settings = dict(peft.weft_settings["task"])
+        if "kind" in overrides or "labels" in overrides:  # the other settings belong to the old labels
             settings = {key: value for key, value in settings.items() if key in ("name", "texts")}
-    settings |= given
+    settings |= overrides
     if "name" not in settings:
         raise WeftError(
-            f"{peft.folder} does not name its task; give --task NAME (in Python: task=weft.Task(NAME, …))"
+            f"{peft.folder} does not name its task; pass --task NAME (in Python: task=weft.Task(NAME, …))"
         )
-    kind = KINDS[str(settings.get("kind", "classify"))]  # an unknown one is told first
+    kind = KINDS[str(settings.get("kind", "classify"))]  # an unknown kind is reported first
     if issubclass(kind, Labelled) and not settings.get("labels") and not settings.get("size"):
         raise WeftError(
-            f"{peft.folder} does not say what the labels of task {settings['name']!r} are; give them in the "
+            f"{peft.folder} does not say what the labels of task {settings['name']!r} are; pass them in the "
             "order of their ids, --labels no,yes, or --kind regress (in Python: task=weft.Task(NAME, …))"
         )
     values: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
@@ -107,37 +115,37 @@ def _task(peft: PeftFolder, given: Mapping[str, Any]) -> Task:
         raise WeftError(f"{peft.folder / WEFT_FILE}: task: {wrong}") from None
 
 
-def _encoder(peft: PeftFolder, given: Any) -> Encoder:
-    """The encoder that was given, or the one that the folder names; it must be the one that was exported."""
-    said = peft.said or {"encoder": {}, "seed": 0}
-    where = given
+def _encoder(peft: PeftFolder, encoder: Any) -> Encoder:
+    """Load the encoder that was passed or that the folder names; it must be the exported one."""
+    saved = peft.weft_settings or {"encoder": {}, "seed": 0}
+    where = encoder
     if where is None:
-        where = said["encoder"].get("name")
-        if where not in PACKAGES:  # the folder of a package is another one elsewhere, its name is the same
+        where = saved["encoder"].get("name")
+        if where not in PACKAGES:  # the folder of a package differs between machines, its name does not
             where = peft.config.get("base_model_name_or_path")
         if not where:
-            raise WeftError(f"{peft.folder / CONFIG_FILE} does not name its encoder; give --encoder NAME")
+            raise WeftError(f"{peft.folder / CONFIG_FILE} does not name its encoder; pass --encoder NAME")
     try:
-        base = as_encoder(where, seed=said["seed"])
+        base = as_encoder(where, seed=saved["seed"])
     except WeftError as wrong:
-        if given is not None:
+        if encoder is not None:
             raise
         raise WeftError(
-            f"{wrong}\n  {peft.folder / CONFIG_FILE} names it; say where it is with: --encoder NAME"
+            f"{wrong}\n  {peft.folder / CONFIG_FILE} names it; pass its folder or hub id: --encoder NAME"
         ) from None
-    expected = said["encoder"].get("weights_sha256")
-    if expected is not None and (found := weights_sha256(base.model)) != expected:
+    expected = saved["encoder"].get("weights_sha256")
+    if expected is not None and (actual := weights_sha256(base.model)) != expected:
         raise WeftError(
             f"encoder {base.name!r} is not the one that {peft.folder} was exported with:\n"
-            f"  sha256 found    {found}\n  sha256 expected {expected}"
+            f"  sha256 found    {actual}\n  sha256 expected {expected}"
         )
     return base
 
 
 def _pool(peft: PeftFolder, updates: SiteUpdates, base: Encoder) -> str:
-    """What the head reads: as exported; the pooler for a classifier; else as `Model` does by default."""
-    if peft.said is not None:
-        return str(peft.said["pool"])
+    """The pooling of the head: as exported; the pooler for a classifier; else the default of `Model`."""
+    if peft.weft_settings is not None:
+        return str(peft.weft_settings["pool"])
     if updates.head is not None and peft.head is None:
         return "pooler"
     has_pooler = getattr(base.model, "pooler", None) is not None
@@ -145,15 +153,16 @@ def _pool(peft: PeftFolder, updates: SiteUpdates, base: Encoder) -> str:
 
 
 def _method(updates: SiteUpdates, num_layers: int, dropout: float) -> Method:
-    """The method whose adapters hold all of it: if it can be one that tasks of other folders can join.
+    """Return a method whose adapters hold all updates, if possible one that bundles of other folders can
+    join.
 
-    Its sites are kinds × layers: where the folder has nothing, the rank is 0 and a bias stays zero.
+    Its sites are kinds × layers: if the folder has no update at a site, the rank is 0 and a bias stays zero.
     """
     ranks = {site: up.size(1) for site, (up, _) in updates.factors.items()}
     outside = any(bias.any() for site, bias in updates.biases.items() if site.kind in OUTSIDE)
     if not updates.norms and not outside:
         biases = [site for site in updates.biases if site.kind not in OUTSIDE]
-        # without any update: one component that adds nothing, or none where there are biases to begin with
+        # without any update: one component of zeros, or none if there are biases
         ranks = ranks or dict.fromkeys(updates.named, 0 if biases else 1)
         if biases:
             return LoraBitfit(**_ranks(ranks, biases, num_layers), dropout=dropout)
@@ -163,7 +172,7 @@ def _method(updates: SiteUpdates, num_layers: int, dropout: float) -> Method:
         parts.append(Lora(**_ranks(ranks, (), num_layers), dropout=dropout))
     weights = any(weight.any() for weight, _ in updates.norms.values())
     if updates.norms and not weights:
-        parts.append(Bitfit(biases="all"))  # a norm that is missing in one layer cannot be named
+        parts.append(Bitfit(biases="all"))  # a kind of norm that one layer lacks cannot be selected by name
     elif updates.biases:
         kinds, layers = _grid(updates.biases)
         parts.append(Bitfit(sites=kinds, layers=layers))
@@ -173,7 +182,7 @@ def _method(updates: SiteUpdates, num_layers: int, dropout: float) -> Method:
 
 
 def _ranks(ranks: Mapping[Site, int], biases: Iterable[Site], num_layers: int) -> dict[str, Any]:
-    """The settings of a LoRA that has these ranks, in layers that have room for these biases too."""
+    """The settings of a LoRA with these ranks, in layers that also include these biases."""
     kinds, _ = _grid(ranks)
     _, layers = _grid((*ranks, *biases))
     rank = max((*ranks.values(), 1))
@@ -181,14 +190,14 @@ def _ranks(ranks: Mapping[Site, int], biases: Iterable[Site], num_layers: int) -
     grid = [kind if kind in OUTSIDE else f"{n}/{kind}" for kind in kinds for n in layers]
     return {
         "rank": rank,
-        "sites": kinds or ("query",),  # there is one in every family
+        "sites": kinds or ("query",),  # every family has this site
         "layers": "all" if len(layers) == num_layers else layers,
         "rank_pattern": {key: by_key.get(key, 0) for key in grid if by_key.get(key, 0) != rank},
     }
 
 
 def _grid(sites: Iterable[Site]) -> tuple[tuple[str, ...], list[int]]:
-    """The kinds and the layers of sites; those outside the blocks need a layer to be named with them."""
+    """The kinds and the layers of sites; [0] if all are outside the blocks, since some layer is needed."""
     sites = list(sites)
     kinds = tuple(kind for kind in LINEAR if any(site.kind == kind for site in sites))
     return kinds, sorted({site.layer for site in sites if site.layer is not None}) or [0]
@@ -196,7 +205,7 @@ def _grid(sites: Iterable[Site]) -> tuple[tuple[str, ...], list[int]]:
 
 @torch.no_grad()
 def _fill(model: Model, updates: SiteUpdates) -> None:
-    """Copy every value to its adapter; adapters that the folder has nothing for stay at zero."""
+    """Copy every value to its adapter; adapters without a value in the folder stay zero."""
     for site, adapter in model.placements:
         if isinstance(adapter, LoraAdapter):
             if site in updates.factors:

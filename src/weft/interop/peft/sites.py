@@ -1,4 +1,4 @@
-"""Where the tensors of a PEFT folder belong in an encoder: its modules' paths as weft's sites."""
+"""Assigning the tensors of a PEFT folder to sites of an encoder, by the paths of its modules."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from weft.interop.peft.format import (
 
 @dataclass
 class SiteUpdates:
-    """What a folder changes, by site of the encoder.
+    """The updates of a folder, by site of the encoder.
 
     Attributes:
-        named: the linear sites that have a LoRA in the folder, though it may be of zeros.
-        factors: B with its scale [o, k] and A [k, i] of each linear site where it is not.
+        named: the linear sites that have a LoRA in the folder, which may be zero.
+        factors: B with its scale [o, k] and A [k, i] of each linear site whose LoRA is not zero.
         biases: Δb [o] of each linear site.
         norms: Δweight [d] and Δbias [d] of each norm.
         head: `weight` [C, d] and `bias` [C], if the folder has the task's head.
@@ -41,7 +41,7 @@ class SiteUpdates:
     head: dict[str, Tensor] | None = None
 
     def leave_out(self, kind: str) -> bool:
-        """Forget what is at the sites of a kind; whether there was anything."""
+        """Remove the updates at the sites of a kind; return whether there were any."""
         self.named = [site for site in self.named if site.kind != kind]
         gone = [site for site in (*self.factors, *self.biases) if site.kind == kind]
         for site in gone:
@@ -52,7 +52,7 @@ class SiteUpdates:
 
 @torch.no_grad()
 def site_updates(peft: PeftFolder, encoder: Any) -> SiteUpdates:
-    """Find the site of everything that a folder holds; what has none is refused by name.
+    """Find the site of every tensor of a folder; a tensor without a site is refused by name.
 
     Args:
         peft: the folder.
@@ -63,29 +63,29 @@ def site_updates(peft: PeftFolder, encoder: Any) -> SiteUpdates:
         if site.kind in (*LINEAR, *NORM):
             by_path.setdefault(site.path, []).append(site)
     linear = {path: sites for path, sites in by_path.items() if sites[0].kind in LINEAR}
-    found = SiteUpdates()
+    updates = SiteUpdates()
     for path, parts in peft.modules().items():
         inside = _inside(path, encoder)
         if inside not in linear:
-            last, names = inside.rpartition(".")[2], {known.rpartition(".")[2] for known in linear}
+            last, names = inside.rpartition(".")[2], {site_path.rpartition(".")[2] for site_path in linear}
             raise WeftError(
-                f"{peft.folder}: a LoRA of {path!r}, which is no linear site of this "
+                f"{peft.folder}: a LoRA of {path!r}, which is not a linear site of this "
                 f"{encoder.config.model_type} encoder; {did_you_mean(last, names)}"
             )
         _check_widths(peft, path, parts, encoder.get_submodule(inside))
         for site in linear[inside]:
-            _cut(found, site, parts)
+            _cut(updates, site, parts)
     norms = {path: sites[0] for path, sites in by_path.items() if sites[0].kind in NORM}
-    _add_whole_modules(found, peft, encoder, norms)
+    _add_whole_modules(updates, peft, encoder, norms)
     if peft.head is not None:
-        if found.head is not None:
+        if updates.head is not None:
             raise WeftError(f"{peft.folder} has two heads, head.safetensors and a {CLASSIFIER}; remove one")
-        found.head = _checked_head(peft, peft.head, encoder.config.hidden_size)
-    return found
+        updates.head = _checked_head(peft, peft.head, encoder.config.hidden_size)
+    return updates
 
 
 def _inside(path: str, encoder: Any) -> str:
-    """A module's path from the encoder's root: a model with a head has the encoder under its own name."""
+    """A module's path from the encoder's root; a model with a head has a prefix for the encoder."""
     return path.removeprefix(f"{encoder.base_model_prefix}.")
 
 
@@ -94,28 +94,31 @@ def _check_widths(peft: PeftFolder, path: str, parts: Mapping[str, Tensor], modu
     if parts["A"].size(1) != inner or parts["B"].size(0) != outer:
         raise WeftError(
             f"{peft.folder}: the LoRA of {path!r} has A {list(parts['A'].shape)} and B "
-            f"{list(parts['B'].shape)}; the encoder's map is [{outer}, {inner}]: it is another encoder"
+            f"{list(parts['B'].shape)}; the encoder's map is [{outer}, {inner}]: this is a different encoder"
         )
 
 
-def _cut(found: SiteUpdates, site: Site, parts: Mapping[str, Tensor]) -> None:
-    """One site's share of a module's LoRA.
+def _cut(updates: SiteUpdates, site: Site, parts: Mapping[str, Tensor]) -> None:
+    """Add one site's slice of a module's LoRA.
 
-    A site that is a slice of its module has the slice's rows of B and, of A, what these rows use: a component
-    that other slices alone use is left out. One that none uses yet is everyone's.
+    A site that is a slice of its module gets the rows of B of that slice, and the components of A that these
+    rows
+    use: a component that only other slices use is left out. A component that no slice uses yet goes to all.
     """
     index, of = site.part
-    found.named.append(site)
+    updates.named.append(site)
     up, down = parts["B"].chunk(of)[index], parts["A"]
     kept = up.any(0) | ~parts["B"].any(0)
-    if down.any() and kept.any():  # a bias alone stands on a LoRA of zeros
-        found.factors[site] = (up[:, kept], down[kept])
+    if down.any() and kept.any():  # a bias without a weight update has a LoRA of zeros
+        updates.factors[site] = (up[:, kept], down[kept])
     if "bias" in parts:
-        found.biases[site] = parts["bias"].chunk(of)[index]
+        updates.biases[site] = parts["bias"].chunk(of)[index]
 
 
-def _add_whole_modules(found: SiteUpdates, peft: PeftFolder, encoder: Any, norms: Mapping[str, Site]) -> None:
-    """Norms and the family's own classifier, which went along whole."""
+def _add_whole_modules(
+    updates: SiteUpdates, peft: PeftFolder, encoder: Any, norms: Mapping[str, Site]
+) -> None:
+    """Add norms and the family's classifier, which were saved whole."""
     classifier: dict[str, Tensor] = {}
     changed: dict[str, dict[str, Tensor]] = {}
     for key, value in peft.others().items():
@@ -126,41 +129,47 @@ def _add_whole_modules(found: SiteUpdates, peft: PeftFolder, encoder: Any, norms
             changed.setdefault(_inside(path, encoder), {})[name] = value
         else:
             raise WeftError(
-                f"{peft.folder}: {path!r} went along whole (modules_to_save), and weft has no place for it; "
+                f"{peft.folder}: {path!r} was saved whole (modules_to_save), and weft cannot use it; "
                 "expected norms, or the classifier of a family whose head weft has "
                 f"({', '.join(with_classifier())})"
             )
     for path, values in changed.items():
-        found.norms[norms[path]] = _norm_change(peft, path, values, encoder.get_submodule(path))
+        updates.norms[norms[path]] = _norm_change(peft, path, values, encoder.get_submodule(path))
     if classifier:
-        found.head = _classifier(peft, classifier, encoder)
+        updates.head = _classifier(peft, classifier, encoder)
 
 
 def _norm_change(
     peft: PeftFolder, path: str, values: Mapping[str, Tensor], norm: Any
 ) -> tuple[Tensor, Tensor]:
-    own = {name: value.detach() for name, value in norm.named_parameters()}
-    for name in {*own, *values}:
-        if name not in own or name not in values or own[name].shape != values[name].shape:
-            raise WeftError(f"{peft.folder}: {path}.{name} does not fit the encoder's norm: another encoder?")
-    weight = values["weight"].to(own["weight"].device) - own["weight"]
-    bias = values["bias"].to(own["bias"].device) - own["bias"] if "bias" in own else torch.zeros_like(weight)
+    current = {name: value.detach() for name, value in norm.named_parameters()}
+    for name in {*current, *values}:
+        if name not in current or name not in values or current[name].shape != values[name].shape:
+            raise WeftError(
+                f"{peft.folder}: {path}.{name} does not fit the encoder's norm: is this a different encoder?"
+            )
+    weight = values["weight"].to(current["weight"].device) - current["weight"]
+    bias = (
+        values["bias"].to(current["bias"].device) - current["bias"]
+        if "bias" in current
+        else torch.zeros_like(weight)
+    )
     return weight, bias
 
 
 def _classifier(peft: PeftFolder, tensors: dict[str, Tensor], encoder: Any) -> dict[str, Tensor]:
-    """Weft's head from the family's own classifier, where the two are one function."""
+    """Return weft's head from the family's classifier, if the two are the same function."""
     family = encoder.config.model_type
     if not peft.classifies_sequences:
         raise WeftError(
-            f"{peft.folder}: its {CLASSIFIER} went along whole (modules_to_save); its task_type is "
-            f"{peft.config.get('task_type')!r}, and weft reads a {CLASSIFIER} of SEQ_CLS alone"
+            f"{peft.folder}: its {CLASSIFIER} was saved whole (modules_to_save); its task_type is "
+            f"{peft.config.get('task_type')!r}, and weft reads a {CLASSIFIER} only of SEQ_CLS"
         )
-    own = classifier_of(encoder)
-    if own is None:
+    classifier = classifier_of(encoder)
+    if classifier is None:
         raise WeftError(
-            f"{peft.folder}: the {CLASSIFIER} of {family} reads a hidden layer of its own, as no head of "
-            f"weft does; expected that of {', '.join(with_classifier())}, or a LoRA of the encoder alone"
+            f"{peft.folder}: the {CLASSIFIER} of {family} has a separate hidden layer, which no head of "
+            f"weft has; expected that of {', '.join(with_classifier())}, or a LoRA of the encoder only"
         )
     if getattr(encoder, "pooler", None) is None:
         raise WeftError(
@@ -173,10 +182,11 @@ def _classifier(peft: PeftFolder, tensors: dict[str, Tensor], encoder: Any) -> d
         raise WeftError(f"{peft.folder}: {CLASSIFIER}.{odd} does not fit the {CLASSIFIER} of {family}")
     if not has_encoders_pooler(encoder, tensors):
         raise WeftError(
-            f"{peft.folder}: {CLASSIFIER}.{own.pooler}weight is not the encoder's pooler: it is a hidden "
-            "layer of the head's own, which no head of weft has"
+            f"{peft.folder}: {CLASSIFIER}.{classifier.pooler}weight is not the encoder's pooler: it is a "
+            "separate "
+            "hidden layer of the head, which no head of weft has"
         )
-    return _checked_head(peft, {n: tensors[f"{own.output}{n}"] for n in ("weight", "bias")}, width)
+    return _checked_head(peft, {n: tensors[f"{classifier.output}{n}"] for n in ("weight", "bias")}, width)
 
 
 def _checked_head(peft: PeftFolder, head: Mapping[str, Tensor], width: int) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""One task's adapters in the shape of a LoRA: what PEFT can hold of them, and why it cannot hold the rest."""
+"""One task's adapters as a LoRA for PEFT; adapters that PEFT cannot represent are refused with a reason."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 class Block:
     """The update of one linear module: y = W·x + b + up·down·x + bias.
 
-    The sites of a module that is cut into parts are rows of one block: each has its components to itself, and
-    `up` is zero in the rows of the others. Several adapters at a site stand side by side along the rank.
+    If a module is divided into several sites, these are rows of one block: each has separate components, and
+    `up` is zero in the rows of the others. Several adapters at a site are concatenated along the rank.
 
     Attributes:
         up: [o, r], PEFT's lora_B with every scale in it.
         down: [r, i], PEFT's lora_A.
-        bias: [o], PEFT's bias of lora_B; zero where nothing is added.
+        bias: [o], PEFT's bias of lora_B; zero if nothing is added.
     """
 
     up: Tensor
@@ -38,13 +38,13 @@ class Block:
 
     @property
     def rank(self) -> int:
-        """How many components it has; PEFT needs one at least."""
+        """The number of components; PEFT needs at least one."""
         return self.down.size(0)
 
     def add(self, site: Site, up: Tensor, down: Tensor) -> None:
-        """One more product at a site, [o_site, k] and [k, i]; the same `down` is there once.
+        """Add a product at a site, [o_site, k] and [k, i]; an equal `down` is stored once.
 
-        Components that add nothing are left out: a compacted site is as wide as its widest task.
+        Components of zeros are left out: a compacted site is as wide as its widest task.
         """
         kept = (up.any(0) & down.any(1)).nonzero()[:, 0]
         up, down = up.index_select(1, kept), down.index_select(0, kept)
@@ -59,17 +59,17 @@ class Block:
 
     @staticmethod
     def rows(site: Site, whole: Tensor) -> Tensor:
-        """The rows that are a site's, as a view."""
+        """The rows of a site, as a view."""
         return whole.chunk(site.part[1])[site.part[0]]
 
 
 @dataclass
 class Updates:
-    """What a task changes, by the module's path from the encoder's root.
+    """The updates of a task, by the module's path from the encoder's root.
 
     Attributes:
-        blocks: of linear modules.
-        norms: the whole norm with the change in it, `weight` and, where there is one, `bias`.
+        blocks: the updates of linear modules.
+        norms: the parameters of each changed norm, `weight` and, if it has one, `bias`.
     """
 
     blocks: dict[str, Block] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Updates:
 
 @torch.no_grad()
 def updates_of(model: Model, task: str) -> Updates:
-    """One task's updates, without modules that have none; what PEFT cannot hold is refused by name.
+    """Return the updates of one task; an adapter that PEFT cannot represent is refused by name.
 
     Args:
         model: the model.
@@ -87,11 +87,11 @@ def updates_of(model: Model, task: str) -> Updates:
     index = model.task_id(task)
     _check_encoder(model, task)
     encoder: Any = model.encoder
-    found = Updates()
+    updates = Updates()
     for site, adapter in model.placements:
         change = adapter.weight_delta(index) if site.kind in (*LINEAR, *NORM) else None
         if change is None:
-            raise _refusal(model, task, site, adapter, "it is no addition to a weight or a bias")
+            raise _refusal(model, task, site, adapter, "it is not an addition to a weight or a bias")
         check_finite(f"task {task!r} cannot be exported to PEFT: its update of {site.key!r}", *change)
         weight, bias = (None if x is None or not x.any() else x for x in change)
         if weight is None and bias is None:
@@ -100,29 +100,29 @@ def updates_of(model: Model, task: str) -> Updates:
         if site.kind in NORM:
             if bias is not None and module.bias is None:
                 raise _refusal(model, task, site, adapter, "this norm has no bias that PEFT could replace")
-            _change_norm(found.norms.setdefault(site.path, _values(module)), weight, bias)
+            _change_norm(updates.norms.setdefault(site.path, _values(module)), weight, bias)
             continue
-        block = found.blocks.setdefault(site.path, _empty_block(module))
+        block = updates.blocks.setdefault(site.path, _empty_block(module))
         if weight is not None:
             factors = adapter.low_rank_delta(index)
             if factors is None:
-                raise _refusal(model, task, site, adapter, "its update of the weight has no low rank")
+                raise _refusal(model, task, site, adapter, "its update of the weight is not of low rank")
             block.add(site, *factors)
         if bias is not None:
             block.rows(site, block.bias).add_(bias)
-    return found
+    return updates
 
 
 def no_update(model: Model) -> tuple[str, Block]:
-    """A linear module and a block that adds nothing to it: PEFT loads no adapter without a module."""
+    """Return a linear module and an update of zero: PEFT does not load an adapter without a module."""
     encoder: Any = model.encoder
-    # of a block: not every model for sequence classification has the encoder's pooler
+    # inside a block: not every model for sequence classification has the encoder's pooler
     path = next(site.path for site in sites_of(encoder) if site.kind in BLOCK_LINEAR)
     return path, _empty_block(encoder.get_submodule(path))
 
 
 def filled(block: Block) -> Block:
-    """The block with at least one component, of zeros if it has none: PEFT knows no rank 0."""
+    """Return the block with at least one component, of zeros if it has none: PEFT has no rank 0."""
     if block.rank:
         return block
     inner = block.down.size(1)
@@ -146,34 +146,36 @@ def _change_norm(values: dict[str, Tensor], weight: Tensor | None, bias: Tensor 
 
 
 def _check_encoder(model: Model, task: str) -> None:
-    """Refuse an encoder whose own weights are the task's: PEFT's folder stands on the pretrained ones."""
+    """Refuse a model that trained the encoder's weights: a PEFT folder needs the pretrained weights."""
     if model.method.separate:
-        reason = f"method {model.method.name!r} gives each task a whole encoder of its own"
+        reason = f"method {model.method.name!r} gives each task a separate encoder"
     else:
         trained = [(p.name, p.train_encoder) for p in model.method.parts if p.train_encoder != "none"]
         if not trained:
             return
-        name, what = trained[0]
-        reason = f"method {name!r} has trained the encoder's own weights (train_encoder: {what})"
+        name, layers = trained[0]
+        reason = f"method {name!r} has trained the encoder's weights (train_encoder: {layers})"
     raise WeftError(
-        f"task {task!r} cannot be exported to PEFT: {reason}, and PEFT's folder holds an update of the "
-        f"pretrained ones.\n  {_instead(model, task)}"
+        f"task {task!r} cannot be exported to PEFT: {reason}, and a PEFT folder holds an update of the "
+        f"pretrained weights.\n  {_instead(model, task)}"
     )
 
 
 def _refusal(model: Model, task: str, site: Site, adapter: Adapter, reason: str) -> WeftError:
     return WeftError(
-        f"task {task!r} cannot be exported to PEFT: {type(adapter).__name__} at {site.key!r} cannot be held "
-        f"there: {reason}.\n  {_instead(model, task)}"
+        f"task {task!r} cannot be exported to PEFT: {type(adapter).__name__} at {site.key!r} cannot be "
+        f"represented there: {reason}.\n  {_instead(model, task)}"
     )
 
 
 def _instead(model: Model, task: str) -> str:
-    """What a user can do without PEFT."""
+    """The next command for a user who cannot use PEFT."""
     if _can_merge(model.placements, model.task_id(task)):
         return f"for a plain Hugging Face encoder of this task, in Python: weft.load(BUNDLE).merge({task!r})"
     return "use the bundle itself: weft predict BUNDLE FILE.jsonl, or weft.load(BUNDLE) in Python"
 
 
 def _can_merge(pairs: Sequence[tuple[Site, Adapter]], task: int) -> bool:
-    return all(site.kind in (*LINEAR, *NORM) and one.weight_delta(task) is not None for site, one in pairs)
+    return all(
+        site.kind in (*LINEAR, *NORM) and adapter.weight_delta(task) is not None for site, adapter in pairs
+    )
