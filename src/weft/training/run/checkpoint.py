@@ -15,7 +15,7 @@ from weft.core.stacked import ENCODER, task_owner
 from weft.errors import WeftError
 from weft.model.ownership import owned
 from weft.training.optim.l0 import gates_of
-from weft.training.optim.sharding import part_of, whole
+from weft.training.optim.sharding import sharded_like, whole
 from weft.utils.files import new_folder, write_json
 from weft.utils.processes import Processes
 
@@ -70,7 +70,7 @@ def load_tensors(path: Path, live: Mapping[str, Tensor]) -> None:
         odd = sorted(stored.keys() ^ live.keys())[0]
         raise WeftError(f"{path} is of another model: {odd!r} is in one of the two only")
     for name, tensor in live.items():
-        tensor.copy_(part_of(stored[name], tensor))
+        tensor.copy_(sharded_like(stored[name], tensor))
 
 
 def save_checkpoint(
@@ -128,7 +128,7 @@ def load_checkpoint(path: Path, model: Model, optimizers: OwnerOptimizers) -> di
             if entry:
                 # a step count is one number, whatever the parameter is
                 optimizer.state[parameter] = {
-                    m: t.clone().to(parameter.device) if m == "step" else part_of(t.clone(), parameter)
+                    m: t.clone().to(parameter.device) if m == "step" else sharded_like(t.clone(), parameter)
                     for m, t in entry.items()
                 }
             else:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from weft.errors import WeftError
 from weft.training.optim.clip import local
-from weft.training.optim.sharding import part_of
+from weft.training.optim.sharding import sharded_like
 from weft.training.run.component import Component, RunContext, StepDone
 
 
@@ -80,7 +80,7 @@ class Ema(Component):
         if odd:
             raise WeftError(f"ema: the checkpoint is of another model: {odd[0]!r} is in one of the two only")
         for name, average in self._averages.items():
-            average.copy_(part_of(state[name], average))
+            average.copy_(sharded_like(state[name], average))
 
     def _restart(self) -> None:
         """θ̄ = θ, of what trains now."""
