@@ -161,7 +161,7 @@ class _Timing:
 
     def _step(self, step: Step) -> Callable[[], object]:
         prepared = self.driver.prepared(step)
-        present = self.driver.parts.ids[np.unique(step.task[: step.real])].tolist()
+        present = self.driver.microbatches.ids[np.unique(step.task[: step.real])].tolist()
         return lambda: self.driver.engine.step(prepared, Move(1.0, None, present, [], None))
 
     def _candidates(self, steps: Sequence[Step]) -> tuple[float, float]:

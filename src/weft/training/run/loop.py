@@ -219,7 +219,7 @@ class Loop:
         if self.components.need_losses:
             own = self.driver.losses()
             self.records.lost(own)
-            losses = self.processes.sum_array(own.part)
+            losses = self.processes.sum_array(own.weighted)
         share = None if self.plan.chooses else self.plan.share_at(step.number)
         self.records.add(self.state, step, share, self.plan.mixed)
         self.state.step += 1
