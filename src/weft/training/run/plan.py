@@ -90,7 +90,7 @@ def notes(loop: Loop) -> list[str]:
     if loop.training.trunk_cache:
         found += [note for note in [driver.trunk_note] if note is not None]
     if loop.chooser is not None:
-        pairs = loop.chooser.told.items()
+        pairs = loop.chooser.proxy_names.items()
         found += [f"{task} takes the uncertainty scores of {other}" for task, other in pairs]
     merged = driver.gradients.merged
     if merged is not None and not merged.shares:
