@@ -79,7 +79,8 @@ def test_a_proxy_that_cannot_be_one_is_told(proxy, message):
 
 
 def test_where_no_task_has_a_measure_the_way_out_is_told():
-    with pytest.raises(WeftError, match=r"task 'x' \(regress\) has no measure .*\n.*train.sampler=uniform"):
+    message = r"task 'x' \(regress\) has no uncertainty measure, .*\n.*train.sampler=uniform"
+    with pytest.raises(WeftError, match=message):
         proxies([weft.Task("x", "regress")], [5], MtUncertainty())
 
 
