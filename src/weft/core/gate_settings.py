@@ -26,7 +26,7 @@ class L0(Settings):
     """Gates on the components of low-rank updates, trained away by a penalty (Louizos et al., 2018).
 
     Phase one trains `steps` steps with random gates z and the penalty; then every gate is opened or shut for
-    good by `threshold`, and the run's own `train.steps` follow with a new optimiser and schedule. What the
+    good by `threshold`, and the run's own `train.steps` follow with a new optimizer and schedule. What the
     paper leaves out follows the code its notation is from (DiffPruning): stretch, start, learning rate.
     """
 
