@@ -194,7 +194,7 @@ def finished(out: Path) -> set[str]:
 def fell_back(log: Path) -> str | None:
     """What a run said where its engine failed and another took its place."""
     lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
-    return next((line.strip() for line in lines if "goes on with eager" in line), None)
+    return next((line.strip() for line in lines if "continues with eager" in line), None)
 
 
 def report(case: Case, result: dict[str, Any], out: Path, now: float) -> None:

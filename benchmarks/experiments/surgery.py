@@ -6,7 +6,7 @@
 Plain: one forward and one backward of the mixed batch. Surgery: one of each for every task present, then the
 Gramian, its weights and the weighted sum. `merge` is that last part alone. The two take turns. The ratio is
 that of CPU time: with one thread other processes disturb it less than the wall clock. Memory is the growth
-of a process of its own over two steps, from the model with its gradients (without optimiser) on.
+of a process of its own over two steps, from the model with its gradients (without optimizer) on.
 Prints medians, quartiles and ratios, and writes benchmarks/out/surgery.json.
 """
 

@@ -6,7 +6,7 @@ With P the weights of the linear maps of the blocks, n tokens, rows of length L,
     gradients of inputs   2·P·n + 8·L·d·N·n
     gradients of weights  2·P_trained·n
 
-Heads, adapters, norms and the optimiser are left out: it is a bound from below, not a forecast.
+Heads, adapters, norms and the optimizer are left out: it is a bound from below, not a forecast.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def built(build: Callable[[], Variant], device: torch.device, warm: int = 2) -> 
 
 
 def kept(things: tuple[object, ...]) -> int:
-    """The bytes of the tensors of modules (gradients too) and of optimisers' states, each storage once."""
+    """The bytes of the tensors of modules (gradients too) and of optimizers' states, each storage once."""
     storages: dict[int, int] = {}
     for tensor in _tensors(things):
         storage = tensor.untyped_storage()

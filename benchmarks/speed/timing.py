@@ -27,7 +27,7 @@ class Variant:
     Attributes:
         name: of its row.
         run: does the work once, on its own inputs.
-        keeps: modules and optimisers that it holds between two runs, for its memory.
+        keeps: modules and optimizers that it holds between two runs, for its memory.
         shares: those of them that were there before it was built.
         facts: what its row says besides.
         peak_mb: its memory, where it was measured.

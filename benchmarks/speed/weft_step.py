@@ -36,7 +36,7 @@ def training_of(model: weft.Model, engine: str) -> weft.Training:
 def weft_step(
     model: weft.Model, training: weft.Training, rows: int, length: int, mixed: bool
 ) -> tuple[Callable[[], None], tuple[object, ...]]:
-    """A whole training step (forward, loss, backward, clip, optimiser) on random rows, and what it keeps.
+    """A whole training step (forward, loss, backward, clip, optimizer) on random rows, and what it keeps.
 
     Args:
         model: the model, on its device.

@@ -174,7 +174,7 @@ WRONG = {
     ),
     "stop": (
         "encoder: minilm\ntasks: {suite: swatch}\ntrain: {stop: {patience: 2}}",
-        "train.stop: tasks stop by their evaluations: set train.evaluate_every",
+        "train.stop: early stopping needs evaluations: set train.evaluate_every",
     ),
     "precision": (
         "encoder: minilm\ntasks: {suite: swatch}\ntrain: {precision: half}",

@@ -1,4 +1,4 @@
-"""The `train` section of a run file: how a model is trained. No torch is imported to check it."""
+"""The settings of the `train` section of a run file. Checking them imports no torch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _engine(value: str) -> str:
 
 
 def _within(kind: type[Settings]) -> BeforeValidator:
-    """A section within the section: its mistakes are told with all others, under its key."""
+    """A validator for a nested section: its mistakes are reported with all others, under its key."""
 
     def build(value: object) -> object:
         if value is None or isinstance(value, kind):
@@ -66,7 +66,7 @@ def _within(kind: type[Settings]) -> BeforeValidator:
 
 
 def _weights(value: object) -> object:
-    """What `task_weights` may be, told once and by the task."""
+    """Check `task_weights`, with one message that names the task."""
     if value is None or value == "learned":
         return value
     if not isinstance(value, dict):
@@ -79,28 +79,32 @@ def _weights(value: object) -> object:
 
 
 class LearningRates(Settings):
-    """Peak learning rates by role; a role that is left out has `train.lr`."""
+    """Peak learning rates by role; a role that is left out uses `train.lr`."""
 
     what = "lr_of"
 
     model_config = ConfigDict(allow_inf_nan=False)
 
-    encoder: PositiveFloat | None = Field(None, description="of the encoder's own weights")
-    shared: PositiveFloat | None = Field(None, description="of adapters that all tasks, or a group, share")
-    task: PositiveFloat | None = Field(None, description="of what belongs to one task: adapters and head")
-    gates: PositiveFloat | None = Field(None, description="of L0 gates, constant; default: method.l0.gate_lr")
+    encoder: PositiveFloat | None = Field(None, description="learning rate of the encoder's weights")
+    shared: PositiveFloat | None = Field(
+        None, description="learning rate of adapters shared by all tasks or by a group"
+    )
+    task: PositiveFloat | None = Field(None, description="learning rate of one task's adapters and head")
+    gates: PositiveFloat | None = Field(
+        None, description="constant learning rate of L0 gates; default: method.l0.gate_lr"
+    )
 
 
 class Stop(Settings):
-    """When a task is drawn no more: its score has not risen for some evaluations."""
+    """Early stopping: a task whose score has not improved for some evaluations is no longer sampled."""
 
     what = "stop"
 
     model_config = ConfigDict(allow_inf_nan=False)
 
-    patience: PositiveInt = Field(3, description="evaluations without a better score before a task stops")
-    min_delta: NonNegativeFloat = Field(0.0, description="how much better counts as better")
-    after: NonNegativeInt = Field(0, description="no task stops in the first so many steps")
+    patience: PositiveInt = Field(3, description="evaluations without improvement before a task stops")
+    min_delta: NonNegativeFloat = Field(0.0, description="the smallest increase that is an improvement")
+    after: NonNegativeInt = Field(0, description="number of steps before which no task stops")
 
 
 class Training(Settings):
@@ -110,104 +114,106 @@ class Training(Settings):
 
     model_config = ConfigDict(allow_inf_nan=False)
 
-    steps: PositiveInt = Field(1000, description="optimiser steps")
-    batch_size: PositiveInt = Field(32, description="examples a step")
-    accumulate: PositiveInt = Field(1, description="cut each step into so many parts, one after the other")
+    steps: PositiveInt = Field(1000, description="optimizer steps")
+    batch_size: PositiveInt = Field(32, description="examples per step")
+    accumulate: PositiveInt = Field(1, description="micro-batches per step, for gradient accumulation")
     max_length: int = Field(
-        128, ge=4, description="tokens of a row; longer texts are cut, the longer one first"
+        128, ge=4, description="maximum tokens per row; of a pair, the longer text is truncated first"
     )
     sampler: Annotated[Any, AfterValidator(_sampler)] = Field(
         "proportional",
-        description="how steps choose tasks: annealed, counterfactual, mt_uncertainty, power, "
+        description="how tasks are sampled: annealed, counterfactual, mt_uncertainty, power, "
         "proportional, round_robin, square_root, stretched, temperature, uniform",
-        validate_default=True,  # written as a given one is: run.yaml must mean the same when it is read again
+        validate_default=True,  # the default is stored in full too: run.yaml must read back unchanged
     )
-    mixed: bool = Field(False, description="whether each example of a step draws its own task")
-    group_by_length: bool = Field(True, description="batches of examples of like length")
+    mixed: bool = Field(
+        False, description="whether tasks are sampled per example, so that a step mixes tasks; else per step"
+    )
+    group_by_length: bool = Field(True, description="length-bucketed batches")
     loss: Literal["task_mean", "example_mean", "sum"] = Field(
-        "task_mean", description="how a step's examples are weighted"
+        "task_mean", description="how the examples of a step are weighted"
     )
     task_weights: Annotated[dict[str, float] | str | None, BeforeValidator(_weights)] = Field(
-        None, description="what each task's loss weighs, 1 if left out; learned: by its uncertainty"
+        None, description="weight of each task's loss, 1 if left out; learned: by the task's uncertainty"
     )
     conflict: Annotated[Any, AfterValidator(_conflict)] = Field(
         None,
-        description="how the gradients of a step's tasks are merged: pcgrad, or a weighting of torchjd by "
-        "name (upgrad, cagrad, mgda, nash_mtl, …); null: their sum",
+        description="how conflicting task gradients are merged: pcgrad, or a torchjd weighting by "
+        "name (upgrad, cagrad, mgda, nash_mtl, …); null: they are summed",
     )
     optimizer: Literal["adamw", "bert_adam"] = Field(
-        "adamw", description="bert_adam: the optimiser of the first BERT, as PALs were trained"
+        "adamw", description="adamw, or bert_adam: the optimizer of the original BERT code, used by PALs"
     )
-    lr: PositiveFloat | None = Field(None, description="the peak learning rate; default: the method's own")
+    lr: PositiveFloat | None = Field(None, description="peak learning rate; default: the method's default")
     lr_of: Annotated[LearningRates | None, _within(LearningRates)] = Field(
         None, description="peak learning rates by role: encoder, shared, task, gates"
     )
-    warmup: float = Field(0.06, ge=0, lt=1, description="the share of the steps in which lr rises from zero")
+    warmup: float = Field(0.06, ge=0, lt=1, description="fraction of the steps in which lr rises from zero")
     schedule: Literal["linear", "cosine", "constant"] = Field(
-        "linear", description="what lr does after the warm-up: fall to zero in a line or a cosine, or stay"
+        "linear", description="lr after the warm-up: linear or cosine decay to zero, or constant"
     )
     weight_decay: NonNegativeFloat = Field(
-        0.01, description="the optimiser's decay; biases and norms have none"
+        0.01, description="the optimizer's weight decay; biases and norms have none"
     )
     ema: float | None = Field(
         None,
         gt=0,
         lt=1,
-        description="decay of an exponential moving average of the weights (0.999, say), which evaluations, "
-        "the best weights and the bundle use; null: none",
+        description="decay of an exponential moving average of the weights (for example 0.999), which "
+        "evaluations, the best weights and the bundle use; null: none",
     )
-    clip: PositiveFloat | None = Field(1.0, description="the largest norm of a step's gradient; null: any")
+    clip: PositiveFloat | None = Field(1.0, description="maximum gradient norm; null: no clipping")
     clip_by: Literal["auto", "global", "tensor"] = Field(
         "auto",
-        description="what the norm is of: all gradients together, or each owner's part of each weight; "
-        "auto: global with adamw, tensor with bert_adam",
+        description="the norm that is clipped: of all gradients together, or of each owner's slice of each "
+        "weight; auto: global with adamw, tensor with bert_adam",
     )
     absent: Literal["still", "drift"] = Field(
         "still",
-        description="whether tasks without an example in a step stay as they are, or drift on momentum",
+        description="whether tasks without an example in a step keep their weights, or drift on momentum",
     )
     precision: Literal["auto", "float32", "bf16"] = Field(
-        "auto", description="auto: bf16 where there is a GPU that has it"
+        "auto", description="auto: bf16 on a GPU that supports it, else float32"
     )
     engine: Annotated[str, AfterValidator(_engine)] = Field(
         "auto",
-        description="how a step runs: eager, line by line; compiled, with the encoder's blocks compiled; "
+        description="how a step runs: eager, op by op; compiled, with compiled encoder blocks; "
         "graph, as a CUDA graph; auto: graph on a GPU, else eager",
     )
     verify_engine: bool = Field(
         True,
-        description="whether each shape of batch is compared with plain code before it is trained on "
-        "compiled or captured; where they differ, the run goes on eagerly",
+        description="whether each batch shape is compared with plain code before the compiled or captured "
+        "step trains on it; if they differ, the run falls back to eager",
     )
     trunk_cache: bool = Field(
         False,
-        description="whether the blocks below all that trains run once over all rows, without dropout, and "
-        "what they give is kept in memory",
+        description="whether the frozen blocks below everything that trains run once over all rows, without "
+        "dropout, and their outputs are kept in memory",
     )
-    seed: int = Field(1, description="of the data's order, dropout and all start values")
+    seed: int = Field(1, description="random seed of the data order, dropout and initial values")
     evaluate_every: NonNegativeInt = Field(0, description="steps between two evaluations; 0: only at the end")
     evaluate_rows: PositiveInt | None = Field(
-        500, description="validation rows a task looked at then, always the same; null: all"
+        500, description="validation rows per task in these evaluations, always the same; null: all"
     )
     last_evaluation: Literal["whole", "subset"] = Field(
         "whole",
-        description="what the last evaluation looks at: all validation rows, or evaluate_rows of them",
+        description="rows of the last evaluation: all validation rows, or evaluate_rows of them",
     )
     best: str = Field(
         "average",
-        description="what decides on the best model: average, a task's name, or per_task: each task's own "
-        "best weights, where tasks share no weight that trains",
+        description="score that selects the best model: average, a task's name, or per_task: the best "
+        "weights of each task, if tasks share no weight that trains",
     )
     stop: Annotated[Stop | None, _within(Stop)] = Field(
-        None, description="when a task is drawn no more: patience, min_delta, after; null: never"
+        None, description="early stopping per task: patience, min_delta, after; null: none"
     )
     starved: PositiveInt | None = Field(
-        1000, description="warn of a task that goes so many steps without an example; null: never"
+        1000, description="warn if a task has no example for this many steps; null: never"
     )
     parallel: Literal["ddp", "fsdp"] = Field(
         "ddp",
-        description="several processes: each holds the whole model (ddp), or the encoder's blocks are "
-        "spread over them (fsdp)",
+        description="with several processes: each holds the whole model (ddp), or the encoder's blocks are "
+        "sharded (fsdp)",
     )
     checkpoint_every: NonNegativeInt = Field(0, description="steps between two checkpoints; 0: none")
     log_every: PositiveInt = Field(50, description="steps between two lines of the log")

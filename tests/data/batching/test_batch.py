@@ -231,7 +231,7 @@ def test_weights_of_labels_scale_the_weights_of_examples(tmp_path):
     weighted, plain = (loop_of(encoder, tmp_path, own) for own in (True, False))
     step = weighted.plan.step(0)
     assert np.array_equal(step.weight, plain.plan.step(0).weight)
-    told = weighted.driver.gradients.of(weighted.driver.gradients.parts.prepare(step), None, None)
+    told = weighted.driver.gradients.of(weighted.driver.gradients.microbatches.prepare(step), None, None)
     # by hand, on the model without class weights
     names = ["classify", "marked", "regress"]
     items = [(plain.train[t], i) for t, i in zip(step.task.tolist(), step.index.tolist(), strict=True)]
@@ -268,7 +268,7 @@ def test_a_weight_of_two_is_the_example_twice(tmp_path):
         loop = Loop(model, training, [tokens], {"a": tokens}, tmp_path)
         step = loop.plan.step(0)
         assert sorted(step.index.tolist()) == list(range(len(files)))
-        loop.driver.gradients.of(loop.driver.gradients.parts.prepare(step), None, None)
+        loop.driver.gradients.of(loop.driver.gradients.microbatches.prepare(step), None, None)
         gradients.append(model.heads["classify-2"].weight.grad.clone())
     assert gradients[0].abs().max() > 1e-3
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)

@@ -26,7 +26,7 @@ def test_weights_are_finite_seeded_and_leave_the_generator_alone(name):
         torch.manual_seed(5)
         one, other = (build_conflict(name).merge(found, range(tasks), 8) for _ in range(2))
         assert torch.equal(torch.rand(3), expected)
-        for kind in ("all", "some", "own"):
+        for kind in ("all", "some", "single"):
             weights = getattr(one, kind)
             assert weights.shape == (tasks,)
             assert weights.dtype == torch.float64

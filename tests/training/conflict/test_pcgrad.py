@@ -50,7 +50,7 @@ def test_the_authors_numbers(prefix):
         weights = way.merge(found, range(4), seed)
         merged = merged_by(weights, rows.double(), has)
         assert torch.allclose(merged, tensors["seeded.out.merged"].double(), atol=1e-5)
-        assert torch.equal(weights.own, weights.some)
+        assert torch.equal(weights.single, weights.some)
 
 
 @given(
@@ -76,10 +76,10 @@ def test_without_conflict_it_is_the_plain_gradient_exactly(seed, tasks, scope):
     merged = PCGrad(scope=scope).merge(gramian(rows), range(tasks), seed)
     assert torch.equal(merged.all, plain)
     assert torch.equal(merged.some, plain)
-    assert torch.equal(merged.own, plain)
+    assert torch.equal(merged.single, plain)
     sums = PCGrad(scope=scope, reduction="sum").merge(gramian(rows), range(tasks), seed)
     assert torch.equal(sums.all, torch.ones(tasks, dtype=torch.float64))
-    assert torch.equal(sums.own, torch.ones(tasks, dtype=torch.float64))
+    assert torch.equal(sums.single, torch.ones(tasks, dtype=torch.float64))
 
 
 @given(seed=st.integers(0, 10**6), width=st.integers(1, 9))

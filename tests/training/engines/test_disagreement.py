@@ -98,7 +98,7 @@ def fell_back(log, folder, engine, err):
     """What is said of a fallback: shown, in the log twice, and in metrics.json; returns the event."""
     (event,) = [line for line in log if line["event"] == "engine"]
     assert (event["from"], event["to"]) == (engine, "eager")
-    assert f"train.engine {engine}: {event['why']}; the run goes on with eager" in err
+    assert f"train.engine {engine}: {event['why']}; the run continues with eager" in err
     expected = {"from": engine, "step": event["step"], "why": event["why"]}
     metrics = json.loads((folder / "metrics.json").read_text())
     for told in (log[-1], metrics):

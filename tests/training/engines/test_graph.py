@@ -93,7 +93,7 @@ def test_a_batch_of_several_tasks_goes_through_separate_encoders_without_a_graph
     one = ["method=separate", "train.batch_size=4", *more]
     eager, _ = go(file, tmp_path / "eager", "eager", *one)
     captured, _ = go(file, tmp_path / "graph", "graph", *one, progress=True)
-    assert "method 'separate' has graphs for batches of one task" in capsys.readouterr().err
+    assert "method 'separate' has one graph per task" in capsys.readouterr().err
     assert_same(eager, captured)
     assert captured.body.only is None
 
@@ -162,7 +162,7 @@ def test_where_capturing_fails_the_run_goes_on(tmp_path, capsys):
         patch.setattr(Capturer, "__call__", failing)
         weft.train(model, run.training, tmp_path / "other", resolved=run.resolved)
     why = "RuntimeError: operation not permitted when stream is capturing"
-    assert f"train.engine graph: {why}; the run goes on with eager" in capsys.readouterr().err
+    assert f"train.engine graph: {why}; the run continues with eager" in capsys.readouterr().err
     assert_same(eager, model)
 
 
@@ -179,9 +179,9 @@ def test_a_loss_that_is_no_number_is_told_with_its_step_and_task(tmp_path):
         ("eager", "lora", None, "eager", None),
         ("compiled", "lora", None, "compiled", None),
         ("graph", "lora", None, "eager", "a graph needs a CUDA GPU, and the model is on cpu"),
-        ("compiled", "separate", None, "eager", "method 'separate' sends other numbers of rows"),
-        ("graph", "separate", None, "eager", "method 'separate' sends other numbers of rows"),
-        ("compiled", "lora", "pcgrad", "eager", "train.conflict runs each task by itself"),
+        ("compiled", "separate", None, "eager", "method 'separate' has a different number of rows"),
+        ("graph", "separate", None, "eager", "method 'separate' has a different number of rows"),
+        ("compiled", "lora", "pcgrad", "eager", "train.conflict runs each task separately"),
     ],
 )
 def test_which_engine_runs_and_why_not_another(wanted, method, conflict, name, why):

@@ -178,7 +178,7 @@ def test_overlapping_threads_put_the_compilers_options_back():
 
 @pytest.mark.parametrize("case", some_of([*CASES, "candidates"], ["lora", "separate", "gates", "candidates"]))
 def test_verifying_changes_no_bit_of_a_captured_run(case, every_kind, tmp_path):
-    """Weights, and so optimisers, step counts and random numbers; dropout is on."""
+    """Weights, and so optimizers, step counts and random numbers; dropout is on."""
     file, more = every_kind, CASES.get(case, [])
     if case == "candidates":
         file = write_run(tmp_path, steps=5, sampler="mt_uncertainty", evaluate_every=0, log_every=1)

@@ -97,7 +97,7 @@ def test_what_is_told(encoder):
     assert memory.startswith("memory: about ")
     assert "(16 rows of " in memory
     assert "the largest of 12 steps" in memory
-    assert "a step on this machine (cpu, 1 thread), 12 steps " in times
+    assert "per step on this machine (cpu, 1 thread), 12 steps " in times
     assert times.endswith(f" (engine eager, {found.timed} batches timed)")
     small = replace(found, room=1000)
     assert small.lines()[2] == (
@@ -185,9 +185,9 @@ def test_an_engine_that_fails_leaves_eager_times_and_a_note(why, encoder, monkey
     told = {
         "driver": "RuntimeError: no graphs here",
         "memory": "OutOfMemoryError: full",
-        "room": "its batches have no room in memory",
+        "room": "its batches do not fit into memory",
     }[why]
-    assert found.note == f"engine graph could not be timed, and eager was: {told}"
+    assert found.note == f"engine graph could not be timed; these are the times of eager: {told}"
     assert f"note: {found.note}" in found.lines()
     assert found.startup_seconds == 0
     assert found.step_seconds > 0

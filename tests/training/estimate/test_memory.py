@@ -46,7 +46,7 @@ def test_more_memory_for_what_trains_more():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_weights_gradients_and_moments_are_those_of_the_optimisers(method):
+def test_weights_gradients_and_moments_are_those_of_the_optimizers(method):
     model = build("bert", method).train()
     found = memory_at(model, lambda rows, length: 7, (2, 8))
     optimizers = OwnerOptimizers(model)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.tiny import TASKS, build, scramble
 from weft.errors import WeftError
 from weft.model.ownership import owned
-from weft.training.optim.bert_adam import BertAdam, own_factor
+from weft.training.optim.bert_adam import BertAdam, schedule_factor
 from weft.training.optim.owners import OwnerOptimizers
 from weft.training.run.checkpoint import load_checkpoint, save_checkpoint
 
@@ -64,7 +64,7 @@ def test_the_equations(start, gradients, decay, warmup):
 
 @given(st.floats(0, 1.5), st.floats(0, 0.99))
 def test_the_factor(x, warmup):
-    line, flat = own_factor(x, warmup, "linear"), own_factor(x, warmup, "constant")
+    line, flat = schedule_factor(x, warmup, "linear"), schedule_factor(x, warmup, "constant")
     assert 0 <= line <= flat <= 1
     if x < warmup:
         assert line == flat == x / warmup
@@ -73,7 +73,7 @@ def test_the_factor(x, warmup):
 
 
 def test_the_rate_drops_where_the_warm_up_ends():
-    assert [own_factor(x, 0.1, "linear") for x in (0.0, 0.05, 0.1)] == [0.0, 0.5, 0.9]
+    assert [schedule_factor(x, 0.1, "linear") for x in (0.0, 0.05, 0.1)] == [0.0, 0.5, 0.9]
 
 
 def test_without_steps_the_factor_is_one():

@@ -144,7 +144,7 @@ def test_a_peak_of_a_phase_is_for_those_without_a_rate_of_their_own():
 
     def rates():
         groups = [g for o in optimizers.optimizers.values() for g in o.param_groups]
-        return {(g["given"], g["lr"]) for g in groups}
+        return {(g["has_role_rate"], g["lr"]) for g in groups}
 
     assert rates() == {(False, 0.1), (True, 0.4)}
     optimizers.set_factor(0.5, 0.2)

@@ -43,13 +43,13 @@ class Named(weft.Component):
 def test_two_components_of_one_name_are_refused(folder, tmp_path):
     with pytest.raises(WeftError, match=r"two are named 'usage' \(Named, Usage\)"):
         go(folder, tmp_path / "out", components=[Named("usage")])
-    with pytest.raises(WeftError, match=r"two are named 'ema' \(Ema\); train.ema is one already"):
+    with pytest.raises(WeftError, match=r"two are named 'ema' \(Ema\); train.ema adds one already"):
         go(folder, tmp_path / "out", "train.ema=0.9", components=[weft.Ema(0.9)])
     assert not (tmp_path / "out").exists()  # nothing is written before
     for name in ("", "a/b"):
         with pytest.raises(WeftError, match="expected a name without '/'"):
             Components([Named(name)])
-    with pytest.raises(WeftError, match=r"expected objects of subclasses of weft.Component; found 3"):
+    with pytest.raises(WeftError, match=r"expected instances of subclasses of weft.Component; found 3"):
         Components([3])
 
 
@@ -57,7 +57,9 @@ def test_resuming_needs_the_components_that_keep_a_state(folder, tmp_path):
     out = tmp_path / "out"
     with breaking_off(5), pytest.raises(KeyboardInterrupt):
         go(folder, out, components=[Named("mine", {}), Named("free")])
-    with pytest.raises(WeftError, match=r"after step 3 holds the state of component 'mine', which this run"):
+    with pytest.raises(
+        WeftError, match=r"after step 3 contains the state of component 'mine', which this run"
+    ):
         go(folder, out, resume=True)
     with pytest.raises(WeftError, match=r"component 'more' has no state in the checkpoint after step 3"):
         go(folder, out, components=[Named("mine", {}), Named("more", {"x": 1})], resume=True)

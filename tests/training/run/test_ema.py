@@ -192,9 +192,11 @@ def test_a_decay_lies_between_0_and_1(decay):
 def test_a_run_goes_on_with_its_own_decay(file, tmp_path):
     with breaking_off(7), pytest.raises(KeyboardInterrupt):
         go(file, tmp_path / "out", components=[weft.Ema(0.9)])
-    with pytest.raises(WeftError, match=r"begun with decay 0.9, and cannot go on with 0.99"):
+    with pytest.raises(WeftError, match=r"started with decay 0.9 and cannot continue with 0.99"):
         go(file, tmp_path / "out", components=[weft.Ema(0.99)], resume=True)
-    with pytest.raises(WeftError, match=r"holds the state of component 'ema', which this run does not have"):
+    with pytest.raises(
+        WeftError, match=r"contains the state of component 'ema', which this run does not have"
+    ):
         go(file, tmp_path / "out", resume=True)
     with pytest.raises(WeftError, match=r"train.ema: None then, 0.9 now"):
         go(file, tmp_path / "out", "train.ema=0.9", resume=True)

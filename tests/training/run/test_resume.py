@@ -21,10 +21,10 @@ pytestmark = pytest.mark.usefixtures("token_cache")
 
 def test_resume_is_refused_where_it_would_not_be_the_same_run(folder, tmp_path):
     out = tmp_path / "out"
-    with pytest.raises(WeftError, match="holds no run to resume"):
+    with pytest.raises(WeftError, match="has no run to resume"):
         go(folder, out, resume=True)
     stop_after(folder, out, 7)
-    with pytest.raises(WeftError, match="is not empty; go on with --resume"):
+    with pytest.raises(WeftError, match="is not empty; continue its run with --resume"):
         go(folder, out)
     with pytest.raises(WeftError, match=r"train.lr: 0.01 then, 0.02 now"):
         go(folder, out, ["train.lr=0.02"], resume=True)
@@ -33,13 +33,15 @@ def test_resume_is_refused_where_it_would_not_be_the_same_run(folder, tmp_path):
     rows = (folder / "cat.train.jsonl").read_text()
     try:
         (folder / "cat.train.jsonl").write_text(rows + rows.split("\n")[0] + "\n")
-        with pytest.raises(WeftError, match="was made with other data of cat/train, changed since"):
+        with pytest.raises(
+            WeftError, match="was written with different data of cat/train, which have changed since"
+        ):
             go(folder, out, resume=True)
         # the same sizes and lengths, other labels
         (folder / "cat.train.jsonl").write_text(
             rows.replace('"yes"', '"?"').replace('"no"', '"yes"').replace("?", "no")
         )
-        with pytest.raises(WeftError, match="was made with other data"):
+        with pytest.raises(WeftError, match="was written with different data"):
             go(folder, out, resume=True)
     finally:
         (folder / "cat.train.jsonl").write_text(rows)
@@ -47,7 +49,7 @@ def test_resume_is_refused_where_it_would_not_be_the_same_run(folder, tmp_path):
     kept = weights.read_bytes()
     try:
         save_file({k: v * 3 for k, v in load_file(weights).items()}, weights, {"format": "pt"})
-        with pytest.raises(WeftError, match="was made with other weights of the encoder"):
+        with pytest.raises(WeftError, match="was written with different encoder weights"):
             go(folder, out, resume=True)
     finally:
         weights.write_bytes(kept)
@@ -55,7 +57,9 @@ def test_resume_is_refused_where_it_would_not_be_the_same_run(folder, tmp_path):
     kept = state.read_bytes()
     try:
         state.write_bytes(kept.replace(b'"tokens": ', b'"tokens": 9'))
-        with pytest.raises(WeftError, match="was made by an earlier weft, which tokenized texts otherwise"):
+        with pytest.raises(
+            WeftError, match="was written by an earlier version of weft, which tokenized texts differently"
+        ):
             go(folder, out, resume=True)
     finally:
         state.write_bytes(kept)

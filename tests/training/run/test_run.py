@@ -16,7 +16,7 @@ from weft.config import load_run
 from weft.errors import RunFailed, WeftError
 from weft.evaluation.evaluate import fixed_rows
 from weft.training.optim.schedule import lr_factor
-from weft.training.run.loop import step_seed
+from weft.training.step.gradients import step_seed
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 

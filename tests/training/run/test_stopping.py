@@ -106,14 +106,17 @@ def test_shared_weights_have_one_best_step(folder, tmp_path, method):
 
 
 MISTAKES = {
-    "stop": ({"stop": {"patience": 2}}, "stop: tasks stop by their evaluations: set train.evaluate_every"),
+    "stop": ({"stop": {"patience": 2}}, "stop: early stopping needs evaluations: set train.evaluate_every"),
     "per_task": ({"best": "per_task"}, "best: per_task needs evaluations"),
-    "conflict": ({"conflict": "pcgrad"}, "conflict: 'pcgrad'; a step of one task has no conflict"),
-    "weights": ({"task_weights": {"aa": 1.0}}, "task_weights: 'aa' is no task; did you mean 'a'"),
-    "cosine": ({"optimizer": "bert_adam", "schedule": "cosine"}, "schedule: 'cosine'; bert_adam has"),
+    "conflict": ({"conflict": "pcgrad"}, "conflict: 'pcgrad'; a step with one task has no conflict"),
+    "weights": (
+        {"task_weights": {"aa": 1.0}},
+        "task_weights: 'aa' is not a task of this run; did you mean 'a'",
+    ),
+    "cosine": ({"optimizer": "bert_adam", "schedule": "cosine"}, "schedule: 'cosine'; bert_adam computes"),
     "fsdp": (
         {"conflict": "mean", "mixed": True, "parallel": "fsdp"},
-        "parallel: 'fsdp' scatters gradients before they could be merged",
+        "parallel: 'fsdp' scatters gradients before they can be merged",
     ),
 }
 

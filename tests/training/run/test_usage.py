@@ -132,7 +132,7 @@ def test_mistakes_are_told():
     with pytest.raises(WeftError, match="expected step 0, found 1"):
         add(usage, 1, [(0, 0)])
     for other in (build([8, 9], 3), build([8, 8], 4), build([8, 8, 1], 3)):
-        with pytest.raises(WeftError, match="expected that of 2 tasks, 16 examples and epochs of 3 steps"):
+        with pytest.raises(WeftError, match="expected 2 tasks, 16 examples and epochs of 3 steps"):
             usage.load_state(other.state())
     with pytest.raises(WeftError, match="epoch_steps must be at least 1"):
         build([1], 0)

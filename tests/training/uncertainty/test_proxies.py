@@ -67,7 +67,7 @@ def test_the_nearest_in_size_of_those_that_read_as_many_texts():
     [
         ({"stbs": "mrpc"}, "train.sampler.proxy: task 'stbs' does not train here; did you mean 'stsb'?"),
         ({"stsb": "mrcp"}, "train.sampler.proxy: task 'mrcp' does not train here; did you mean 'mrpc'?"),
-        ({"mrpc": "stsb"}, "mrpc: stsb, which has no measure of its own; expected one of cola, mnli, rte"),
+        ({"mrpc": "stsb"}, "mrpc: stsb, which has no uncertainty measure; expected one of cola, mnli, rte"),
         ({"stsb": "stsb"}, "stsb: stsb, which is the task itself; expected one of cola"),
         ({"stsb": "mrpc", "mrpc": "rte"}, "stsb: mrpc, which has a proxy itself; expected one of cola"),
     ],
@@ -79,7 +79,8 @@ def test_a_proxy_that_cannot_be_one_is_told(proxy, message):
 
 
 def test_where_no_task_has_a_measure_the_way_out_is_told():
-    with pytest.raises(WeftError, match=r"task 'x' \(regress\) has no measure .*\n.*train.sampler=uniform"):
+    message = r"task 'x' \(regress\) has no uncertainty measure, .*\n.*train.sampler=uniform"
+    with pytest.raises(WeftError, match=message):
         proxies([weft.Task("x", "regress")], [5], MtUncertainty())
 
 
@@ -96,9 +97,9 @@ def chooser(sizes: list[int], **given_: Any) -> Chooser:
 
 def test_once_a_proxy_has_stopped_the_nearest_of_the_others_stands_in():
     one = chooser([10, 11, 100, 12], proxy={"m": "r"})
-    assert one.told == {"s": "r", "m": "r", "u": "r"}
+    assert one.proxy_names == {"s": "r", "m": "r", "u": "r"}
     one = chooser([10, 11, 100, 12], rule="paper")
-    assert one.told == {"s": "m", "u": "m"}
+    assert one.proxy_names == {"s": "m", "u": "m"}
     measure = torch.tensor([NAN, NAN, 0.1, 0.9, 0.5, 0.4], dtype=torch.float64)
     assert one.places(measure, np.array([0, 0, 1, 1, 2, 2]), 3).tolist() == [1, 3, 4]
     without = one.places(measure[[0, 1, 4, 5]], np.array([0, 0, 2, 2]), 3)

@@ -1,6 +1,6 @@
-"""The gradients of several tasks made one: the ways to merge them, and what is told of their conflict.
+"""Gradient conflicts: methods that merge the gradients of several tasks, and telemetry of the conflicts.
 
-A new way is one class and one line in `CONFLICTS`.
+A new method is one class and one line in `CONFLICTS`.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ CONFLICTS: Registry[type[Conflict]] = Registry(
 )
 
 LEFT_OUT = {
-    "config": "it needs the gradients themselves, and only their products are kept",
+    "config": "it needs the gradients themselves, and weft passes only their products (the Gramian)",
     "constant": "fixed weights are train.task_weights: {TASK: weight}",
-    "excess_mtl": "it needs the gradients themselves, and remembers as much as the model for each task",
-    "grad_drop": "it needs the gradients themselves, and only their products are kept",
-    "krum": "it drops the gradients of tasks as if they were forged",
+    "excess_mtl": "it needs the gradients themselves, and its state is as large as the model for each task",
+    "grad_drop": "it needs the gradients themselves, and weft passes only their products (the Gramian)",
+    "krum": "it drops the gradients of some tasks as if they were malicious",
     "mo_do": "it needs two independent batches of every task in a step",
     "modo": "it needs two independent batches of every task in a step",
-    "pcd": "it puts one task before all others, which would have to be in every step",
+    "pcd": "it prefers one task, which would have to be in every step",
     "sdm_grad": "it needs two independent batches of every task in a step",
     "sdmgrad": "it needs two independent batches of every task in a step",
     "tseng": "it is named pcgrad_tseng",
-    "trimmed_mean": "it needs the gradients themselves, and only their products are kept",
+    "trimmed_mean": "it needs the gradients themselves, and weft passes only their products (the Gramian)",
 }
-"""What torchjd has and weft has not, and why."""
+"""Methods of torchjd that weft does not offer, with the reason."""
 
 __all__ = [
     "CONFLICTS",
@@ -66,7 +66,7 @@ __all__ = [
 
 
 def build_conflict(spec: object) -> Conflict:
-    """A way to merge gradients, from what a run file may say.
+    """Build a method that merges gradients, from its setting in a run file.
 
     Args:
         spec: a name (`pcgrad`), settings (`{use: pcgrad, reduction: sum}`), or a `Conflict`.
@@ -85,13 +85,13 @@ def build_conflict(spec: object) -> Conflict:
         raise WeftError(f"conflict: expected a name or settings with 'use'; found {spec!r}")
     if name in LEFT_OUT:
         raise WeftError(f"conflict {name!r} is not offered: {LEFT_OUT[name]}. Known: {', '.join(CONFLICTS)}")
-    built = CONFLICTS[name](**settings)
-    built.check_installed()
-    return built
+    conflict = CONFLICTS[name](**settings)
+    conflict.check_installed()
+    return conflict
 
 
 def __getattr__(name: str) -> object:
-    """What needs torch, imported when first used."""
+    """Import the names that need torch when they are first used."""
     if name == "TaskGradients":
         from weft.training.conflict.gradients import TaskGradients
 

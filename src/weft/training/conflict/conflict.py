@@ -1,4 +1,4 @@
-"""What every way of merging gradients is: settings, and weights that follow from the gradients' products.
+"""The base class of methods that merge gradients: settings, and weights computed from the Gramian.
 
 Nothing here imports torch: a run file is checked before anything is loaded.
 """
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Merged:
-    """What each present task's gradient weighs, each [P], float64.
+    """The weights of the present tasks' gradients, each [P], float64.
 
     Attributes:
-        all: where every present task runs through a parameter: the encoder, what all tasks share, and groups
-            that all present tasks are in.
-        some: where only some of them do: other groups.
-        own: where one task owns the parameter.
+        all: for parameters that every present task uses: the encoder, what all tasks share, and groups that
+            contain all present tasks.
+        some: for parameters that only some of them use: other groups.
+        single: for parameters that one task owns.
     """
 
     all: Tensor
     some: Tensor
-    own: Tensor
+    single: Tensor
 
 
 class Conflict(Named, ABC):
-    """A way to make one gradient of several tasks' gradients: Σ_t w_t·g_t, w from the Gramian G = g·gᵀ.
+    """Merges the gradients of several tasks into Σ_t w_t·g_t, with w computed from the Gramian G = g·gᵀ.
 
-    g_t is P times the gradient of task t's part of the step's loss, P the number of tasks present. The plain
-    gradient is the mean of the g_t then, whatever the loss rule.
+    g_t is P times the gradient of task t's term in the step's loss, with P the number of tasks present. The
+    plain gradient is then the mean of the g_t, whatever the loss rule.
 
     Attributes:
-        needs: the modules besides weft's own that it imports, each with the package to install.
-        resumable: whether `state` holds all that a resumed run needs.
+        needs: the third-party modules that it imports, each with the package to install.
+        resumable: whether `state` contains all that a resumed run needs.
     """
 
     needs: ClassVar[dict[str, str]] = {}
@@ -58,19 +58,19 @@ class Conflict(Named, ABC):
 
     @property
     def whole(self) -> bool:
-        """Whether the Gramian has the tasks' own parameters in it as well: they add to its diagonal."""
+        """Whether the Gramian includes parameters that one task owns: they add to its diagonal."""
         return False
 
     @property
     def promises(self) -> bool:
-        """Whether Σ w_t·g_t has no negative product with any g_t, up to rounding, whatever they are."""
+        """Whether Σ w_t·g_t is guaranteed to have no negative product with any g_t, up to rounding."""
         return False
 
     def of(self, names: Sequence[str]) -> Self:
-        """The same way for these tasks, with nothing remembered yet.
+        """The same method for these tasks, with an empty state.
 
         Args:
-            names: the names of the tasks that train, [T], as their numbers count them.
+            names: the names of the tasks that train, [T]; a task's number is its position here.
         """
         self.check_installed()
         fresh = type(self)(**self.model_dump())
@@ -78,32 +78,32 @@ class Conflict(Named, ABC):
         return fresh
 
     def check_installed(self) -> None:
-        """Refuse if something that it imports is not there."""
+        """Raise WeftError if a package that it imports is not installed."""
         missing = [package for module, package in self.needs.items() if find_spec(module) is None]
         if missing:
             raise WeftError(
                 f"conflict {self.name!r} needs {' and '.join(missing)}; type: "
-                f"pip install {' '.join(missing)} (the extra weft[conflict] has all that conflicts need)"
+                f"pip install {' '.join(missing)} (the extra weft[conflict] installs all of them)"
             )
 
     @abstractmethod
     def merge(self, gramian: Tensor, tasks: Sequence[int], seed: int) -> Merged:
-        """The weights of the present tasks' gradients.
+        """Compute the weights of the present tasks' gradients.
 
         Args:
-            gramian: G[i, j] = g_i·g_j over what tasks share, [P, P] float64 on the host; if `whole`, over
+            gramian: G[i, j] = g_i·g_j over shared parameters, [P, P] float64 on the host; if `whole`, over
                 every parameter that trains.
             tasks: the present tasks' numbers in ascending order, [P].
-            seed: of this step, for what is drawn.
+            seed: the seed of this step, for methods that draw random numbers.
         """
 
     def state(self) -> dict[str, Any]:
-        """What is remembered from step to step, fit for JSON."""
+        """The state between steps, JSON-serializable."""
         return {}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Remember what `state` said."""
+        """Restore the result of `state`."""
 
     def _name(self, task: int) -> str:
-        """The name of a task that what is remembered of it is kept by."""
+        """The name of a task, under which its state is kept."""
         return self._names[task] if self._names else str(task)

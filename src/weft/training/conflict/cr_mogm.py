@@ -1,4 +1,4 @@
-"""`cr_mogm`: the weights of another way, smoothed over steps."""
+"""`cr_mogm`: the weights of another method, smoothed over steps."""
 
 from __future__ import annotations
 
@@ -18,54 +18,56 @@ def _inner(value: object) -> object:
     from weft.training.conflict import build_conflict
 
     try:
-        built = build_conflict(value)
+        inner = build_conflict(value)
     except WeftError as wrong:
         raise ValueError(str(wrong)) from None
-    if isinstance(built, CRMOGM):
-        raise ValueError("cr_mogm cannot smooth itself; expected another method, such as upgrad")
-    return built.settings()
+    if isinstance(inner, CRMOGM):
+        raise ValueError("cr_mogm cannot smooth itself; expected a different method, such as upgrad")
+    return inner.settings()
 
 
 class CRMOGM(Conflict):
-    """λ_t ← α·λ_t + (1 − α)·λ̂_t with λ̂ the weights of another way (Zhou et al., NeurIPS 2022).
+    """λ_t ← α·λ_t + (1 − α)·λ̂_t with λ̂ the weights of another method (Zhou et al., NeurIPS 2022).
 
-    λ_t is kept by task, begins as its first λ̂_t, and stays as it is in steps without the task. λ̂ is relative
-    to 1/P, the plain weight, so that steps with more or fewer tasks can be averaged.
+    λ_t is kept by task, begins as the task's first λ̂_t, and does not change in steps without the task. λ̂ is
+    relative to 1/P, the plain weight, so that steps with different numbers of tasks can be averaged.
     """
 
     name = "cr_mogm"
 
     weighting: Annotated[Any, AfterValidator(_inner)] = Field(
-        "mgda", description="whose weights are smoothed: a name, or settings with use", validate_default=True
+        "mgda",
+        description="method whose weights are smoothed: a name, or settings with use",
+        validate_default=True,
     )
-    alpha: float = Field(0.9, ge=0, le=1, description="how much the weights before count")
+    alpha: float = Field(0.9, ge=0, le=1, description="weight of the previous value in the average")
 
-    _of: Conflict = PrivateAttr()
+    _inner: Conflict = PrivateAttr()
     _before: dict[str, list[float]] = PrivateAttr(default_factory=dict)
 
     def model_post_init(self, context: Any) -> None:
-        """Build the inner one."""
+        """Build the inner method."""
         from weft.training.conflict import build_conflict
 
         super().model_post_init(context)
-        self._of = build_conflict(self.weighting)
+        self._inner = build_conflict(self.weighting)
 
     @property
     def whole(self) -> bool:
-        """As the inner one."""
-        return self._of.whole
+        """As in the inner method."""
+        return self._inner.whole
 
     def of(self, names: Sequence[str]) -> Self:
-        """The same for these tasks, the inner one too."""
+        """See `Conflict`; the inner method is set up for the tasks too."""
         fresh = super().of(names)
-        fresh._of = self._of.of(names)
+        fresh._inner = self._inner.of(names)
         return fresh
 
     def merge(self, gramian: Tensor, tasks: Sequence[int], seed: int) -> Merged:
-        """The smoothed weights of what is shared; those of what a task owns are the inner one's."""
+        """The smoothed weights for shared parameters; parameters of one task use the inner method's."""
         import torch
 
-        now = self._of.merge(gramian, tasks, seed)
+        now = self._inner.merge(gramian, tasks, seed)
         count = len(tasks)
         pairs = torch.stack([now.all, now.some], 1) * count  # [P, 2]
         smooth = []
@@ -75,13 +77,16 @@ class CRMOGM(Conflict):
             self._before[self._name(task)] = pair
             smooth.append(pair)
         weights = torch.tensor(smooth, dtype=torch.float64) / count
-        return Merged(weights[:, 0], weights[:, 1], now.own)
+        return Merged(weights[:, 0], weights[:, 1], now.single)
 
     def state(self) -> dict[str, Any]:
-        """λ of each task, and what the inner one remembers."""
-        return {"before": {name: list(pair) for name, pair in self._before.items()}, "of": self._of.state()}
+        """λ of each task, and the state of the inner method."""
+        return {
+            "before": {name: list(pair) for name, pair in self._before.items()},
+            "of": self._inner.state(),
+        }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Remember both."""
+        """Restore both."""
         self._before = {name: list(pair) for name, pair in state["before"].items()}
-        self._of.load(state["of"])
+        self._inner.load(state["of"])

@@ -1,4 +1,4 @@
-"""The gradients of a step's tasks, kept apart until all are there, then merged into one."""
+"""The gradients of a step's tasks, stored separately and merged at the end of the step."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from weft.utils.processes import Processes
 
 WORKING = {"cpu": 2**18}
-"""How many numbers of the gradients are in float64 at a time: what a core's cache holds; 2²⁴ elsewhere."""
+"""How many gradient values are converted to float64 at a time: on a CPU what fits its cache, else 2²⁴."""
 
 
 @dataclass
 class _Share:
-    """What an owner that several tasks run through has, and each task's gradient of it.
+    """The parameters of an owner that several tasks use, and each task's gradient of them.
 
     Attributes:
-        items: its parameters.
-        tasks: the numbers of the tasks that run through it.
-        held: the gradients of the tasks that this step has had.
-        free: memory for further tasks, from the steps before.
+        items: the owner's parameters.
+        tasks: the numbers of the tasks that use them.
+        held: the gradients of the tasks so far in this step.
+        free: buffers of previous steps, for further tasks.
     """
 
     items: list[Owned]
@@ -41,11 +41,11 @@ class _Share:
     free: list[list[Tensor]] = field(default_factory=list)
 
     def gradients(self) -> list[Tensor]:
-        """Where the gradients of its parameters are, as views."""
+        """The gradients of its parameters, as views."""
         return [_gradient(item) for item in self.items]
 
     def hold(self, task: int) -> None:
-        """Move the gradients to the task's; where they were there are zeros then."""
+        """Add the present gradients to the task's, and set `p.grad` to zero."""
         gradients = self.gradients()
         if task in self.held:
             torch._foreach_add_(self.held[task], gradients)
@@ -55,13 +55,13 @@ class _Share:
         torch._foreach_zero_(gradients)
 
     def hold_nothing(self, task: int) -> None:
-        """The task's gradients are zeros here: another process has its examples."""
+        """Store zeros for a task whose examples are in another process."""
         if task not in self.held:
             self.held[task] = self._memory(self.gradients())
             torch._foreach_zero_(self.held[task])
 
     def release(self) -> None:
-        """Forget all gradients; their memory is kept."""
+        """Drop all gradients; their buffers are kept."""
         self.free += self.held.values()
         self.held = {}
 
@@ -72,23 +72,23 @@ class _Share:
 
 
 class TaskGradients:
-    """Keeps each task's gradient of what tasks share and merges them at the end of a step.
+    """Stores each task's gradient of shared parameters and merges these gradients at the end of a step.
 
-    In a step with P tasks present the loop does, for each part of it and each task t in the part, the
-    backward of P·Σ weight·ℓ over t's examples, then `after_backward(t)`; last `finish`. Memory: P times the
-    shared parameters that train, taken once and used again; what a task owns stays in `p.grad` all the while.
-    A step's further terms, such as a penalty on gates, come after `finish`: they add to `p.grad` then.
+    In a step with P tasks present, each micro-batch and each task t in it run the backward pass of
+    P·Σ weight·ℓ over t's examples, followed by `after_backward(t)`; `finish` comes last. Memory: P times the
+    shared parameters that train, allocated once and reused. Gradients of parameters that one task owns stay
+    in `p.grad`. Further terms of the loss, such as a penalty on gates, come after `finish` and add to
+    `p.grad`.
 
     Args:
-        model: the model; parameters that begin or cease to train ask for a new `TaskGradients`.
-        conflict: how gradients are merged.
-        names: the names of the tasks that train, [T]; their numbers count these.
-        ids: the model's id of each, [T].
-        processes: the processes that train together; gradients are summed over them, those of what a task
-            owns as well. None: this one alone.
+        model: the model; if other parameters begin to train, create a new `TaskGradients`.
+        conflict: the method that merges gradients.
+        names: the names of the tasks that train, [T]; a task's number is its position here.
+        ids: the model's id of each task, [T].
+        processes: the processes that train together; all gradients are summed over them. None: one process.
 
     Attributes:
-        conflict: how gradients are merged, with what it remembers.
+        conflict: the method that merges gradients, with its state.
         telemetry: the cosines of the tasks' gradients since the last evaluation.
         shares: whether tasks share anything that trains; if not, merging changes nothing.
     """
@@ -104,8 +104,8 @@ class TaskGradients:
         if model.method.separate:
             raise WeftError(
                 f"train.conflict {conflict.name!r}: with method 'separate' every weight belongs to one task, "
-                "and nothing that is shared can be in conflict; leave train.conflict out, or choose a method "
-                "that shares weights, such as full"
+                "so no shared gradients can conflict; leave train.conflict out, or choose a method that "
+                "shares weights, such as full"
             )
         self.conflict = conflict.of(names)
         self.telemetry = Telemetry(names)
@@ -121,7 +121,7 @@ class TaskGradients:
                     "found train.parallel: fsdp, expected ddp"
                 )
             by_owner.setdefault(item.owner, []).append(item)
-        self._own = [by_owner.get(task_owner(name), []) for name in names]
+        self._task_items = [by_owner.get(task_owner(name), []) for name in names]
         everyone = frozenset(range(len(self._names)))
         self._shares = []
         for owner, items in by_owner.items():
@@ -133,14 +133,14 @@ class TaskGradients:
         self._seen: set[int] = set()
 
     def zero(self) -> None:
-        """Begin a step: no task's gradients are held. `p.grad` is the optimisers' to set to zero."""
+        """Begin a step: drop all stored gradients. The optimizers set `p.grad` to zero."""
         for share in self._shares:
             share.release()
         self._seen = set()
 
     @torch.no_grad()
     def after_backward(self, task: int) -> None:
-        """Take what the backward of a task's loss added to `p.grad`, but for what the task owns.
+        """Store what the backward pass of a task's loss added to `p.grad` of shared parameters.
 
         Args:
             task: the task's number among those that train.
@@ -152,10 +152,13 @@ class TaskGradients:
 
     @torch.no_grad()
     def finish(self, seed: int) -> Merged | None:
-        """End a step: `p.grad` has the merged gradient then. Returns the weights; None without a task.
+        """End a step: write the merged gradient to `p.grad`.
 
         Args:
-            seed: of this step, the same in every process.
+            seed: the seed of this step, equal in every process.
+
+        Returns:
+            The weights of the tasks' gradients; None if no task was present.
         """
         present = self._present()
         if not present:
@@ -168,30 +171,30 @@ class TaskGradients:
             ]
             raise RunFailed(
                 f"the gradient of task {', '.join(bad)} is not finite; the run diverged.\n"
-                "  begin anew with a smaller train.lr, or with train.clip set"
+                "  start again with a smaller train.lr, or with train.clip set"
             )
         self.telemetry.add(gramian, present, self._related(present))
-        one = torch.ones(1, dtype=torch.float64)
-        merged = Merged(one, one, one)
+        plain = torch.ones(1, dtype=torch.float64)
+        merged = Merged(plain, plain, plain)
         if len(present) > 1:
             if self.conflict.whole:
-                gramian = gramian + torch.diag(self._own_squares(present))
+                gramian = gramian + torch.diag(self._task_squares(present))
             merged = self.conflict.merge(gramian, present, seed)
         self._write(present, merged)
         self.zero()
         return merged
 
     def state(self) -> dict[str, Any]:
-        """What is remembered from step to step, fit for JSON."""
+        """The state between steps, JSON-serializable."""
         return {"conflict": self.conflict.state(), "telemetry": self.telemetry.state()}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Remember what `state` said."""
+        """Restore the result of `state`."""
         self.conflict.load(state["conflict"])
         self.telemetry.load(state["telemetry"])
 
     def _present(self) -> list[int]:
-        """The numbers of the tasks that any process had, in ascending order."""
+        """The numbers of the tasks with examples in any process, in ascending order."""
         if self._processes is None or self._processes.world == 1:
             return sorted(self._seen)
         seen = torch.zeros(len(self._names), device=self._device())
@@ -200,19 +203,19 @@ class TaskGradients:
         return [task for task, count in enumerate(seen.tolist()) if count]
 
     def _sum(self, present: list[int]) -> None:
-        """Sum over the processes, a task at a time: no more than one copy of a gradient is made."""
+        """Sum the gradients over the processes, one task at a time, so that at most one copy is made."""
         if self._processes is None or self._processes.world == 1:
             return
         for task in present:
-            parts = [_gradient(item) for item in self._own[task]]
+            gradients = [_gradient(item) for item in self._task_items[task]]
             for share in self._shares:
                 if task in share.tasks:
                     share.hold_nothing(task)
-                    parts += share.held[task]
-            self._processes.sum_(parts)
+                    gradients += share.held[task]
+            self._processes.sum_(gradients)
 
     def _gramian(self, present: list[int]) -> Tensor:
-        """The products of the tasks' gradients over what is shared, [P, P] float64 on the host."""
+        """The products of the tasks' gradients over shared parameters, [P, P] float64 on the host."""
         total = torch.zeros(len(present), len(present), dtype=torch.float64, device=self._device())
         for share in self._shares:
             rows = [row for row, task in enumerate(present) if task in share.held]
@@ -225,14 +228,15 @@ class TaskGradients:
                 total[at[:, None], at] += part
         return ((total + total.T) / 2).cpu()
 
-    def _own_squares(self, present: list[int]) -> Tensor:
-        """The squared length of each task's gradient of what it owns, [P]."""
+    def _task_squares(self, present: list[int]) -> Tensor:
+        """The squared norm of each task's gradient of the parameters that it owns, [P]."""
         squares = []
         for task in present:
-            lengths = [
-                torch.linalg.vector_norm(_gradient(i), dtype=torch.float64).square() for i in self._own[task]
+            terms = [
+                torch.linalg.vector_norm(_gradient(item), dtype=torch.float64).square()
+                for item in self._task_items[task]
             ]
-            squares.append(float(torch.stack(lengths).sum()) if lengths else 0.0)
+            squares.append(float(torch.stack(terms).sum()) if terms else 0.0)
         return torch.tensor(squares, dtype=torch.float64)
 
     def _related(self, present: list[int]) -> Tensor:
@@ -251,19 +255,18 @@ class TaskGradients:
                 if task in share.held:
                     # the gradients were set to zero when the last task's were moved
                     torch._foreach_add_(gradients, share.held[task], alpha=weight)
-        for task, weight in zip(present, merged.own.tolist(), strict=True):
-            if self._own[task] and weight != 1:
-                torch._foreach_mul_([_gradient(item) for item in self._own[task]], weight)
+        for task, weight in zip(present, merged.single.tolist(), strict=True):
+            if self._task_items[task] and weight != 1:
+                torch._foreach_mul_([_gradient(item) for item in self._task_items[task]], weight)
 
     def _device(self) -> torch.device:
-        items = [item for share in self._shares for item in share.items] or [
-            i for own in self._own for i in own
-        ]
+        items = [item for share in self._shares for item in share.items]
+        items = items or [item for task_items in self._task_items for item in task_items]
         return items[0].parameter.device if items else torch.device("cpu")
 
 
 def _gradient(item: Owned) -> Tensor:
-    """The gradient of one owner's part of a parameter, as a view; zeros are made if there is none."""
+    """The gradient of one owner's slice of a parameter, as a view; zeros are created if there is none."""
     whole = item.parameter
     if whole.grad is None:
         whole.grad = torch.zeros_like(whole)
@@ -271,9 +274,9 @@ def _gradient(item: Owned) -> Tensor:
 
 
 def _add_products(total: Tensor, tensors: Sequence[Tensor]) -> None:
-    """total[i, j] += tensors[i]·tensors[j], in float64 and a few numbers at a time, [P, P]."""
+    """total[i, j] += tensors[i]·tensors[j], in float64 and in blocks, [P, P]."""
     flat = [tensor.view(-1) for tensor in tensors]
     width = max(1, WORKING.get(total.device.type, 2**24) // len(flat))
     for first in range(0, flat[0].numel(), width):
-        block = torch.stack([one[first : first + width] for one in flat]).double()  # [P, width]
+        block = torch.stack([gradient[first : first + width] for gradient in flat]).double()  # [P, width]
         total.addmm_(block, block.T)

@@ -1,7 +1,7 @@
-"""`pcgrad`: a gradient loses what points against another's (Yu et al. 2020), and Tseng's way of it.
+"""`pcgrad`: projects gradients on the normal planes of conflicting ones (Yu et al. 2020); Tseng's variant.
 
-Every g_i^PC is a combination Σ_k c_ik·g_k of the gradients there were, so that all products follow from the
-Gramian: g_i^PC·g_j = (c·G)_ij, and taking away the projection on g_j changes c_ij alone.
+Every g_i^PC is a combination Σ_k c_ik·g_k of the original gradients, so all products follow from the Gramian:
+g_i^PC·g_j = (c·G)_ij, and subtracting the projection on g_j changes only c_ij.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ def project(gramian: Tensor, orders: Sequence[Sequence[int]], include_self: bool
     """The coefficients c [P, P] of g_i^PC = Σ_k c_ik·g_k.
 
     c starts as the identity; for each i, and each j in its order: if g_i^PC·g_j < 0, then
-    g_i^PC ← g_i^PC − (g_i^PC·g_j / ‖g_j‖²)·g_j, with the g_j there were.
+    g_i^PC ← g_i^PC − (g_i^PC·g_j / ‖g_j‖²)·g_j, with the original g_j.
 
     Args:
         gramian: the products of the P gradients, [P, P] float64.
-        orders: for each i, the order of the j; i itself may be among them.
-        include_self: whether j = i counts as well.
+        orders: for each i, the order of the j, which may include i itself.
+        include_self: whether j = i is projected on too.
     """
     import torch
 
     products = gramian.tolist()
-    found = []
+    coefficients = []
     for i, order in enumerate(orders):
         c = [float(k == i) for k in range(len(products))]
         for j in order:
@@ -42,32 +42,29 @@ def project(gramian: Tensor, orders: Sequence[Sequence[int]], include_self: bool
             dot = sum(a * b for a, b in zip(c, products[j], strict=True))
             if dot < 0 and products[j][j] > 0:
                 c[j] -= dot / products[j][j]
-        found.append(c)
-    return torch.tensor(found, dtype=torch.float64)
+        coefficients.append(c)
+    return torch.tensor(coefficients, dtype=torch.float64)
 
 
 class PCGrad(Conflict):
-    """Each task's gradient is projected on the normal plane of every other's that it has a conflict with.
+    """Projects each task's gradient on the normal plane of every gradient that it conflicts with.
 
-    Where no two gradients have a negative product, all weights are the plain ones exactly. What a task owns
-    keeps the task's own gradient.
+    If no two gradients have a negative product, all weights are exactly the plain ones. Parameters that one
+    task owns keep that task's gradient.
     """
 
     name = "pcgrad"
 
     scope: Literal["shared", "all"] = Field(
-        "shared", description="what gradients are compared over: what tasks share, or every parameter"
+        "shared", description="parameters that gradients are compared over: shared ones, or all"
     )
-    reduction: Literal["mean", "sum"] = Field(
-        "mean", description="what is made of the projected gradients: their mean, or their sum"
-    )
+    reduction: Literal["mean", "sum"] = Field("mean", description="mean or sum of the projected gradients")
     order: Literal["random"] | list[str] = Field(
         "random",
-        description="the order in which a task is projected against the others: drawn anew for each, "
-        "or all tasks by name",
+        description="order of the projections: random for each task and step, or a list of all task names",
     )
     include_self: bool = Field(
-        False, description="whether a projected gradient is also projected against the one it was"
+        False, description="whether a projected gradient is also projected against its original"
     )
 
     @field_validator("order")
@@ -84,7 +81,7 @@ class PCGrad(Conflict):
         return self.scope == "all"
 
     def of(self, names: Sequence[str]) -> Self:
-        """The same for these tasks; a given order must name them all."""
+        """See `Conflict`; a configured order must name all tasks."""
         if self.order != "random":
             for name in self.order:
                 if name not in names:
@@ -99,7 +96,7 @@ class PCGrad(Conflict):
         return super().of(names)
 
     def orders(self, tasks: Sequence[int], seed: int) -> list[list[int]]:
-        """For each present task the order of the others, as places in `tasks`."""
+        """For each present task the order of the others, as positions in `tasks`."""
         places = list(range(len(tasks)))
         if self.order != "random":
             places.sort(key=lambda place: self.order.index(self._name(tasks[place])))
@@ -112,37 +109,37 @@ class PCGrad(Conflict):
         import torch
 
         total = project(gramian, self.orders(tasks, seed), self.include_self).sum(0)  # [P]
-        own = torch.ones(len(tasks), dtype=torch.float64)
+        ones = torch.ones(len(tasks), dtype=torch.float64)
         if self.reduction == "sum":
-            return Merged(total, total, own)
-        return Merged(total / len(tasks), total / len(tasks), own / len(tasks))
+            return Merged(total, total, ones)
+        return Merged(total / len(tasks), total / len(tasks), ones / len(tasks))
 
 
 class PCGradTseng(Conflict):
-    """PCGrad as Tseng's code has it, which the multitask LoRA report used: it has no settings.
+    """PCGrad as in Tseng's code, which the multitask LoRA report used; it has no settings.
 
     Gradients are compared over every parameter that trains. One list of the tasks is shuffled in place, again
-    for every i, and i stays in it. Where every present task has a gradient the projected ones are averaged;
-    elsewhere, and in what a task owns, they are summed.
+    for every i, and i stays in it. For parameters that every present task uses, the projected gradients are
+    averaged; for all other parameters they are summed.
     """
 
     name = "pcgrad_tseng"
 
     @property
     def whole(self) -> bool:
-        """It compares over every parameter."""
+        """Always: gradients are compared over every parameter."""
         return True
 
     def orders(self, tasks: Sequence[int], seed: int) -> list[list[int]]:
-        """For each present task the order of all, as places in `tasks`, by Python's `random`."""
+        """For each present task the order of all, as positions in `tasks`, by Python's `random`."""
         draw, places = random.Random(seed), list(range(len(tasks)))
-        found = []
+        orders = []
         for _ in tasks:
             draw.shuffle(places)
-            found.append(list(places))
-        return found
+            orders.append(list(places))
+        return orders
 
     def merge(self, gramian: Tensor, tasks: Sequence[int], seed: int) -> Merged:
-        """Σ_i c_ik / P where all have a gradient, Σ_i c_ik elsewhere."""
+        """Σ_i c_ik / P for parameters that all present tasks use, Σ_i c_ik for others."""
         total = project(gramian, self.orders(tasks, seed), include_self=True).sum(0)
         return Merged(total / len(tasks), total, total)

@@ -1,4 +1,4 @@
-"""`mean` and `sum`: the tasks' gradients as they are, which tells of their conflict and changes nothing."""
+"""`mean` and `sum`: unmodified gradients, to log the conflicts without changing the gradients."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class Mean(Conflict):
-    """(1/P)·Σ g_t: the plain gradient of the step's loss, with the cosines of its tasks in the log."""
+    """(1/P)·Σ g_t: the plain gradient of the step's loss, with the tasks' cosines in the log."""
 
     name = "mean"
 
     def merge(self, gramian: Tensor, tasks: Sequence[int], seed: int) -> Merged:
-        """1/P each."""
+        """1/P for each task."""
         import torch
 
         mean = torch.full((len(tasks),), 1 / len(tasks), dtype=torch.float64)
@@ -25,13 +25,13 @@ class Mean(Conflict):
 
 
 class Sum(Conflict):
-    """Σ g_t: P times the plain gradient, P the tasks of the step."""
+    """Σ g_t: P times the plain gradient, with P the number of tasks in the step."""
 
     name = "sum"
 
     def merge(self, gramian: Tensor, tasks: Sequence[int], seed: int) -> Merged:
-        """1 each."""
+        """1 for each task."""
         import torch
 
-        one = torch.ones(len(tasks), dtype=torch.float64)
-        return Merged(one, one, one)
+        ones = torch.ones(len(tasks), dtype=torch.float64)
+        return Merged(ones, ones, ones)

@@ -1,4 +1,4 @@
-"""How much the tasks' gradients agree: cosines of pairs, over the steps between two evaluations."""
+"""Telemetry of gradient conflicts: cosines of pairs of tasks, over the steps between two evaluations."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Telemetry:
-    """The mean cosine of each pair of tasks, and the share of those below zero.
+    """The mean cosine of each pair of tasks, and the fraction of cosines below zero.
 
-    Cosines are of what tasks share, the tasks' own parameters left out. A pair counts in a step where both
-    tasks are present, share something that trains and have a gradient there.
+    Cosines are computed over shared parameters. A pair counts in a step if both tasks are present, share a
+    parameter that trains and have a gradient there.
 
     Args:
         names: the names of the tasks, [T].
@@ -35,14 +35,14 @@ class Telemetry:
         """Count a step.
 
         Args:
-            gramian: the products of the present tasks' gradients over what is shared, [P, P].
-            tasks: their numbers in ascending order, [P].
-            related: which pairs share something that trains, [P, P].
+            gramian: the products of the present tasks' gradients over shared parameters, [P, P].
+            tasks: the tasks' numbers in ascending order, [P].
+            related: which pairs share a parameter that trains, [P, P].
         """
         products, shares = gramian.tolist(), related.tolist()
         counted = False
         for i, j in combinations(range(len(tasks)), 2):
-            # as two roots: the product of two small squares may be nothing
+            # as two roots: the product of two small squares may underflow
             length = products[i][i] ** 0.5 * products[j][j] ** 0.5
             if not shares[i][j] or length == 0:
                 continue
@@ -54,41 +54,41 @@ class Telemetry:
         self._steps += counted
 
     def window(self) -> dict[str, Any]:
-        """What the steps since the last call said, for the log; a new window begins.
+        """The statistics of the steps since the last call, for the log; a new window begins.
 
         Returns:
-            `steps` with a pair, `cosine` {"a|b": mean} in the order of the tasks, and `conflicting`, the
-            share of all pairs and steps with a cosine below zero; None where there was none.
+            `steps`, the number of steps with a pair; `cosine`, {"a|b": mean} in the order of the tasks; and
+            `conflicting`, the fraction of cosines below zero, None without any.
         """
         pairs = sum(count for _, count in self._pairs.values())
         cosine = {
             f"{self._names[i]}|{self._names[j]}": total / count
             for (i, j), (total, count) in sorted(self._pairs.items())
         }
-        told = {
+        fields = {
             "steps": self._steps,
             "cosine": cosine,
             "conflicting": self._conflicting / pairs if pairs else None,
         }
         self._steps, self._conflicting, self._pairs = 0, 0, {}
-        return told
+        return fields
 
     def state(self) -> dict[str, Any]:
-        """The window so far, fit for JSON."""
+        """The window so far, JSON-serializable."""
         pairs = [[i, j, total, count] for (i, j), (total, count) in sorted(self._pairs.items())]
         return {"steps": self._steps, "conflicting": self._conflicting, "pairs": pairs}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on with a window."""
+        """Continue a window."""
         self._steps, self._conflicting = state["steps"], state["conflicting"]
         self._pairs = {(i, j): (total, count) for i, j, total, count in state["pairs"]}
 
 
 class GradientConflict(Component):
-    """What a run with `train.conflict` remembers and logs: the merging method's state, and the cosines.
+    """The component of `train.conflict`: keeps the merging method's state and logs the cosines.
 
     Args:
-        gradients: what computes the gradients of a step, and merges those of its tasks.
+        gradients: computes the gradients of a step, and merges those of its tasks.
     """
 
     name = "conflict"
@@ -98,7 +98,7 @@ class GradientConflict(Component):
 
     @property
     def merged(self) -> TaskGradients:
-        """The tasks' gradients: a new object where a phase begins."""
+        """The tasks' gradients; each phase has a new object."""
         assert self._gradients.merged is not None
         return self._gradients.merged
 
@@ -115,4 +115,4 @@ class GradientConflict(Component):
         self.merged.load(dict(state))
 
     def without_state(self, step: int) -> None:
-        """See `Component`: a checkpoint from before it was kept begins anew."""
+        """See `Component`: with an older checkpoint, which has no such state, it begins empty."""

@@ -1,6 +1,6 @@
-"""Step engines: the same step run line by line, with compiled blocks, or as a CUDA graph.
+"""Step engines: a step runs eagerly, with compiled encoder blocks, or as a CUDA graph.
 
-A new engine is one file with one class of `Engine`, and one line in `ENGINES`. The class says by itself
+A new engine is one file with a subclass of `Engine`, and one line in `ENGINES`. The class itself declares
 whether it can run a model, and whether `train.engine: auto` may choose it.
 """
 
@@ -29,31 +29,31 @@ ENGINES: Registry[type[Engine]] = Registry(
 )
 
 AUTO = "auto"
-"""What `train.engine` is where the device decides."""
+"""The value of `train.engine` that lets the device decide."""
 
 FALLBACK = "eager"
-"""The engine that runs whatever another cannot."""
+"""The engine that can run every model."""
 
 
 def choose_engine(model: Model, training: Training, processes: Processes) -> tuple[str, str | None]:
-    """The name of the engine that runs a model's steps, and why it is not the one that was wanted.
+    """The name of the engine that runs a model's steps, and why it is not the requested one.
 
-    `auto` is the engine with the highest priority on the model's device that can run. An engine that is named
-    and cannot run is replaced by `eager`.
+    `auto` is the engine with the highest priority on the model's device that can run. A requested engine that
+    cannot run is replaced by `eager`.
 
     Args:
         model: the model, on its device.
-        training: how it is trained, the engine that is wanted among it.
-        processes: those that train together.
+        training: the settings of `train`, with the requested engine.
+        processes: the processes that train together.
     """
     device = next(model.parameters()).device
-    wanted = [training.engine]
+    requested = [training.engine]
     if training.engine == AUTO:
         priorities = {name: ENGINES[name].priority(device) for name in ENGINES}
         chosen = {name: rank for name, rank in priorities.items() if rank is not None}
-        wanted = sorted(chosen, key=lambda name: -chosen[name])
+        requested = sorted(chosen, key=lambda name: -chosen[name])
     reason = None
-    for name in wanted:
+    for name in requested:
         obstacle = ENGINES[name].why_not(model, training, processes)
         if obstacle is None:
             return name, reason
@@ -69,15 +69,15 @@ def build_engine(
     verifier: Verifier | None = None,
     plain: bool = False,
 ) -> Engine:
-    """An engine by its name.
+    """Build an engine by its name.
 
     Args:
-        name: of `choose_engine`.
-        gradients: what computes the gradients of a step.
-        optimizers: each owner's optimiser.
-        penalty: what is added to every step's loss; None: nothing.
-        verifier: what compares an engine that compiles with plain code; None: nothing does.
-        plain: whether the model runs as it is at rest: nothing is rounded ahead or put together.
+        name: the result of `choose_engine`.
+        gradients: computes the gradients of a step.
+        optimizers: the optimizer of each owner.
+        penalty: added to the loss of every step; None: nothing.
+        verifier: compares an engine that compiles with plain code; None: no verification.
+        plain: whether the model runs unpatched, without bf16 copies of weights and norms.
     """
     from weft.acceleration.bf16_norms import Bf16Norms
     from weft.acceleration.bf16_weights import Bf16Weights
@@ -92,7 +92,8 @@ def build_engine(
     try:
         if gradients.processes.world == 1 and not plain and is_bf16(training, gradients.device):
             patch_stack.patches += [Bf16Weights(model), Bf16Norms(model)]
-        gradients.parts.keep_trunk()  # as it runs in training, and before it would be compiled for this alone
+        # with the patches of training, and before the blocks are compiled, which the trunk does not need
+        gradients.microbatches.keep_trunk()
         if engine.compiles:
             patch_stack.patches.append(Compiled(model))
     except BaseException:

@@ -1,8 +1,8 @@
-"""Optimisers whose learning rates and absent owners are data on the device.
+"""Optimizers that can be captured in a CUDA graph: learning rates and absent owners are data on the device.
 
-Outside a graph an absent owner's step is not taken. Inside one every step is taken, and an absent owner's
-kernel finds a flag that tells it to leave everything as it is: the flag by which a fused optimiser skips a
-step whose gradients overflowed. So both move a present owner by the same kernel.
+Outside a graph the step of an absent owner is skipped. Inside a graph every owner's kernel runs, and the
+kernel of an absent owner reads a flag and changes nothing: the flag by which a fused optimizer skips a step
+whose gradients overflowed. A present owner is updated by the same kernel in both cases.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class CapturableOptimizers:
-    """The optimisers of a run, made ready to be captured.
+    """The optimizers of a run, prepared for capture.
 
     Args:
-        optimizers: each owner's optimiser, which from now on takes its learning rates from `rates`.
-        more: how many further numbers go to the device with them in every step.
+        optimizers: the optimizer of each owner; from now on it reads its learning rates from `rates`.
+        more: how many additional numbers are copied to the device in every step.
 
     Attributes:
-        rates: the learning rate of each owner's parameter groups, one after another, [G].
-        absent: 1 for each owner that has no example in the step, else 0, [O].
-        more: the further numbers.
-        numbers: all of these, one after the other.
+        rates: the learning rate of every parameter group of every owner, [G].
+        absent: 1 for each owner without an example in the step, else 0, [O].
+        more: the additional numbers.
+        numbers: the concatenation of these three.
     """
 
     def __init__(self, optimizers: OwnerOptimizers, more: int = 0) -> None:
@@ -43,8 +43,8 @@ class CapturableOptimizers:
         self.numbers = torch.zeros(sum(sizes), device=device)
         self.rates, self.absent, self.more = self.numbers.split(sizes)
         self.absent.fill_(1.0)
-        beside = device.type == "cuda" and len(self._owners) > 1
-        self._streams = [torch.cuda.Stream(device) for _ in self._owners] if beside else []
+        concurrent = device.type == "cuda" and len(self._owners) > 1
+        self._streams = [torch.cuda.Stream(device) for _ in self._owners] if concurrent else []
         for number, group in enumerate(self._groups):
             group["lr"] = self.rates[number]
             group["capturable"] = device.type == "cuda"
@@ -60,14 +60,14 @@ class CapturableOptimizers:
         drifting: Collection[int],
         more: NDArray[np.float32],
     ) -> None:
-        """Put a step's numbers into their places; the owners that it moves count it.
+        """Copy the numbers of a step to the device, and count the step for the owners that it updates.
 
         Args:
-            factor: as `OwnerOptimizers.set_factor` takes it.
-            peak: as it takes it.
-            tasks: as `OwnerOptimizers.step` takes them.
-            drifting: as it takes them.
-            more: the further numbers.
+            factor: see `OwnerOptimizers.set_factor`.
+            peak: see `OwnerOptimizers.set_factor`.
+            tasks: see `OwnerOptimizers.step`.
+            drifting: see `OwnerOptimizers.step`.
+            more: the additional numbers.
         """
         moved = self._all.moved_by(tasks, drifting)
         rates = []
@@ -87,7 +87,7 @@ class CapturableOptimizers:
         self.numbers.copy_(numbers, non_blocking=True)
 
     def release(self) -> None:
-        """Give the optimisers back as they were: rates are numbers again, and every step is taken."""
+        """Restore the optimizers: learning rates are numbers again, and no owner is masked."""
         for number, group in enumerate(self._groups):
             group["lr"], group["capturable"] = float(self.rates[number]), False
         for owner in self._owners:
@@ -95,19 +95,19 @@ class CapturableOptimizers:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move every owner that is not absent: on a GPU side by side, for each has little to do."""
+        """Update every owner that is not absent; on a GPU in parallel streams, because kernels are small."""
         if not self._streams:
             for owner in self._owners:
-                self._move(owner)
+                self._update(owner)
             return
-        here = torch.cuda.current_stream(self.numbers.device)
+        main = torch.cuda.current_stream(self.numbers.device)
         for owner, stream in zip(self._owners, self._streams, strict=True):
-            stream.wait_stream(here)
+            stream.wait_stream(main)
             with torch.cuda.stream(stream):
-                self._move(owner)
+                self._update(owner)
         for stream in self._streams:
-            here.wait_stream(stream)
+            main.wait_stream(stream)
 
-    def _move(self, owner: str) -> None:
+    def _update(self, owner: str) -> None:
         self._all.follow(owner)
         self._all.optimizers[owner].step()

@@ -1,22 +1,27 @@
-"""A captured pass, and the form of the batches that it takes: everything by name, in one piece of memory."""
+"""A captured pass, and the layout of its batch: tensors by name in one contiguous buffer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from weft.acceleration.packed import fields_of, pack
 from weft.data.batching.batch import TrainingBatch
-from weft.training.step.microbatches import MicroBatch
+from weft.training.step.microbatches import MicroBatch, Packed
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
 
 INPUT, LABEL, ONLY = "input ", "label ", "only "
-"""What the names of inputs and labels begin with; `only ` is followed by the one task of a batch."""
+"""Prefixes of the names of inputs and labels; `only ` is followed by the id of a batch's single task."""
 
 Pass = Callable[[dict[str, Tensor], list[Tensor]], None]
-"""A pass over a batch; what it finds of each example, [E], is put into the list in place of what is there."""
+"""A pass over a batch, which replaces the content of the list by one tensor with a value per example, [E]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,30 +29,60 @@ class Captured:
     """A captured pass.
 
     Attributes:
-        memory: what its batch is put into.
-        form: of the batch.
-        run: the captured pass.
-        found: what it finds of each example, one tensor [E]: a captured pass writes to the same in every run.
-        written: the pass as it was written; `run` is the capture of it.
+        memory: the buffer that its batch is copied into.
+        form: the names, dtypes and shapes of the batch's tensors.
+        run: replays the graph.
+        values: one tensor with a value per example, [E]; every replay writes to the same tensor.
+        eager: the Python function that was captured.
     """
 
     memory: Tensor
     form: tuple[Any, ...]
     run: Callable[[], None]
-    found: list[Tensor]
-    written: Pass
+    values: list[Tensor]
+    eager: Pass
 
 
-def tensors_of(part: MicroBatch) -> dict[str, Tensor]:
-    """All tensors of a part by name."""
-    own = {"tasks": torch.from_numpy(part.tasks), "weight": torch.from_numpy(part.weight)}
-    return {**tensors_of_batch(part.batch), **own}
+def tensors_of(microbatch: MicroBatch) -> dict[str, Tensor]:
+    """All tensors of a micro-batch by name."""
+    tasks, weight = torch.from_numpy(microbatch.tasks), torch.from_numpy(microbatch.weight)
+    return {**tensors_of_batch(microbatch.batch), "tasks": tasks, "weight": weight}
 
 
 def tensors_of_batch(batch: TrainingBatch) -> dict[str, Tensor]:
-    """Those of a batch alone, without what its examples weigh."""
-    found = {INPUT + name: x for name, x in batch.inputs.items()}
-    found |= {LABEL + name: x for name, x in batch.labels.items()}
-    # how many examples there are, one without rows of its own included, is part of the batch's form
-    found["examples"] = torch.zeros(batch.examples, dtype=torch.uint8)
-    return found
+    """The tensors of a batch by name, without the weights of its examples."""
+    tensors = {INPUT + name: x for name, x in batch.inputs.items()}
+    tensors |= {LABEL + name: x for name, x in batch.labels.items()}
+    # the number of examples, including the one without rows, is part of the batch's form
+    tensors["examples"] = torch.zeros(batch.examples, dtype=torch.uint8)
+    return tensors
+
+
+def packed_batch(tensors: dict[str, Tensor], separate: bool, pinned: bool) -> Packed:
+    """Pack the tensors of a batch into one buffer.
+
+    Args:
+        tensors: the tensors by name.
+        separate: whether each task has its own encoder; the name of a further, empty tensor then gives the
+            task's id, or no id if the batch has several tasks.
+        pinned: whether the buffer is in pinned memory.
+    """
+    if separate:
+        ids = tensors[INPUT + "task"].unique().tolist()
+        task = str(ids[0]) if len(ids) == 1 else ""
+        tensors = {**tensors, ONLY + task: torch.zeros(0, dtype=torch.uint8)}
+    return Packed(fields_of(tensors), pack(tensors, pinned))
+
+
+@contextmanager
+def one_task(model: Model, names: Iterable[str]) -> Iterator[None]:
+    """Inside, rows run through the encoder of the task in a batch's tensor names (method `separate`)."""
+    body: Any = model.body
+    for name in names:
+        if name.startswith(ONLY):
+            body.only = int(name.removeprefix(ONLY))
+    try:
+        yield
+    finally:
+        if model.method.separate:
+            body.only = None

@@ -1,4 +1,4 @@
-"""A step by the host, with the encoder's blocks compiled."""
+"""The engine `compiled`: eager steps with compiled encoder blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CompiledEngine(EagerEngine):
-    """The eager step, whose blocks are compiled; nothing of the step itself differs."""
+    """Runs eager steps with compiled encoder blocks; nothing else differs from `EagerEngine`."""
 
     name = "compiled"
     compiles = True
@@ -24,14 +24,14 @@ class CompiledEngine(EagerEngine):
     def why_not(cls, model: Model, training: Training, processes: Processes) -> str | None:
         """See `Engine`."""
         if model.method.separate:
-            return "method 'separate' sends other numbers of rows through each task's encoder every step"
+            return "method 'separate' has a different number of rows per task's encoder in every step"
         if training.conflict is not None:
-            return "train.conflict runs each task by itself, with other numbers of rows every step"
+            return "train.conflict runs each task separately, with a different number of rows in every step"
         if processes.world > 1 and training.parallel == "fsdp":
             return "fsdp gathers a block's weights outside the block, where nothing is compiled"
         return None
 
     @classmethod
     def priority(cls, device: torch.device) -> int | None:
-        """See `Engine`: it runs where it is named."""
+        """See `Engine`: it runs only if requested by name."""
         return None

@@ -1,4 +1,4 @@
-"""A step by the host: each kernel is launched as its line is reached."""
+"""The engine `eager`: the host launches each kernel as Python reaches it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class EagerEngine(Engine):
-    """Runs steps one line after the other; the losses of each are read at once. Arguments as of `Engine`."""
+    """Runs steps eagerly and reads their losses at once. Its arguments are those of `Engine`."""
 
     name = "eager"
 
@@ -40,27 +40,27 @@ class EagerEngine(Engine):
 
     @classmethod
     def priority(cls, device: torch.device) -> int | None:
-        """See `Engine`: on a CPU compiling costs more than most runs win by it."""
+        """See `Engine`: on a CPU compiling costs most runs more time than it saves."""
         return 0
 
     def step(self, prepared: PreparedStep, move: Move) -> None:
         """See `Engine`."""
-        given = self.gradients.training
+        training = self.gradients.training
         with _compiler_errors():
             if self.probe is not None:
-                for count, part in enumerate(prepared.parts):
-                    self.probe.check_part(prepared.step.number, count, part)
+                for count, microbatch in enumerate(prepared.microbatches):
+                    self.probe.check_microbatch(prepared.step.number, count, microbatch)
             self.optimizers.zero_grad()
             self._losses.add(self.gradients.of(prepared, move.factors, self.penalty))
-        if given.clip is not None:
-            self.optimizers.clip(given.clip, clip_by(given))
+        if training.clip is not None:
+            self.optimizers.clip(training.clip, clip_by(training))
         self.optimizers.set_factor(move.factor, move.peak)
         self.optimizers.step(move.present, move.drifting)
 
     def losses(self) -> TaskLosses:
         """See `Engine`."""
-        found, self._losses = self._losses, TaskLosses.zero(len(self.gradients.names))
-        return found
+        losses, self._losses = self._losses, TaskLosses.zero(len(self.gradients.names))
+        return losses
 
     def measured(self, candidates: Candidates, measures: Measures, dropout: bool) -> Floats:
         """See `Engine`."""
@@ -73,7 +73,7 @@ class EagerEngine(Engine):
 
 @contextmanager
 def _compiler_errors() -> Iterator[None]:
-    """Inside, what the compiler fails with is the engine's failure."""
+    """Inside, an error of the compiler is raised as `EngineFailed`."""
     try:
         yield
     except torch._dynamo.exc.TorchDynamoException as why:

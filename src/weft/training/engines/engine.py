@@ -1,4 +1,4 @@
-"""What runs a step: forward, loss, backward, clip, optimisers."""
+"""The base class of engines, which run a step: forward, loss, backward, clipping, optimizers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Move:
-    """How a step moves the weights, beside its examples.
+    """How a step updates the weights, apart from its examples.
 
     Attributes:
-        factor: the share of the peak learning rates.
-        peak: the peak where the phase has its own.
+        factor: the factor on the peak learning rates.
+        peak: the peak learning rate of the phase; None: the configured one.
         present: the model's ids of the tasks with an example in the step.
-        drifting: those of the tasks that move on without one.
-        factors: what each task's loss is multiplied by, [T]; None: 1.
+        drifting: the ids of the tasks that are updated without one, by momentum and decay.
+        factors: the factor on each task's loss, [T]; None: 1.
     """
 
     factor: float
@@ -51,17 +51,17 @@ class Engine(ABC):
     """Runs the steps of a run; a subclass is registered in `ENGINES`.
 
     Args:
-        gradients: what computes the gradients of a step.
-        optimizers: each owner's optimiser.
-        penalty: what is added to every step's loss; None: nothing.
+        gradients: computes the gradients of a step.
+        optimizers: the optimizer of each owner.
+        penalty: added to the loss of every step; None: nothing.
         patch_stack: the reversible patches of the model in training.
-        verifier: what compares compiled shapes with uncompiled ones; None: nothing does.
+        verifier: compares compiled shapes with uncompiled ones; None: no verification.
 
     Attributes:
         name: the name it is registered under.
-        compiles: whether it runs the encoder's blocks compiled. Batches are then padded to a few shapes, and
-            each shape is verified (`train.verify_engine`).
-        probe: what verifies its shapes; None: nothing does.
+        compiles: whether it compiles the encoder's blocks. Batches are then padded to a few shapes, and each
+            shape is verified (`train.verify_engine`).
+        probe: verifies its shapes; None: no verification.
     """
 
     name: ClassVar[str]
@@ -83,53 +83,54 @@ class Engine(ABC):
 
     @classmethod
     def why_not(cls, model: Model, training: Training, processes: Processes) -> str | None:
-        """Why it cannot run a model's steps, in a sentence; None: it can.
+        """Why the engine cannot run a model's steps, in a sentence; None: it can.
 
         Args:
             model: the model, on its device.
-            training: how it is to be trained.
-            processes: those that train together.
+            training: the settings of `train`.
+            processes: the processes that train together.
         """
         return None
 
     @classmethod
     def priority(cls, device: torch.device) -> int | None:
-        """Its rank among the engines that `train.engine: auto` chooses from; None: it runs where it is named.
+        """The priority for `train.engine: auto`; None: the engine runs only if requested by name.
 
-        The highest one that can run is chosen: `eager` has 0 everywhere, `graph` 10 on a GPU.
+        The engine with the highest priority that can run is chosen: `eager` has 0 on every device, `graph` 10
+        on a GPU.
 
         Args:
-            device: of the model.
+            device: the device of the model.
         """
         return None
 
     def prepare(self, prepared: PreparedStep) -> PreparedStep:
-        """The same step, further prepared: this runs ahead of the step, in another thread."""
+        """Prepare a step further; this runs ahead of the step, in a background thread."""
         return prepared
 
     @abstractmethod
     def step(self, prepared: PreparedStep, move: Move) -> None:
-        """One step: the gradients of all its parts, then every present owner moves."""
+        """Run one step: compute the gradients of all micro-batches, then update every present owner."""
 
     @abstractmethod
     def losses(self) -> TaskLosses:
-        """What the steps since this was last asked have lost; a loss that is no number ends the run."""
+        """The losses of the steps since the last call; a loss that is not finite ends the run."""
 
     @abstractmethod
     def measured(self, candidates: Candidates, measures: Measures, dropout: bool) -> Floats:
-        """What the model thinks of candidates, [C]."""
+        """Measure the model's uncertainty of candidates, [C]."""
 
     def at_rest(self) -> AbstractContextManager[object]:
-        """Inside, the model is as it is outside training: to be evaluated, saved, handed on."""
+        """Inside, the model's patches are undone, so that it can be evaluated or saved."""
         return self.patch_stack.suspended()
 
     def close(self) -> None:
-        """Leave the model as it was found, but for its weights."""
+        """Undo everything that the engine changed in the model except its weights."""
         self.patch_stack.undo()
 
 
 class EngineFailed(Exception):
-    """An engine cannot run this model; what it had begun is undone, and another can take its place."""
+    """An engine cannot run this model. The failed step has changed nothing, so another engine can run it."""
 
 
 __all__ = ["Engine", "EngineFailed", "Floats", "Measures", "Move", "Penalty", "TaskLosses"]

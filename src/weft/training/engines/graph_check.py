@@ -1,4 +1,4 @@
-"""Verifying captured passes: a replay of the graph against the same pass, uncaptured and uncompiled."""
+"""Verification of captured passes: a replay of the graph against the same pass run eagerly, uncompiled."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def check_capture(
     probe: Probe,
     captured: Captured,
     packed: Packed,
-    part: MicroBatch,
+    microbatch: MicroBatch,
     step: int,
     count: int,
 ) -> None:
-    """Verify the pass of a step, forward and backward; the gradients are those before clipping.
+    """Verify the forward and backward pass of a step; gradients are compared before clipping.
 
     Args:
-        engine: which has captured it.
-        probe: of the engine.
-        captured: the pass, captured just now.
-        packed: the part as one piece of memory.
-        part: the same part.
+        engine: the engine that captured the pass.
+        probe: the engine's probe.
+        captured: the pass, which was captured just now.
+        packed: the micro-batch in one buffer.
+        microbatch: the same micro-batch.
         step: the number of the step.
-        count: the number of the part in it.
+        count: the number of the micro-batch in the step.
     """
     if not probe.verifier.affordable:
         probe.verifier.skip()
@@ -43,20 +43,20 @@ def check_capture(
     purpose = f"dropout {count}"
 
     def reading(losses: Tensor) -> Reading:
-        return probe.reading(losses, part.tasks, part.weight, probe.norms())
+        return probe.reading(losses, microbatch.tasks, microbatch.weight, probe.norms())
 
     with probe.verifying():
-        probe.check_patches(step, part)
+        probe.check_patches(step, microbatch)
         with probe.verifier.timed(engine.device):
             with engine.trial(step):
                 _put(captured, packed)
                 engine.gradients.seed(step, purpose)
                 captured.run()
-                found = reading(captured.found[0])
+                actual = reading(captured.values[0])
             with engine.trial(step), engine.patch_stack.uncompiled():
                 engine.gradients.seed(step, purpose)
-                expected = reading(_uncaptured(captured))
-        probe.verifier.check(shape_of(part.batch), found, expected)
+                expected = reading(_eager_values(captured))
+        probe.verifier.check(shape_of(microbatch.batch), actual, expected)
 
 
 def check_measure(
@@ -71,13 +71,13 @@ def check_measure(
     """Verify a pass that measures candidates; see `check_capture`.
 
     Args:
-        engine: which has captured it.
-        probe: of the engine.
-        captured: the pass, captured just now.
-        packed: the candidates as one piece of memory.
+        engine: the engine that captured the pass.
+        probe: the engine's probe.
+        captured: the pass, which was captured just now.
+        packed: the candidates in one buffer.
         tasks: the plan's task of each, [E].
         step: the number of the step.
-        purpose: what the pass is seeded for.
+        purpose: the purpose that the pass is seeded with.
     """
     if not probe.verifier.affordable:
         probe.verifier.skip()
@@ -87,26 +87,26 @@ def check_measure(
             _put(captured, packed)
             engine.gradients.seed(step, purpose)
             captured.run()
-            found = captured.found[0].clone()
+            actual = captured.values[0].clone()
             with engine.patch_stack.uncompiled():
                 engine.gradients.seed(step, purpose)
-                expected = _uncaptured(captured)
+                expected = _eager_values(captured)
         rows, length = views(captured.memory, captured.form)[INPUT + "input_ids"].shape
-        probe.check_measured((rows, length), found, expected, tasks)
+        probe.check_measured((rows, length), actual, expected, tasks)
 
 
 def _put(captured: Captured, packed: Packed) -> None:
-    """Put a batch into the memory of a captured pass, with one place of it masked.
+    """Copy a batch into the buffer of a captured pass, with one position masked.
 
-    Hugging Face leaves the mask out where nothing is padded, except in a graph: attention would run by
-    another kernel, whose dropout draws other numbers.
+    Hugging Face leaves the mask out if nothing is padded, except in a graph: attention would run a different
+    kernel, whose dropout draws different random numbers.
     """
     captured.memory.copy_(packed.memory)
     views(captured.memory, captured.form)[INPUT + "attention_mask"][0, -1] = 0
 
 
-def _uncaptured(captured: Captured) -> Tensor:
-    """What the same pass over the same batch finds of each example, [E], run line by line."""
-    found: list[Tensor] = []
-    captured.written(views(captured.memory, captured.form), found)
-    return found[0]
+def _eager_values(captured: Captured) -> Tensor:
+    """The values of the same pass over the same batch, [E], run eagerly."""
+    values: list[Tensor] = []
+    captured.eager(views(captured.memory, captured.form), values)
+    return values[0]

@@ -1,4 +1,4 @@
-"""Reading a batch's losses and gradients off a model in training, without touching the training itself."""
+"""The probe of an engine: it reads a batch's losses and gradients to verify them, without side effects."""
 
 from __future__ import annotations
 
@@ -30,79 +30,79 @@ if TYPE_CHECKING:
 
 
 class Probe:
-    """Verifies the shapes of one engine, each when it first comes.
+    """Verifies the batch shapes of one engine, each when it first occurs.
 
     Args:
-        verifier: of the run.
-        gradients: what computes the gradients of a step.
-        patch_stack: what the model wears under the engine.
+        verifier: the verifier of the run.
+        gradients: computes the gradients of a step.
+        patch_stack: the patches of the model under the engine.
 
     Attributes:
-        met: whether a new shape has come since this was last set to false.
+        new_shape: whether a new shape has occurred since this was last set to false.
     """
 
     def __init__(self, verifier: Verifier, gradients: StepGradients, patch_stack: PatchStack) -> None:
         self.verifier, self.gradients, self.patch_stack = verifier, gradients, patch_stack
-        self.met = False
+        self.new_shape = False
         self._model, self._device = gradients.model, gradients.device
         self._items = [item for item in owned(self._model) if item.trains]
         self._seen: set[Any] = set()
-        self._patches = False  # whether they have been compared
+        self._patches_checked = False
 
     def is_new(self, form: Any) -> bool:
-        """Whether a shape has not come before; it has from now on.
+        """Whether a shape occurs for the first time; it is remembered.
 
         Args:
-            form: what tells shapes apart.
+            form: identifies the shape.
         """
         if form in self._seen:
             return False
         self._seen.add(form)
-        self.met = True
+        self.new_shape = True
         return True
 
     @contextmanager
     def verifying(self) -> Iterator[None]:
-        """Inside, passes leave no trace; one that finds no memory leaves its shape unverified."""
+        """Inside, passes have no side effects; if one runs out of memory, its shape stays unverified."""
         try:
             with without_trace(self._model):
                 yield
         except torch.OutOfMemoryError:
             self.verifier.skip()
-        except torch._dynamo.exc.TorchDynamoException:  # the engine's own failure
+        except torch._dynamo.exc.TorchDynamoException:  # the engine handles this
             raise
-        except RuntimeError as why:  # the reference cannot run: there is nothing to rely on but plain code
+        except RuntimeError as why:  # the reference cannot run: only plain code can be trusted
             first = str(why).strip().splitlines()[0] if str(why).strip() else ""
             raise EngineFailed(f"it could not be verified: {type(why).__name__}: {first}") from why
         finally:
             if self._device.type == "cuda":
-                torch.cuda.empty_cache()  # a graph's memory comes from another pool
+                torch.cuda.empty_cache()  # a graph's memory comes from a different pool
 
-    def check_part(self, step: int, count: int, part: MicroBatch) -> None:
-        """Verify the shape of a part: compiled against uncompiled, under the same dropout.
+    def check_microbatch(self, step: int, count: int, microbatch: MicroBatch) -> None:
+        """Verify the shape of a micro-batch: compiled against uncompiled, with the same dropout.
 
         Args:
             step: the number of the step.
-            count: the number of the part in it.
-            part: its examples.
+            count: the number of the micro-batch in the step.
+            microbatch: the micro-batch.
         """
-        if not self.is_new(form_of(part.batch)):
+        if not self.is_new(form_of(microbatch.batch)):
             return
         if not self.verifier.affordable:
             self.verifier.skip()
             return
         with self.verifying():
-            self.check_patches(step, part)
-            found = self.read(step, part, f"dropout {count}")
+            self.check_patches(step, microbatch)
+            actual = self.read(step, microbatch, f"dropout {count}")
             with self.verifier.timed(self._device), self.patch_stack.uncompiled():
-                expected = self.read(step, part, f"dropout {count}")
-            self.verifier.check(shape_of(part.batch), found, expected)
+                expected = self.read(step, microbatch, f"dropout {count}")
+            self.verifier.check(shape_of(microbatch.batch), actual, expected)
 
     def verified_measure(self, batch: TrainingBatch, tasks: Ints, run: Callable[[], Tensor]) -> Tensor:
-        """What a pass measures of candidates, [E]; when its shape first comes, it is verified.
+        """Run a pass that measures candidates, [E]; it is verified when its shape first occurs.
 
         Args:
-            batch: of the candidates.
+            batch: the batch of the candidates.
             tasks: the plan's task of each, [E].
             run: the pass; it seeds itself.
         """
@@ -112,98 +112,100 @@ class Probe:
             self.verifier.skip()
             return run()
         with self.verifying():
-            found = run()
+            actual = run()
             with self.verifier.timed(self._device), self.patch_stack.uncompiled():
                 expected = run()
-            self.check_measured(shape_of(batch), found, expected, tasks)
+            self.check_measured(shape_of(batch), actual, expected, tasks)
         return run()
 
     def check_candidates(self, candidates: Candidates) -> None:
         """Compare the patched model with the plain one on some candidates, if that has not been done yet.
 
         Args:
-            candidates: of a step; as many of them as a step trains on are taken.
+            candidates: the candidates of a step; as many of them are used as a micro-batch has examples.
         """
-        if self._patches:
+        if self._patches_checked:
             return
-        parts, training = self.gradients.parts, self.gradients.training
+        microbatches, training = self.gradients.microbatches, self.gradients.training
         count = len(candidates.task)
         some = np.linspace(0, count - 1, min(count, -(-training.batch_size // training.accumulate)))
-        places = some.astype(np.int64)
-        weight = np.full(len(places), 1 / len(places), np.float32)
+        rows = some.astype(np.int64)
+        weight = np.full(len(rows), 1 / len(rows), np.float32)
         with self.verifying(), torch.enable_grad():
-            part = parts.part(candidates.task[places], candidates.index[places], weight)
-            self.check_patches(candidates.number, part)
+            microbatch = microbatches.microbatch(candidates.task[rows], candidates.index[rows], weight)
+            self.check_patches(candidates.number, microbatch)
 
-    def check_measured(self, shape: tuple[int, int], found: Tensor, expected: Tensor, tasks: Ints) -> None:
-        """Compare what was measured of candidates, [E] each; tasks without a measure have no number."""
-        there = expected[: len(tasks)].isfinite().cpu()
-        names = [self.gradients.names[task] for task in tasks[there.numpy()].tolist()]
-        values = [x[: len(tasks)].detach().double().cpu()[there] for x in (found, expected)]
+    def check_measured(self, shape: tuple[int, int], actual: Tensor, expected: Tensor, tasks: Ints) -> None:
+        """Compare measures of candidates, [E] each, without those of tasks that have no measure (nan)."""
+        finite = expected[: len(tasks)].isfinite().cpu()
+        names = [self.gradients.names[task] for task in tasks[finite.numpy()].tolist()]
+        values = [x[: len(tasks)].detach().double().cpu()[finite] for x in (actual, expected)]
         self.verifier.check(shape, *(Reading(value, names) for value in values))
 
-    def check_patches(self, step: int, part: MicroBatch) -> None:
-        """Once: the patched model against the plain one, without dropout."""
-        if self._patches:
+    def check_patches(self, step: int, microbatch: MicroBatch) -> None:
+        """Once per engine: compare the patched model with the plain one, without dropout."""
+        if self._patches_checked:
             return
-        self._patches = True
+        self._patches_checked = True
         purpose = "patches"
         with self.verifier.timed(self._device), without_dropout(self._model):
             with self.patch_stack.uncompiled():
-                found = self.read(step, part, purpose)
+                actual = self.read(step, microbatch, purpose)
             with self.patch_stack.suspended():
-                expected = self.read(step, part, purpose, trunk=False)
+                expected = self.read(step, microbatch, purpose, trunk=False)
 
-        def whole() -> Reading:
+        def read_float32() -> Reading:
             plain = self.patch_stack.suspended()
             with self.verifier.timed(self._device), without_dropout(self._model), plain:
-                return self.read(step, part, purpose, trunk=False, autocast=False)
+                return self.read(step, microbatch, purpose, trunk=False, autocast=False)
 
-        in_float32 = whole if self.verifier.bf16 else None
-        self.verifier.check_patches(shape_of(part.batch), found, expected, in_float32)
+        in_float32 = read_float32 if self.verifier.bf16 else None
+        self.verifier.check_patches(shape_of(microbatch.batch), actual, expected, in_float32)
 
     def read(
-        self, step: int, part: MicroBatch, purpose: str, *, autocast: bool = True, trunk: bool = True
+        self, step: int, microbatch: MicroBatch, purpose: str, *, autocast: bool = True, trunk: bool = True
     ) -> Reading:
-        """A pass over a part, forward and backward, by the model as it is now; gradients stay as they are.
+        """Run a micro-batch forward and backward with the model as it is now; `p.grad` does not change.
 
         Args:
             step: the number of the step.
-            part: its examples.
-            purpose: what the pass is seeded for.
+            microbatch: the micro-batch.
+            purpose: the purpose that the pass is seeded with.
             autocast: whether it runs in the precision of training; else in float32.
-            trunk: whether what is kept of the trunk is used; else all blocks run.
+            trunk: whether the trunk cache is used; else all blocks run.
         """
         gradients, model = self.gradients, self._model
         gradients.seed(step, purpose)
         model.train()
-        batch = part.batch.to(self._device)
+        batch, weight = microbatch.batch.to(self._device), microbatch.weight
         with precision(gradients.training, self._device) if autocast else nullcontext():
             inputs = {name: x for name, x in batch.inputs.items() if name != TRUNK_ROWS}
             output = model.run(
-                **(gradients.parts.given(batch.inputs) if trunk else inputs), examples=batch.examples
+                **(gradients.microbatches.model_inputs(batch.inputs) if trunk else inputs),
+                examples=batch.examples,
             )
-        losses = model.example_losses(output, batch.labels)[: len(part.weight)]
+        losses = model.example_losses(output, batch.labels)[: len(weight)]
         parameters = list(dict.fromkeys(item.parameter for item in self._items))
-        loss = (losses * torch.from_numpy(part.weight).to(self._device)).sum()
-        found = torch.autograd.grad(loss, parameters, allow_unused=True)
-        gradient = dict(zip(parameters, found, strict=True))
-        return self.reading(losses, part.tasks, part.weight, owner_norms(self._items, gradient.get))
+        loss = (losses * torch.from_numpy(weight).to(self._device)).sum()
+        gradient = dict(
+            zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True)
+        )
+        return self.reading(losses, microbatch.tasks, weight, owner_norms(self._items, gradient.get))
 
     def norms(self) -> dict[str, float]:
-        """The norm of each owner's gradient as it is now."""
+        """The norm of each owner's present gradient."""
         return owner_norms(self._items, lambda parameter: parameter.grad)
 
     def reading(
         self, losses: Tensor, tasks: NDArray[Any], weight: NDArray[Any], norms: dict[str, float]
     ) -> Reading:
-        """What was found, of the examples that count.
+        """The reading of the examples that count.
 
         Args:
-            losses: of each example, [E].
+            losses: the loss of each example, [E].
             tasks: the plan's task of each, [E].
-            weight: what each weighs, [E]; those of weight 0 do not count.
-            norms: of each owner's gradient.
+            weight: the weight of each, [E]; examples of weight 0 do not count.
+            norms: the norm of each owner's gradient.
         """
         counted = weight != 0
         names = [self.gradients.names[task] for task in tasks[counted].tolist()]
@@ -217,6 +219,6 @@ def shape_of(batch: TrainingBatch) -> tuple[int, int]:
 
 
 def form_of(batch: TrainingBatch) -> tuple[Any, ...]:
-    """The names and shapes of all that a batch has."""
+    """The names and shapes of all tensors of a batch."""
     tensors = (*batch.inputs.items(), *batch.labels.items())
     return (batch.examples, *((name, tuple(x.shape)) for name, x in tensors))

@@ -1,4 +1,4 @@
-"""What is known of an engine in a run: which shapes were verified, how well, and what it cost."""
+"""The verification record of a run: which shapes were compared, how much they differ, and the time spent."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import torch
 from weft.training.engines.verify import Difference, Disagreement, Reading, Tolerance, as_number, compared
 
 SECONDS = 3.0
-"""What verifying may cost in any run."""
+"""The seconds that verification may take in any run."""
 
 SHARE = 0.02
-"""What it may cost of a long run."""
+"""The fraction of a long run's time that verification may take."""
 
 
 class Verifier:
@@ -26,12 +26,14 @@ class Verifier:
         steps: the steps of the run.
 
     Attributes:
-        tolerance: what is allowed from now on.
-        shapes: how many shapes were verified.
-        unverified: how many were not, for want of time, of memory, or of a finite reference.
-        seconds: what it has cost; compiling and capturing, which the run needs anyway, left out.
-        rounding: the error of plain autocast; None in float32, or where nothing asked for it: it is measured
-            when the first difference is beyond the tolerance of bf16.
+        tolerance: the tolerance from now on.
+        shapes: the number of verified shapes.
+        unverified: the number of shapes that were not verified, because time, memory or a finite reference
+            was missing.
+        seconds: the time spent, without compiling and capturing, which the run needs anyway.
+        rounding: the error of plain autocast; None until measured. It is measured in bf16 when a difference
+            first exceeds the tolerance.
+        patches: the difference between the patched and the plain model; None until compared.
     """
 
     def __init__(self, bf16: bool, steps: int) -> None:
@@ -49,7 +51,7 @@ class Verifier:
 
     @property
     def allowed(self) -> float:
-        """The seconds that may be spent: 3, or 2 % of the run's time as it looks now."""
+        """The seconds that may be spent: 3, or 2 % of the run's expected time if that is more."""
         run = self._pace / self._paced * self._steps if self._paced else 0.0
         return max(SECONDS, SHARE * run)
 
@@ -59,10 +61,10 @@ class Verifier:
         return self.seconds < self.allowed
 
     def stepped(self, new: bool) -> None:
-        """A step has ended.
+        """Count a step.
 
         Args:
-            new: whether it met a new shape. What it took is then no measure of the steps to come.
+            new: whether it had a new shape. Its time then does not predict that of later steps.
         """
         now = time.monotonic()
         if self._last is not None and not new:
@@ -72,59 +74,63 @@ class Verifier:
 
     @contextmanager
     def timed(self, device: torch.device) -> Iterator[None]:
-        """Inside, time is spent on verifying."""
+        """Count the time spent inside as verification."""
         began = _now(device)
         try:
             yield
         finally:
             self.seconds += _now(device) - began
 
-    def check(self, shape: tuple[int, int], found: Reading, expected: Reading) -> None:
+    def check(self, shape: tuple[int, int], actual: Reading, expected: Reading) -> None:
         """Compare a shape's reading with that of the same model uncompiled.
 
         Args:
             shape: its rows and tokens.
-            found: by the engine.
-            expected: uncompiled.
+            actual: the engine's reading.
+            expected: the uncompiled model's reading.
 
         Raises:
-            Disagreement: if they differ by more than is allowed.
+            Disagreement: if they differ by more than the tolerance.
         """
-        off = compared(found, expected)
-        if off is None:
+        difference = compared(actual, expected)
+        if difference is None:
             self.unverified += 1
             return
-        self._judge(shape, off, False)
+        self._judge(shape, difference, False)
         self.shapes += 1
 
     def check_patches(
-        self, shape: tuple[int, int], found: Reading, expected: Reading, whole: Callable[[], Reading] | None
+        self,
+        shape: tuple[int, int],
+        actual: Reading,
+        expected: Reading,
+        read_float32: Callable[[], Reading] | None,
     ) -> None:
         """Compare the patched model with the plain one, both uncompiled and without dropout.
 
         Args:
             shape: the batch's rows and tokens.
-            found: of the patched model.
-            expected: of the plain one.
-            whole: reads the plain one in float32, where steps run in bf16: it widens the tolerance. A pass in
-                float32 is the slowest of all, so it runs only if something differs by more than usual.
+            actual: the patched model's reading.
+            expected: the plain model's reading.
+            read_float32: reads the plain model in float32, if steps run in bf16, to widen the tolerance. A
+                pass in float32 is slow, so it runs only if a difference exceeds the tolerance.
 
         Raises:
-            Disagreement: if they differ by more than is allowed.
+            Disagreement: if they differ by more than the tolerance.
         """
-        if whole is not None:
-            self._measure = lambda: self._widen(expected, whole())
-        self.patches = compared(found, expected)
+        if read_float32 is not None:
+            self._measure = lambda: self._widen(expected, read_float32())
+        self.patches = compared(actual, expected)
         if self.patches is not None:
             self._judge(shape, self.patches, True)
 
     def skip(self) -> None:
-        """A shape is used without having been verified."""
+        """Count a shape that is used without verification."""
         self.unverified += 1
 
     def report(self) -> dict[str, Any]:
-        """What the log says: shapes, the largest differences, seconds."""
-        told: dict[str, Any] = {
+        """The fields for the log: shapes, the largest differences, seconds."""
+        fields: dict[str, Any] = {
             "shapes": self.shapes,
             "unverified": self.unverified,
             "loss": as_number(self._loss),
@@ -132,27 +138,28 @@ class Verifier:
             "seconds": round(self.seconds, 2),
         }
         if self.patches is not None:
-            told["patches"] = self.patches.as_dict()
+            fields["patches"] = self.patches.as_dict()
         if self.rounding is not None:
-            told["rounding"] = self.rounding.as_dict()
-        return told
+            fields["rounding"] = self.rounding.as_dict()
+        return fields
 
-    def _judge(self, shape: tuple[int, int], off: Difference, patches: bool) -> None:
+    def _judge(self, shape: tuple[int, int], difference: Difference, patches: bool) -> None:
         if not patches:
-            self._loss, self._gradient = max(self._loss, off.loss), max(self._gradient, off.gradient)
-        if not self._allows(off) and self._measure is not None:
+            self._loss = max(self._loss, difference.loss)
+            self._gradient = max(self._gradient, difference.gradient)
+        if not self._allows(difference) and self._measure is not None:
             measure, self._measure = self._measure, None
             measure()
-        if not self._allows(off):
-            raise Disagreement(shape, off, self.tolerance, patches)
+        if not self._allows(difference):
+            raise Disagreement(shape, difference, self.tolerance, patches)
 
-    def _allows(self, off: Difference) -> bool:
-        # written so that what is no number fails
-        return off.loss <= self.tolerance.loss and off.gradient <= self.tolerance.gradient
+    def _allows(self, difference: Difference) -> bool:
+        # with this comparison nan is refused
+        return difference.loss <= self.tolerance.loss and difference.gradient <= self.tolerance.gradient
 
-    def _widen(self, expected: Reading, whole: Reading) -> None:
-        """By the error of plain autocast beside float32."""
-        self.rounding = compared(expected, whole)
+    def _widen(self, expected: Reading, float32: Reading) -> None:
+        """Widen the tolerance by the error of plain autocast relative to float32."""
+        self.rounding = compared(expected, float32)
         if self.rounding is not None and expected.finite:
             self.tolerance = Tolerance.of(self.bf16).widened(self.rounding)
 

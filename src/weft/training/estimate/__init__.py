@@ -1,1 +1,1 @@
-"""How long a run takes, and how much memory."""
+"""Estimates of a run's time and memory."""

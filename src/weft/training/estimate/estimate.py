@@ -1,4 +1,4 @@
-"""What a run will take, before it is begun: memory and time."""
+"""Estimate the memory and time of a run before it starts."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     from weft.sampling.plan.plan import Candidates, Plan, Step
 
 SAMPLE = 256
-"""How many of the plan's steps are looked at."""
+"""The number of the plan's steps in the sample."""
 TYPICAL = (0.5, 0.1, 0.9)
-"""Where among the batches, from the cheapest to the dearest, those lie that are timed."""
+"""The quantiles of the batches' cost at which batches are timed."""
 EVALUATED = 64
-"""The rows of a batch of an evaluation, about."""
+"""The approximate number of rows in an evaluation batch."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will take.
+    """The estimated memory and time of a run.
 
     Attributes:
-        memory: at the largest batch that was looked at.
-        step_seconds: a step, on average, by the engine that will run.
+        memory: the memory at the largest batch of the sample.
+        step_seconds: the mean time of a step with the engine of the run.
         steps: the steps of the run.
-        evaluation_seconds: all evaluations together; None where no validation rows were given.
-        looked_at: how many steps of the plan this follows from.
-        timed: how many batches were run to time them.
-        machine: what they ran on.
-        room: the memory that this has, in bytes; None where it is not known.
-        engine: what ran the steps that were timed.
-        startup_seconds: compiling and capturing, before steps take the time they are said to take.
-        note: what a user should know of the engine, in a sentence; None: nothing.
+        evaluation_seconds: the time of all evaluations; None without validation rows.
+        looked_at: the number of steps in the sample.
+        timed: the number of batches that were timed.
+        machine: the machine that they ran on.
+        room: the memory of the machine, in bytes; None if unknown.
+        engine: the engine that ran the timed steps.
+        startup_seconds: the time to compile and capture, before steps reach `step_seconds`.
+        note: a note for the user about the engine; None: nothing.
     """
 
     memory: Memory
@@ -65,48 +65,48 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """The whole run."""
+        """The time of the whole run."""
         return self.startup_seconds + self.steps * self.step_seconds + (self.evaluation_seconds or 0.0)
 
     @property
     def fits(self) -> bool:
-        """Whether the machine has the memory, as far as it is known."""
+        """Whether the run fits into the machine's memory; true if that is unknown."""
         return self.room is None or self.memory.peak < self.room
 
     def as_dict(self) -> dict[str, Any]:
-        """Every number, JSON-able."""
+        """All fields, JSON-serializable."""
         return {**vars(self), "memory": self.memory.as_dict(), "seconds": self.seconds, "fits": self.fits}
 
     def lines(self) -> list[str]:
-        """The same for a reader."""
+        """The estimate as lines of text."""
         m = self.memory
-        time = f"{duration(self.step_seconds)} a step on this machine ({self.machine}), "
+        time = f"{duration(self.step_seconds)} per step on this machine ({self.machine}), "
         time += f"{self.steps} steps {duration(self.steps * self.step_seconds)}"
         if self.evaluation_seconds is not None:
             time += f", evaluations {duration(self.evaluation_seconds)}"
         averages = f"moving average {size(m.averages)}, " if m.averages else ""
-        told = [
+        lines = [
             f"memory: about {size(m.peak)}: weights {size(m.weights)}, gradients {size(m.gradients)}, "
-            f"optimiser {size(m.optimiser)}, {averages}activations {size(m.passing)} "
+            f"optimizer {size(m.optimiser)}, {averages}activations {size(m.passing)} "
             f"({m.rows} rows of {m.length} tokens, the largest of {self.looked_at} steps); "
-            "the program and what its allocator keeps come on top",
+            "the program itself and its allocator need more",
             f"time: about {time} ({self._timed()})",
         ]
         if self.note is not None:
-            told.append(f"note: {self.note}")
+            lines.append(f"note: {self.note}")
         if not self.fits:
-            told.append(
+            lines.append(
                 f"warning: this machine has {size(self.room or 0)} of memory; lower train.batch_size or "
                 "train.max_length, or raise train.accumulate"
             )
-        return told
+        return lines
 
     def _timed(self) -> str:
-        """What was timed, for a reader."""
+        """A description of what was timed."""
         if not ENGINES[self.engine].compiles:
             return f"engine {self.engine}, {self.timed} batches timed"
         startup = f"about {duration(self.startup_seconds)} more to compile and capture"
-        return f"engine {self.engine}, {self.timed} steps timed; {startup}, some of it done for this"
+        return f"engine {self.engine}, {self.timed} steps timed; {startup}, partly done by this estimate"
 
 
 def estimate(
@@ -118,53 +118,54 @@ def estimate(
     *,
     budget: float = 5.0,
 ) -> Estimate:
-    """Estimate a run's memory and time by a few real passes; the model stays as it is.
+    """Estimate a run's memory and time by a few real passes; the model does not change.
 
     Args:
-        model: the model, on the device that it is to be trained on.
-        training: how it is to be trained.
+        model: the model, on the training device.
+        training: the settings of `train`.
         plan: which examples each step trains on.
         train: the tokenized training rows of each task of the plan, in its order.
         validation: the tokenized validation rows by name, `TASK` or `TASK:SET`.
-        budget: seconds that may be spent on timing, about.
+        budget: about how many seconds may be spent on timing.
     """
     ids = np.array([model.task_id(name) for name in plan.names], np.int64)
     costs = Costs(model)
     device = next(model.parameters()).device
     numbers = permute(np.arange(min(SAMPLE, plan.steps)), plan.steps, draw_key(plan.seed, "sample"))
-    looked_at = sorted(numbers.tolist())
+    sample = sorted(numbers.tolist())
     apart = training.conflict is not None
-    numbered = [_step(plan, n) for n in looked_at]
-    steps = [list(_parts(step, train, ids, training.accumulate, apart)) for step in numbered]
-    parts = [part for step in steps for part in step]
-    shapes = np.array([part.shape for part in parts])
+    sampled_steps = [_step(plan, n) for n in sample]
+    steps = [list(_batches(step, train, ids, training.accumulate, apart)) for step in sampled_steps]
+    batches = [batch for step in steps for batch in step]
+    shapes = np.array([batch.shape for batch in batches])
     cost = costs.of(shapes[:, 0], shapes[:, 1])
     count = count_activations(model, plan.mixed and not apart, precision(training, device))
-    largest = max({part.shape for part in parts}, key=lambda s: count(*s) + working_memory(model, *s))
+    largest = max({batch.shape for batch in batches}, key=lambda s: count(*s) + working_memory(model, *s))
     by_cost = np.argsort(cost, kind="stable")
-    typical = [parts[by_cost[round(q * (len(parts) - 1))]] for q in TYPICAL]
+    typical = [batches[by_cost[round(q * (len(batches) - 1))]] for q in TYPICAL]
     room = _room(device)
-    typical = [_fitting(part, count, None if room is None else room // 2) for part in typical]
-    typical = list({part.shape: part for part in typical}.values())
+    typical = [_fitting(batch, count, None if room is None else room // 2) for batch in typical]
+    typical = list({batch.shape: batch for batch in typical}.values())
     without_backward = time_evaluation(model, typical[:1], costs, budget / 5).slope
     evaluations = None
     if validation:
         evaluations = without_backward * _evaluated(training, validation, costs, plan.steps)
     half = None if room is None else room // 2
-    by, engine, note = time_engine(model, training, plan, train, numbered, costs, count, half, budget)
-    if by is None:
+    times, engine, note = time_engine(model, training, plan, train, sampled_steps, costs, count, half, budget)
+    if times is None:
         rate, timed = time_training(model, training, typical, costs, budget)
         step_seconds, startup = sum(map(rate.seconds, cost.tolist())) / len(steps), 0.0
     else:
-        step_seconds, startup, timed = by.step_seconds, by.startup_seconds, by.timed
+        step_seconds, startup, timed = times.step_seconds, times.startup_seconds, times.timed
     lengths = [int(tokens.row_lengths.max()) for tokens in (validation or {}).values()]
     shapes_without = [(EVALUATED, max(lengths))] if lengths else [(0, 0)]
     if plan.chooses:  # a pass over all candidates comes before each step
-        passes = [_parts(plan.candidates(n), train, ids, training.accumulate) for n in looked_at]
-        seen = np.array([part.shape for step in passes for part in step])
-        if by is None:
-            step_seconds += without_backward * float(costs.of(seen[:, 0], seen[:, 1]).sum()) / len(steps)
-        shapes_without.append((int(seen[:, 0].max()), int(seen[:, 1].max())))
+        passes = [_batches(plan.candidates(n), train, ids, training.accumulate) for n in sample]
+        measured = np.array([batch.shape for step in passes for batch in step])
+        if times is None:
+            total = float(costs.of(measured[:, 0], measured[:, 1]).sum())
+            step_seconds += without_backward * total / len(steps)
+        shapes_without.append((int(measured[:, 0].max()), int(measured[:, 1].max())))
     widest = max(shapes_without, key=lambda s: working_memory(model, *s))
     tasks = min(len(plan.names), training.batch_size) if apart else 0
     memory = memory_at(model, count, largest, widest, tasks, training.ema is not None)
@@ -173,7 +174,7 @@ def estimate(
 
 
 def size(count: float) -> str:
-    """Bytes for a reader: `1.2 GB`."""
+    """Format a number of bytes: `1.2 GB`."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if count < 1000 or unit == "GB":
             return f"{count:.3g} {unit}" if unit == "GB" and count < 100 else f"{count:.0f} {unit}"
@@ -182,7 +183,7 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds for a reader: `40 ms`, `1.2 s`, `4 min`, `2.5 h`."""
+    """Format seconds: `40 ms`, `1.2 s`, `4 min`, `2.5 h`."""
     if seconds < 1:
         return f"{1000 * seconds:.0f} ms"
     if seconds < 120:
@@ -191,7 +192,7 @@ def duration(seconds: float) -> str:
 
 
 def _step(plan: Plan, number: int) -> Step:
-    """A step of the plan; where the choice depends on the weights, some of its candidates."""
+    """A step of the plan; if the choice depends on the weights, evenly spaced candidates."""
     if not plan.chooses:
         return plan.step(number)
     candidates = plan.candidates(number)
@@ -200,27 +201,27 @@ def _step(plan: Plan, number: int) -> Step:
     return plan.chosen(candidates, spread)
 
 
-def _parts(
+def _batches(
     step: Step | Candidates,
     train: Sequence[Tokens],
     ids: NDArray[np.int64],
     accumulate: int,
     apart: bool = False,
 ) -> Iterator[Examples]:
-    """The batches of a step, as training cuts it; `apart`: each task's by itself."""
-    for part in np.array_split(np.arange(len(step.task)), accumulate):
-        tasks = step.task[part]
-        for places in [part[tasks == t] for t in np.unique(tasks)] if apart else [part]:
-            if len(places):
-                pairs = zip(step.task[places].tolist(), step.index[places].tolist(), strict=True)
-                yield Examples([(train[t], i) for t, i in pairs], ids[step.task[places]])
+    """The micro-batches of a step, as in training; `apart`: split further by task."""
+    for chunk in np.array_split(np.arange(len(step.task)), accumulate):
+        tasks = step.task[chunk]
+        for rows in [chunk[tasks == t] for t in np.unique(tasks)] if apart else [chunk]:
+            if len(rows):
+                pairs = zip(step.task[rows].tolist(), step.index[rows].tolist(), strict=True)
+                yield Examples([(train[t], i) for t, i in pairs], ids[step.task[rows]])
 
 
-def _fitting(part: Examples, count: Count, room: int | None) -> Examples:
-    """As many of the examples as there is room for: what is timed must not end the program."""
-    while room is not None and len(part.items) > 1 and count(*part.shape) > room:
-        part = part.first(len(part.items) // 2)
-    return part
+def _fitting(batch: Examples, count: Count, room: int | None) -> Examples:
+    """As many of the examples as fit into memory: timing must not crash the program."""
+    while room is not None and len(batch.items) > 1 and count(*batch.shape) > room:
+        batch = batch.first(len(batch.items) // 2)
+    return batch
 
 
 def _evaluated(training: Training, validation: Mapping[str, Tokens], costs: Costs, steps: int) -> float:
@@ -239,12 +240,12 @@ def _evaluated(training: Training, validation: Mapping[str, Tokens], costs: Cost
 
 
 def _room(device: torch.device) -> int | None:
-    """The memory of the device, in bytes; None where it cannot be known."""
+    """The memory of the device, in bytes; None if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system tells
+    except (AttributeError, ValueError, OSError):  # not every system reports it
         return None
 
 

@@ -1,12 +1,12 @@
-"""The memory that training takes: counted, not guessed.
+"""The memory of training, computed from the model's tensors and a few small passes.
 
-Weights, gradients and AdamW's two moments follow from the model's tensors. What the backward pass needs of R
-rows of L tokens is a polynomial,
+Weights, gradients and AdamW's two moments follow from the model's tensors. The activations that R rows of L
+tokens keep for the backward pass are a polynomial,
 
     bytes(R, L) = (a₀ + a₁·R)·(b₀ + b₁·L + b₂·L²) multiplied out: six terms,
 
-for every encoder, method and attention: so six tiny forward passes, in which autograd is asked what it keeps,
-tell it for every batch. Beside it a block works with a few tensors that are dropped at once.
+for every encoder, method and attention. Six tiny forward passes, in which the tensors that autograd saves are
+counted, therefore determine it for every batch. In addition a block uses a few temporary tensors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROWS = (2, 4)
 LONGEST = 32
-"""The shapes that are counted: two numbers of rows and three lengths up to this, for six terms."""
+"""The counted shapes: two row counts and three lengths up to this, for six terms."""
 
 Count = Callable[[int, int], int]
 """(R, L) → bytes."""
@@ -36,16 +36,16 @@ Count = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class Memory:
-    """What training holds at its largest batch, in bytes.
+    """The memory of training at its largest batch, in bytes.
 
     Attributes:
-        weights: of the whole model.
-        gradients: of what trains.
+        weights: the weights of the whole model.
+        gradients: the gradients of what trains.
         optimiser: AdamW's two moments of what trains.
-        activations: what the forward pass keeps for the backward pass.
-        working: what a block works with besides.
-        evaluation: what a block works with when the model is evaluated, and there are no activations.
-        rows: the rows of that batch.
+        activations: the tensors that the forward pass keeps for the backward pass.
+        working: the temporary tensors of a block in training.
+        evaluation: the temporary tensors of a block in evaluations, which keep no activations.
+        rows: the number of rows of the largest batch.
         length: their length in tokens.
         averages: the moving average of what trains (`train.ema`).
     """
@@ -62,16 +62,16 @@ class Memory:
 
     @property
     def passing(self) -> int:
-        """What a pass takes, of training or of an evaluation, whichever is larger."""
+        """The memory of a pass, in training or evaluation, whichever is larger."""
         return max(self.activations + self.working, self.evaluation)
 
     @property
     def peak(self) -> int:
-        """All of it together."""
+        """The sum of all."""
         return self.weights + self.gradients + self.optimiser + self.averages + self.passing
 
     def as_dict(self) -> dict[str, int]:
-        """Every number, the peak too."""
+        """All fields, and the peak."""
         return {"peak": self.peak, **vars(self)}
 
 
@@ -87,14 +87,14 @@ def memory_at(
 
     Args:
         model: the model; it may be on the meta device.
-        activations: of `count_activations`.
+        activations: the result of `count_activations`.
         training: the rows R and their length L in training.
-        evaluation: the same of a pass without a backward.
-        apart: how many tasks' gradients are held apart until they are merged; 0: none.
-        averaged: whether a moving average of what trains is kept.
+        evaluation: the same for a pass without backward.
+        apart: the number of tasks whose gradients are stored separately until they are merged; 0: none.
+        averaged: whether there is a moving average of what trains.
     """
     items = list(owned(model))
-    size = 4  # float32: the only type of weights that a model takes
+    size = 4  # float32: the only dtype of weights that a model supports
     trained = sum(item.numel for item in items if item.trains) * size
     shared = sum(i.numel for i in items if i.trains and not i.owner.startswith("task:")) * size
     held = sum(item.numel for item in items) * size + sum(b.nbytes for b in model.buffers())
@@ -114,14 +114,14 @@ def memory_at(
 def count_activations(
     model: Model, mixed: bool = False, precision: AbstractContextManager[object] | None = None
 ) -> Count:
-    """How much the forward pass keeps for the backward pass, for any batch, [R, L] → bytes.
+    """The memory that the forward pass keeps for the backward pass, for any batch, [R, L] → bytes.
 
-    Of mixed rows it is what the `reference` kernels keep: others keep less, by how much depends on the batch.
+    For mixed rows this counts the `reference` kernels: others keep less, depending on the batch.
 
     Args:
-        model: the model; its mode is put back, and nothing else of it changes.
+        model: the model; its train/eval mode is restored, and nothing else changes.
         mixed: whether the rows of a batch have several tasks.
-        precision: autocast or nothing, as in training.
+        precision: the autocast context of training; None: none.
     """
     longest = min(LONGEST, model.max_length)
     shapes = [(rows, max(1, longest * part // 4)) for rows in ROWS for part in (1, 2, 4)]
@@ -131,11 +131,11 @@ def count_activations(
     model.kernels = "reference"
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            found = [kept_bytes(model, *_rows(model, r, n, mixed), precision) for r, n in shapes]
+            counts = [kept_bytes(model, *_rows(model, r, n, mixed), precision) for r, n in shapes]
     finally:
         model.train(training)
         model.kernels = kernels
-    terms = np.linalg.solve(np.array([_powers(*shape) for shape in shapes]), np.array(found, float))
+    terms = np.linalg.solve(np.array([_powers(*shape) for shape in shapes]), np.array(counts, float))
 
     def count(rows: int, length: int) -> int:
         return max(0, round(float(_powers(rows, length) @ terms)))
@@ -149,16 +149,16 @@ def kept_bytes(
     task: Tensor,
     precision: AbstractContextManager[object] | None = None,
 ) -> int:
-    """What autograd keeps of one forward pass, heads included, in bytes: each piece of memory once."""
+    """The bytes that autograd saves in one forward pass, heads included; each storage counts once."""
     weights = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
-    kept: dict[int, Tensor] = {}  # the tensors themselves: memory that is freed would be counted again
+    kept: dict[int, Tensor] = {}  # holds the tensors: freed memory would be reused and counted again
 
     def pack(tensor: Tensor) -> Tensor:
-        where = tensor.untyped_storage()._cdata
-        if where not in weights:
-            kept.setdefault(where, tensor.detach())
-        # Not the tensor itself: a node that held its own output would never be freed. Its graph would tie
-        # later backward passes to this stream, and a CUDA graph could not be captured on another.
+        storage = tensor.untyped_storage()._cdata
+        if storage not in weights:
+            kept.setdefault(storage, tensor.detach())
+        # Not the tensor itself: a node that holds its own output would never be freed. Its graph would tie
+        # later backward passes to this stream, and a CUDA graph could not be captured on another stream.
         return tensor.detach()
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), precision or nullcontext():
@@ -169,9 +169,9 @@ def kept_bytes(
 
 
 def working_memory(model: Model, rows: int, length: int) -> int:
-    """About what a block works with and drops: the larger of its two sub-layers, in bytes.
+    """The approximate size of a block's temporary tensors, in its larger sub-layer, in bytes.
 
-    With S the attention's scores, W a row's states and F the feed-forward layer's: 4·S + 3·W or 2·F + 4·W.
+    With S the attention scores, W the hidden states and F the feed-forward states: 4·S + 3·W or 2·F + 4·W.
     """
     config: Any = _config(model)
     scores = rows * int(config.num_attention_heads) * length**2
@@ -190,7 +190,7 @@ def _powers(rows: int, length: int) -> NDArray[np.float64]:
 
 
 def _rows(model: Model, rows: int, length: int, mixed: bool) -> tuple[dict[str, Tensor], Tensor]:
-    """Rows of any tokens, one of them padded, so that there is a mask as in training."""
+    """Rows of random tokens, one of them padded, so that there is a mask as in training."""
     device = next(model.parameters()).device
     vocabulary = int(_config(model).vocab_size)
     ids = torch.randint(vocabulary, (rows, length), device=device)

@@ -1,11 +1,11 @@
-"""How long training takes on this machine: a few real steps are timed, and the others follow from their size.
+"""The time of eager steps on this machine: a few real steps are timed, and a cost model predicts the others.
 
 A batch of R rows of L tokens costs about
 
     cost = R·L·(P + L·layers·(2·d + 64·heads)),
 
-P the weights of the maps that every token goes through; the second term is the attention over pairs of
-tokens, an entry of its scores taken for 64 products beside its own. A step takes a + b·cost seconds.
+where P is the number of weights in the linear maps that every token passes. The second term is the attention
+over pairs of tokens, where each score counts as 64 further products. A step takes a + b·cost seconds.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 PASSES = 3
-"""How often a batch is timed; the median counts."""
+"""The number of passes per timed batch; their median counts."""
 
 
 class Examples(NamedTuple):
-    """Some examples: (tokens, example) and the model's task id of each."""
+    """The examples of a batch: (tokens, example) and the model's task id of each."""
 
     items: Sequence[tuple[Tokens, int]]
     task: NDArray[np.int64]
 
     def first(self, count: int) -> Examples:
-        """So many of them."""
+        """The first `count` examples."""
         return Examples(self.items[:count], self.task[:count])
 
     @property
@@ -65,7 +65,7 @@ class Rate:
 
 
 class Costs:
-    """What a batch costs a model, by its shape.
+    """The cost of a batch for a model, by its shape.
 
     Args:
         model: the model.
@@ -79,7 +79,7 @@ class Costs:
         self._pairs = model.num_layers * (2 * int(config.hidden_size) + 64 * int(config.num_attention_heads))
 
     def of(self, rows: ArrayLike, length: ArrayLike) -> NDArray[np.float64]:
-        """The cost of batches, of any shape."""
+        """The cost of batches with these rows and lengths, arrays of any shape."""
         rows, length = np.asarray(rows, float), np.asarray(length, float)
         return rows * length * (self._maps + length * self._pairs)
 
@@ -87,20 +87,20 @@ class Costs:
 def time_training(
     model: Model, training: Training, batches: Sequence[Examples], costs: Costs, budget: float
 ) -> tuple[Rate, int]:
-    """How long a forward pass, a backward pass and the optimiser's step take; the weights stay as they are.
+    """Time steps: forward pass, backward pass and optimizer; the weights do not change.
 
     Args:
         model: the model, on its device.
-        training: how it is to be trained.
-        batches: real ones, the most typical first. What would take too long is timed on fewer examples.
-        costs: of the model.
-        budget: seconds that may be spent, about.
+        training: the settings of `train`.
+        batches: real batches, the most typical first. Slow ones are timed on fewer examples.
+        costs: the cost model of the model's batches.
+        budget: about how many seconds may be spent.
 
     Returns:
-        The rate, and how many batches were timed.
+        The rate, and the number of batches that were timed.
     """
     device = next(model.parameters()).device
-    with left_as_it_is(model):
+    with restored(model):
         model.train()
         optimizers = OwnerOptimizers(model, lr=0.0, weight_decay=0.0, optimizer=training.optimizer)
 
@@ -118,9 +118,9 @@ def time_training(
 
 
 def time_evaluation(model: Model, batches: Sequence[Examples], costs: Costs, budget: float) -> Rate:
-    """How long a forward pass takes when nothing is trained; see `time_training`."""
+    """Time forward passes in eval mode; see `time_training`."""
     device = next(model.parameters()).device
-    with left_as_it_is(model), torch.no_grad():
+    with restored(model), torch.no_grad():
         model.eval()
 
         def run(examples: Examples) -> None:
@@ -144,28 +144,28 @@ def _timed(
         return time.perf_counter() - began
 
     few = batches[0].first(2)
-    seconds(few)  # the first pass sets things up
-    a_cost = seconds(few) / float(costs.of(*few.shape))  # more than it will be: a small batch is slow
+    seconds(few)  # the first pass is a warm-up
+    per_cost = seconds(few) / float(costs.of(*few.shape))  # an upper bound: small batches are slow
     end = time.perf_counter() + budget
     points: list[tuple[float, float]] = []
     for number, batch in enumerate(batches):
         left = end - time.perf_counter()
         if points and left <= 0:
             break
-        # an equal part of what is left for each, in which a batch is run three times
+        # the remaining time is divided equally among the batches, and each is run three times
         allowed = max(left, budget / 10) / (len(batches) - number) / PASSES
         cost = float(costs.of(*batch.shape))
-        share = min(1.0, allowed / (a_cost * cost))
+        share = min(1.0, allowed / (per_cost * cost))
         chosen = batch.first(max(1, int(share * len(batch.items))))
         cost = float(costs.of(*chosen.shape))
         taken = float(np.median([seconds(chosen) for _ in range(PASSES)]))
         points.append((cost, taken))
-        a_cost = min(a_cost, taken / cost)
+        per_cost = min(per_cost, taken / cost)
     return fitted_line(points), len(points)
 
 
 def fitted_line(points: Sequence[tuple[float, float]]) -> Rate:
-    """The line nearest to the points that neither begins below zero nor falls."""
+    """The line that best fits the points and has no negative intercept or slope."""
     cost, taken = np.array(points).T
     if len(set(cost.tolist())) > 1:
         slope, fixed = np.polyfit(cost, taken, 1)
@@ -175,8 +175,8 @@ def fitted_line(points: Sequence[tuple[float, float]]) -> Rate:
 
 
 @contextmanager
-def left_as_it_is(model: Model) -> Iterator[None]:
-    """Inside, the model may be trained with lr 0; then mode, gradients and random numbers are as before."""
+def restored(model: Model) -> Iterator[None]:
+    """Run steps with lr 0 inside; at the end mode, gradients and random generators are restored."""
     training = model.training
     gradients = [p.grad for p in model.parameters()]
     for parameter in model.parameters():

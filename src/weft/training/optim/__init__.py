@@ -1,1 +1,1 @@
-"""Optimizers, schedules, clipping and what trains."""
+"""Optimizers, schedules, gradient clipping, sharding, and which parameters train."""

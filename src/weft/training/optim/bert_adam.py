@@ -1,4 +1,4 @@
-"""BERTAdam: the optimiser of the first BERT, with which PALs were trained."""
+"""BERTAdam: the optimizer of the original BERT code, which PALs were trained with."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ SCHEDULES = ("linear", "constant")
 
 
 class BertAdam(torch.optim.Optimizer):
-    """Adam without bias correction, the decay inside the update, and a learning rate by own steps.
+    """Adam without bias correction, with decay inside the update and a schedule per parameter.
 
-    For a parameter p with gradient g, of which k updates are done:
+    For a parameter p with gradient g that has had k updates:
 
         m ← β₁·m + (1 − β₁)·g,   v ← β₂·v + (1 − β₂)·g²
         p ← p − lr·factor(k/steps)·(m/(√v + ε) + decay·p)
 
-    k is the parameter's own: one that is used in few steps is warmed up for as many of its own. The first
-    update has factor 0 where there is a warm-up: it fills m and v alone. State is AdamW's, by the same keys;
-    `step` is k, a tensor on the host, since the factor is a number that the host gives to the kernels. With
-    a tensor as a group's `lr` (a captured step) the factor is in it, and who sets it counts the steps.
+    k counts the updates of this parameter: a parameter that is used in few steps is warmed up over as many of
+    its updates. With a warm-up the first update has factor 0 and only fills m and v. The state has AdamW's
+    keys; `step` is k, a tensor on the host, because the host passes the factor to the kernels. If a group's
+    `lr` is a tensor (a captured step), it contains the factor, and the code that sets it counts the steps.
 
     Args:
         params: parameters, or groups of them. A group with `constant: True` has factor 1.
-        lr: the learning rate; the factor comes on top.
+        lr: the learning rate, which is multiplied by the factor.
         betas: β₁ and β₂.
         eps: ε.
         weight_decay: the decay.
         steps: the steps of the run; None: the factor is 1.
-        warmup: the share of the steps in which the rate rises.
-        schedule: `linear` or `constant`; see `own_factor`.
+        warmup: the fraction of the steps in which the rate rises.
+        schedule: `linear` or `constant`; see `schedule_factor`.
     """
 
     def __init__(
@@ -73,34 +73,34 @@ class BertAdam(torch.optim.Optimizer):
                     self._state_of(p)
                 self._update(group, group["params"], 1.0, group["lr"].device)
                 continue
-            # what has one owner has as a rule taken the same number of steps: one kernel for all of it
-            alike: dict[tuple[float, torch.device, torch.dtype], list[Tensor]] = {}
+            # parameters of one owner have usually had the same number of updates: one kernel for all of them
+            batches: dict[tuple[float, torch.device, torch.dtype], list[Tensor]] = {}
             for p in group["params"]:
                 if p.grad is not None:
                     done = float(self._state_of(p)["step"])
-                    alike.setdefault((done, p.device, p.dtype), []).append(p)
-            for (done, device, _), parameters in alike.items():
+                    batches.setdefault((done, p.device, p.dtype), []).append(p)
+            for (done, device, _), parameters in batches.items():
                 self._update(group, parameters, self.factor(group, done), device)
                 torch._foreach_add_([self.state[p]["step"] for p in parameters], 1.0)
         return loss
 
     def done(self, group: dict[str, Any]) -> float:
-        """How many updates a group's first parameter has had."""
+        """The number of updates that a group's first parameter has had."""
         return float(self._state_of(group["params"][0])["step"])
 
     def count(self) -> None:
-        """One update more of every parameter, which something else has made."""
-        every = [p for group in self.param_groups for p in group["params"]]
-        torch._foreach_add_([self._state_of(p)["step"] for p in every], 1.0)
+        """Count one update of every parameter that a captured step has made."""
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        torch._foreach_add_([self._state_of(p)["step"] for p in parameters], 1.0)
 
     def factor(self, group: dict[str, Any], done: float) -> float:
-        """The share of the group's learning rate that an update after `done` others has."""
+        """The factor on the group's learning rate for the update after `done` updates."""
         if self.steps is None or group["constant"]:
             return 1.0
-        return own_factor(done / self.steps, self.warmup, self.schedule)
+        return schedule_factor(done / self.steps, self.warmup, self.schedule)
 
     def lr_of_last(self, group: dict[str, Any]) -> float:
-        """The learning rate of a group's last update, of the first where there was none; from its state."""
+        """The learning rate of a group's last update, or of its first if there was none; from its state."""
         state = self.state.get(group["params"][0], {})
         done = max(0.0, float(state["step"]) - 1) if "step" in state else 0.0
         rate = group.get("top", group["peak"]) if isinstance(group["lr"], Tensor) else group["lr"]
@@ -119,13 +119,13 @@ class BertAdam(torch.optim.Optimizer):
     def _update(
         self, group: dict[str, Any], parameters: list[Tensor], factor: float, device: torch.device
     ) -> None:
-        """One update of parameters that have taken the same number of steps.
+        """Update parameters that have had the same number of updates.
 
-        AdamW's kernel is p ← p·(1 − lr·decay) − lr·m̂/(√v̂ + ε), which is the update above but for the bias
-        correction, m̂ = m/(1 − β₁ᵏ) and v̂ = v/(1 − β₂ᵏ): told that k is infinite, it has none.
+        AdamW's kernel is p ← p·(1 − lr·decay) − lr·m̂/(√v̂ + ε), which is the update above except for the bias
+        correction, m̂ = m/(1 − β₁ᵏ) and v̂ = v/(1 − β₂ᵏ). With k = ∞ there is no correction.
         """
         states = [self.state[p] for p in parameters]
-        # all of it is number by number, so that what is spread over processes is updated where it lies
+        # the update is elementwise, so each process updates its shard of a sharded parameter
         torch._fused_adamw_(
             [local(p) for p in parameters],
             [local(p.grad) for p in parameters if p.grad is not None],
@@ -144,15 +144,15 @@ class BertAdam(torch.optim.Optimizer):
         )
 
 
-def own_factor(x: float, warmup: float, schedule: str) -> float:
-    """The share of the learning rate at x = own steps done/steps of the run.
+def schedule_factor(x: float, warmup: float, schedule: str) -> float:
+    """The factor on the learning rate at x = updates of the parameter / steps of the run.
 
-    x/warmup if x < warmup; then 1 − x, which drops from 1 to 1 − warmup where the warm-up ends (`linear`), or
-    1 (`constant`). Past the run's end it is zero, never negative.
+    x/warmup if x < warmup; then 1 − x, which drops from 1 to 1 − warmup when the warm-up ends (`linear`), or
+    1 (`constant`). Past the end of the run it is zero, never negative.
 
     Args:
-        x: the share of the run's steps that the parameter has taken.
-        warmup: the share in which the rate rises.
+        x: the parameter's updates as a fraction of the run's steps.
+        warmup: the fraction in which the rate rises.
         schedule: `linear` or `constant`.
     """
     if x < warmup:

@@ -1,6 +1,6 @@
-"""Clipping gradients: by one norm over all of them, or each owner's part of each weight by its own.
+"""Gradient clipping: by one norm over all gradients, or by the norm of each owner's slice of each weight.
 
-Nothing here waits for a device, and any gradient may be spread over processes.
+Nothing here synchronizes with the device, and any gradient may be sharded over processes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from weft.training.optim.sharding import is_part
+from weft.training.optim.sharding import is_sharded
 
 if TYPE_CHECKING:
     from weft.training.settings import Training
@@ -23,55 +23,55 @@ _SMALL = 1e-6  # as torch's clip_grad_norm_: a norm of zero must not divide
 
 
 def clip_by(training: Training) -> Literal["global", "tensor"]:
-    """What `train.clip` is the norm of: as the settings say, or as each optimiser was first used."""
+    """Which norm `train.clip` limits: as configured, or by default as each optimizer was first used."""
     if training.clip_by == "auto":
         return "tensor" if training.optimizer == "bert_adam" else "global"
     return training.clip_by
 
 
 def local(tensor: Tensor) -> Tensor:
-    """What this process holds of a tensor, over the same memory: all of it, or its part (a `DTensor`'s)."""
-    return tensor.to_local() if is_part(tensor) else tensor  # type: ignore[attr-defined]
+    """The values of a tensor in this process, as a view: all of them, or the local shard of a `DTensor`."""
+    return tensor.to_local() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
 
 
 @torch.no_grad()
 def norms(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The Euclidean norm of each tensor; of one that is spread over processes, that of the whole.
+    """The Euclidean norm of each tensor; for a sharded one, the norm of the whole tensor.
 
-    All that is spread over the same processes is summed in one message.
+    Tensors that are sharded over the same processes are summed in one message.
 
     Args:
-        tensors: of any shape, spread or not.
+        tensors: of any shape, sharded or not.
 
     Returns:
-        One norm [] a tensor, the same in every process.
+        One norm [] per tensor, equal in every process.
     """
     if not tensors:
         return []
-    found = list(torch._foreach_norm([local(t) for t in tensors]))
-    spread: dict[Any, list[int]] = {}
+    tensor_norms = list(torch._foreach_norm([local(t) for t in tensors]))
+    sharded: dict[Any, list[int]] = {}
     for number, tensor in enumerate(tensors):
-        if is_part(tensor):
-            spread.setdefault(_groups_of(tensor), []).append(number)
-    for groups, numbers in spread.items():
-        squares = torch.stack([found[n] for n in numbers]).square()
+        if is_sharded(tensor):
+            sharded.setdefault(_groups_of(tensor), []).append(number)
+    for groups, numbers in sharded.items():
+        squares = torch.stack([tensor_norms[n] for n in numbers]).square()
         for group in groups:
             torch.distributed.all_reduce(squares, group=group)
         for number, norm in zip(numbers, squares.sqrt().unbind(), strict=True):
-            found[number] = norm
-    return found
+            tensor_norms[number] = norm
+    return tensor_norms
 
 
 @torch.no_grad()
 def clip_together(gradients: Sequence[Tensor], max_norm: float | Tensor, norm_of: NormOf = norms) -> Tensor:
-    """Scale all gradients by min(1, max_norm/(n + 1e-6)), n the norm of all their numbers together.
+    """Scale all gradients by min(1, max_norm/(n + 1e-6)), where n is the norm over all of them together.
 
-    For gradients in one place this is `torch.nn.utils.clip_grad_norm_(…, foreach=True)`, bit by bit.
+    Without sharding the result is bit-identical to `torch.nn.utils.clip_grad_norm_(…, foreach=True)`.
 
     Args:
         gradients: changed in place.
-        max_norm: the largest norm that is left as it is; a tensor [] where it is data.
-        norm_of: the norm of each.
+        max_norm: the largest norm that is not scaled; a tensor [] in a captured step.
+        norm_of: computes the norm of each gradient.
 
     Returns:
         n, [].
@@ -87,44 +87,45 @@ def clip_together(gradients: Sequence[Tensor], max_norm: float | Tensor, norm_of
 def clip_each(
     gradients: Sequence[tuple[Tensor, bool]], max_norm: float | Tensor, norm_of: NormOf = norms
 ) -> list[Tensor]:
-    """Scale every part g of the gradients by its own min(1, max_norm/(‖g‖ + 1e-6)).
+    """Scale every slice g of the gradients by min(1, max_norm/(‖g‖ + 1e-6)).
 
-    A part is a whole gradient [...], or one slot g[s] of a stacked one [S, …]: a slot is scaled as if it were
-    a parameter of its own, whatever the others hold, and one that is zero stays zero.
+    A slice is a whole gradient [...], or one slot g[s] of a stacked gradient [S, …]. A slot is scaled as if
+    it were a separate parameter, whatever the other slots hold, and a slot of zeros stays zero.
 
     Args:
         gradients: each with whether it is stacked; changed in place.
-        max_norm: the largest norm that is left as it is; a tensor [] where it is data.
-        norm_of: the norm of each part.
+        max_norm: the largest norm that is not scaled; a tensor [] in a captured step.
+        norm_of: computes the norm of each slice.
 
     Returns:
-        The norms of each gradient's parts: [] or [S].
+        The norms of each gradient's slices: [] or [S].
     """
     if not gradients:
         return []
-    parts: list[Tensor] = []
+    slices: list[Tensor] = []
     for gradient, stacked in gradients:
-        parts.extend(gradient.unbind() if stacked else [gradient])
-    # the norms are found slot by slot, not along a dimension: its sum would run in an order that depends on S
-    found = torch.stack(norm_of(parts))  # [N], N = Σ S
+        slices.extend(gradient.unbind() if stacked else [gradient])
+    # computed slot by slot, not along a dimension: the order of that sum would depend on S
+    slice_norms = torch.stack(norm_of(slices))  # [N], N = Σ S
     sizes = [len(g) if stacked else 1 for g, stacked in gradients]
     per_gradient = [
         n.view(-1, *[1] * (g.dim() - 1)) if stacked else n.view(())  # [S, 1, …] or []
-        for n, (g, stacked) in zip(_scale(found, max_norm).split(sizes), gradients, strict=True)
+        for n, (g, stacked) in zip(_scale(slice_norms, max_norm).split(sizes), gradients, strict=True)
     ]
-    # one product a parameter, not a slot
+    # one product per parameter, not one per slot
     torch._foreach_mul_([local(g) for g, _ in gradients], per_gradient)
     return [
-        n if stacked else n.view(()) for n, (_, stacked) in zip(found.split(sizes), gradients, strict=True)
+        n if stacked else n.view(())
+        for n, (_, stacked) in zip(slice_norms.split(sizes), gradients, strict=True)
     ]
 
 
 def _scale(norm: Tensor, max_norm: float | Tensor) -> Tensor:
-    """min(1, max_norm/(norm + 1e-6)); multiplying by 1 costs less than asking the device for the norm."""
+    """min(1, max_norm/(norm + 1e-6)); multiplying by 1 costs less than reading the norm from the device."""
     return torch.clamp(max_norm / (norm + _SMALL), max=1.0)
 
 
 def _groups_of(tensor: Any) -> tuple[Any, ...]:
-    """The process groups over which a tensor is cut; where it is only repeated, nothing is summed."""
+    """The process groups over which a tensor is sharded; nothing is summed over replicas."""
     mesh = tensor.device_mesh
     return tuple(mesh.get_group(d) for d, placement in enumerate(tensor.placements) if placement.is_shard())

@@ -1,4 +1,4 @@
-"""L0 gates in training: drawn in every step of phase one, penalised, then decided (MORRIS, Algorithm 1)."""
+"""L0 gates in training: sampled and penalized in phase one, then fixed open or shut (MORRIS, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def gates_of(model: Model) -> list[RankGate]:
 
 
 def draw(gates: Sequence[RankGate], seed: int | None) -> None:
-    """Draw the u of a step for every gate, from the seed alone; None ends the drawing."""
+    """Draw the noise u of a step for every gate, from the seed alone; None: gates are no longer random."""
     generator = None if seed is None else torch.Generator().manual_seed(seed)
     for gate in gates:
         gate.draw(generator)
@@ -37,26 +37,26 @@ def penalty(gates: Sequence[RankGate]) -> Tensor:
 
 @torch.no_grad()
 def expected_open(gates: Sequence[RankGate]) -> float:
-    """The mean of P(z ≠ 0) over all gates: what the penalty is on."""
+    """The mean of P(z ≠ 0) over all gates, which the penalty reduces."""
     return float(torch.cat([gate.open_probability().flatten() for gate in gates]).mean())
 
 
 @torch.no_grad()
 def would_keep(gates: Sequence[RankGate]) -> float:
-    """The share of the gates that would be opened if they were decided now."""
+    """The fraction of the gates that would be opened if they were decided now."""
     kept = [gate.get_parameter("alpha").flatten() >= gate.settings.threshold for gate in gates]
     return float(torch.cat(kept).double().mean())
 
 
 def decide(gates: Sequence[RankGate]) -> None:
-    """End phase one: each gate open or shut for good, and none drawn any more."""
+    """End phase one: each gate is open or shut for good, and none is random any more."""
     draw(gates, None)
     for gate in gates:
         gate.decide()
 
 
 def freeze(gates: Sequence[RankGate]) -> None:
-    """Gates of a run that is resumed in phase two: decided already, they only have to stay."""
+    """Freeze the gates of a run that is resumed in phase two, where they are decided already."""
     for gate in gates:
         gate.get_parameter("alpha").requires_grad_(False)
 
@@ -67,11 +67,11 @@ def decided(gates: Sequence[RankGate]) -> bool:
 
 
 class Gates(Component):
-    """Draws the gates of a model before every step of the phase that finds them, and decides them at its end.
+    """Samples a model's gates before every step of the gate phase, and decides them at its end.
 
     Args:
-        gates: of the model, in the order of its adapters.
-        before: the number of steps of that phase.
+        gates: the model's gates, in the order of its adapters.
+        before: the number of steps of the gate phase.
     """
 
     name = "gates"
@@ -80,7 +80,7 @@ class Gates(Component):
         self.gates, self.before = gates, before
 
     def before_step(self, number: int) -> None:
-        """See `Component`: one u per gate and step, for all micro-batches of it and in every process."""
+        """See `Component`: one u per gate and step, equal for all its micro-batches and processes."""
         if number < self.before:
             draw(self.gates, step_seed(self.run.training.seed, number, 0, "gates"))
 

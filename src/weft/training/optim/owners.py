@@ -1,4 +1,4 @@
-"""One optimiser for each owner, so that a step leaves alone whoever had no example in it."""
+"""One optimizer per owner, so that a step updates only owners with an example in it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from weft.errors import WeftError, did_you_mean
 from weft.model.ownership import Owned, owned
 from weft.training.optim.bert_adam import EPS, BertAdam
 from weft.training.optim.clip import NormOf, clip_each, clip_together, local, norms
-from weft.training.optim.sharding import is_part
+from weft.training.optim.sharding import is_sharded
 from weft.training.settings import LearningRates
 
 if TYPE_CHECKING:
     from weft.model.model import Model
 
 RateOf = Literal["encoder", "shared", "task", "gates"]
-"""The roles that may have a learning rate of their own."""
+"""The roles that can have a separate learning rate."""
 
 OptimizerName = Literal["adamw", "bert_adam"]
 
@@ -28,11 +28,11 @@ _GROUPS = ("decayed", "plain", "gate")
 
 
 class OwnerOptimizers:
-    """An AdamW, or a BertAdam, for each owner over views of the (stacked) parameters.
+    """One AdamW or BertAdam per owner, over views of the (stacked) parameters.
 
-    An absent owner's step is skipped whole: values, momentum, decay and step count stay as they are, as if
-    its parameters had no gradient. Gradients are kept as zeros between steps, never as None, since the views
-    look into them. Weight decay is given to parameters of the role `weight`.
+    The step of an absent owner is skipped entirely: values, momentum, decay and step count do not change, as
+    if its parameters had no gradient. Between steps gradients are zeros, never None, because the optimizers
+    hold views of them. Weight decay applies to parameters of the role `weight`.
 
     Args:
         model: the model; its trainable parameters get zero gradients here.
@@ -41,16 +41,16 @@ class OwnerOptimizers:
         betas: β₁ and β₂.
         eps: ε; by default 1e-8 with `adamw` and 1e-6 with `bert_adam`.
         gate_lr: the constant learning rate of parameters of the role `gate`, unless `lr_of` has one; without
-            either they stay as they are.
-        lr_of: peak learning rates by role (`rate_of`); what is left out has `lr`.
+            either, gates do not train.
+        lr_of: peak learning rates by role (`rate_of`); a role that is left out uses `lr`.
         optimizer: `adamw` or `bert_adam`.
-        steps: the steps of the run. With them `bert_adam` follows its own schedule, by each parameter's own
-            steps.
-        warmup: the share of the steps in which the rate of `bert_adam` rises.
-        schedule: what it does then, `linear` or `constant`.
+        steps: the steps of the run. If set, `bert_adam` follows its own schedule, by the updates that each
+            parameter has had.
+        warmup: the fraction of the steps in which the rate of `bert_adam` rises.
+        schedule: the schedule of `bert_adam` after the warm-up, `linear` or `constant`.
 
     Attributes:
-        optimizers: the optimiser of each owner.
+        optimizers: the optimizer of each owner.
         moved: the owners that have taken a step.
     """
 
@@ -85,14 +85,14 @@ class OwnerOptimizers:
                 by_owner.setdefault(item.owner, []).append(item)
                 if item.role != "gate":
                     stacked[item.parameter] = item.slot is not None
-        # each parameter that is clipped, and whether its slots are parts of their own; in the model's order,
+        # each parameter that is clipped, and whether its slots are clipped separately; in the model's order,
         # in which a global norm is summed
         self._clipped = {p: stacked[p] for p in model.parameters() if p in stacked}
         for owner, items in by_owner.items():
             views = self._views[owner] = [_View(item) for item in items]
             groups = _groups(views, lr, weight_decay, rates)
             if optimizer == "adamw":
-                # fused: one kernel for an owner's many small views
+                # fused: one kernel for the many small views of an owner
                 self.optimizers[owner] = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)
             else:
                 self.optimizers[owner] = BertAdam(
@@ -104,24 +104,24 @@ class OwnerOptimizers:
 
     @property
     def lr(self) -> float:
-        """The learning rate of the last step, of the first owner's; gates apart."""
+        """The learning rate of the last step, of the first parameter group that is not of gates."""
         for optimizer in self.optimizers.values():
             for group in optimizer.param_groups:
                 if not group["constant"]:
-                    # from the state: a resumed run writes the log that it would have written
+                    # from the state: a resumed run must log what the uninterrupted run would have logged
                     if isinstance(optimizer, BertAdam):
                         return optimizer.lr_of_last(group)
                     return float(group["lr"])
         return 0.0
 
     def set_factor(self, factor: float, peak: float | None = None) -> None:
-        """Set every learning rate to its peak times `factor`; that of gates stays.
+        """Set every learning rate to its peak times `factor`; the rate of gates does not change.
 
-        `bert_adam` with a schedule of its own takes `peak` and leaves `factor` out.
+        If `bert_adam` follows its own schedule, it uses `peak` and ignores `factor`.
 
         Args:
-            factor: the share of the peak, of every role's alike.
-            peak: of those without a rate in `lr_of`; None: the one given at the start.
+            factor: the factor on the peak, equal for every role.
+            peak: the peak of parameters without a rate in `lr_of`; None: `lr`.
         """
         for optimizer in self.optimizers.values():
             for group in optimizer.param_groups:
@@ -131,7 +131,7 @@ class OwnerOptimizers:
         """The learning rate of a parameter group; see `set_factor`."""
         if group["constant"]:
             return float(group["peak"])
-        top: float = group["peak"] if peak is None or group["given"] else peak
+        top: float = group["peak"] if peak is None or group["has_role_rate"] else peak
         return top if self._own_schedule else top * factor
 
     def clip(
@@ -141,52 +141,52 @@ class OwnerOptimizers:
         leave_out: Collection[Tensor] = (),
         norm_of: NormOf = norms,
     ) -> None:
-        """Scale gradients that are too long; gates are never clipped, nor counted.
+        """Clip gradients by their norm; gates are neither clipped nor counted.
 
-        Without the gates: that they are there must not change the weights' steps.
+        Gates are left out because their presence must not change the steps of the weights.
 
         Args:
-            max_norm: the largest norm that is left as it is; a tensor [] where it is data.
-            by: `global`: of all gradients together, all scaled alike; `tensor`: of each owner's part of each
-                parameter (a slot of a stacked one, or a whole one), each scaled by its own norm.
+            max_norm: the largest norm that is not scaled; a tensor [] in a captured step.
+            by: `global`: one norm over all gradients, all scaled by one factor; `tensor`: one norm for each
+                owner's slice of each parameter (a slot of a stacked one, or a whole one).
             leave_out: parameters that are neither clipped nor counted.
-            norm_of: the norm of each of some tensors.
+            norm_of: computes the norm of each tensor.
         """
         skipped = {id(p) for p in leave_out}
-        found = [
+        gradients = [
             (p.grad, stacked)
             for p, stacked in self._clipped.items()
             if p.grad is not None and id(p) not in skipped
         ]
         if by == "tensor":
-            clip_each(found, max_norm, norm_of)
+            clip_each(gradients, max_norm, norm_of)
         else:
-            clip_together([gradient for gradient, _ in found], max_norm, norm_of)
+            clip_together([gradient for gradient, _ in gradients], max_norm, norm_of)
 
     def present(self, tasks: Collection[int]) -> set[str]:
-        """The owners that a step with examples of these task ids moves."""
+        """The owners that a step with examples of these task ids updates."""
         return {owner for task in tasks for owner in self._owners_of[task]} & set(self.optimizers)
 
     def step(self, tasks: Collection[int], drifting: Collection[int] = ()) -> None:
-        """Move the owners of these tasks, and no other.
+        """Update the owners of these tasks, and no other.
 
         Args:
             tasks: the ids of the tasks with an example in this step.
-            drifting: those of tasks that move on without one, by momentum and decay: their owners take part
-                if they have moved before. Until its first example an owner has no momentum, and stays.
+            drifting: the ids of tasks that move without an example, by momentum and decay. Their owners are
+                updated if they have been updated before: until its first example an owner has no momentum.
         """
         for owner in sorted(self.moved_by(tasks, drifting)):
             self.follow(owner)
             self.optimizers[owner].step()
 
     def moved_by(self, tasks: Collection[int], drifting: Collection[int] = ()) -> set[str]:
-        """The owners that a step moves, which have moved from now on; see `step`."""
-        found = self.present(tasks) | (self.present(drifting) & self.moved)
-        self.moved |= found
-        return found
+        """The owners that a step updates; they are added to `moved`. See `step`."""
+        owners = self.present(tasks) | (self.present(drifting) & self.moved)
+        self.moved |= owners
+        return owners
 
     def follow(self, owner: str) -> None:
-        """Let an owner's optimiser look into the gradients there are now."""
+        """Point an owner's optimizer to the present gradients."""
         for view in self._views[owner]:
             view.follow()
 
@@ -196,23 +196,23 @@ class OwnerOptimizers:
         torch._foreach_zero_(gradients)
 
     def parameters(self, owner: str) -> list[Tensor]:
-        """An owner's views in the order in which a checkpoint counts them.
+        """An owner's views in the order in which a checkpoint numbers them.
 
-        By decay, then in the model's order: that some are spread over processes does not change it.
+        They are ordered by decay, then as in the model. Sharding does not change the order.
         """
         return [v.tensor for v in sorted(self._views[owner], key=lambda v: _GROUPS.index(v.group))]
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimisers' states, by owner."""
+        """The optimizers' states, by owner."""
         return {owner: optimizer.state_dict() for owner, optimizer in self.optimizers.items()}
 
 
 def rate_of(item: Owned) -> RateOf:
-    """Which role's learning rate a parameter has.
+    """The role whose learning rate a parameter uses.
 
-    Gates have their own. Of the rest, what is in the encoder has the encoder's, whoever owns it: under
-    `separate` each task owns an encoder, and its weights are as pretrained as shared ones. Adapters and heads
-    go by their owner: one task, or a group or all.
+    Gates have a separate rate. Parameters in the encoder use the encoder's, whoever owns them: under
+    `separate` each task owns an encoder, whose weights are as pretrained as shared ones. The rate of adapters
+    and heads depends on their owner: `task` for one task, `shared` for a group or all tasks.
     """
     if item.role == "gate":
         return "gates"
@@ -223,30 +223,30 @@ def rate_of(item: Owned) -> RateOf:
 
 def owners_of_tasks(model: Model) -> list[set[str]]:
     """For each task id, the owners whose parameters its rows run through."""
-    found = [{ENCODER, SHARED, task_owner(task.name)} for task in model.tasks]
+    owners = [{ENCODER, SHARED, task_owner(task.name)} for task in model.tasks]
     for module in model.modules():
         if isinstance(module, StackedModule):
             for stack in module.stacks.values():
                 for task, slot in enumerate(stack.slots.of_task):
                     owner = stack.slots.owners[slot]
                     if owner.startswith("group:"):
-                        found[task].add(owner)
-    return found
+                        owners[task].add(owner)
+    return owners
 
 
 def _groups(
     views: list[_View], lr: float, weight_decay: float, rates: Mapping[str, float | None]
 ) -> list[dict[str, Any]]:
-    """The parameter groups of one owner, by decay, by rate, and by whether they are spread over processes."""
-    found: dict[tuple[int, float | None, bool], list[Tensor]] = {}
+    """The parameter groups of one owner, by decay, by learning rate, and by whether they are sharded."""
+    by_key: dict[tuple[int, float | None, bool], list[Tensor]] = {}
     for view in views:
-        # fused kernels take no list in which some are spread and some are not
-        key = (_GROUPS.index(view.group), rates[rate_of(view.item)], is_part(view.tensor))
-        found.setdefault(key, []).append(view.tensor)
+        # fused kernels refuse a list that mixes sharded and plain tensors
+        key = (_GROUPS.index(view.group), rates[rate_of(view.item)], is_sharded(view.tensor))
+        by_key.setdefault(key, []).append(view.tensor)
     groups = []
-    # by decay first, else in the order of the parameters
-    for (number, given, _), params in sorted(found.items(), key=lambda entry: entry[0][0]):
-        peak = lr if given is None else given
+    # by decay first, then in the order of the parameters
+    for (number, role_rate, _), params in sorted(by_key.items(), key=lambda entry: entry[0][0]):
+        peak = lr if role_rate is None else role_rate
         is_gate = _GROUPS[number] == "gate"
         groups.append(
             {
@@ -254,7 +254,7 @@ def _groups(
                 "weight_decay": weight_decay if _GROUPS[number] == "decayed" else 0.0,
                 "lr": peak,
                 "peak": peak,
-                "given": given is not None,
+                "has_role_rate": role_rate is not None,
                 "constant": is_gate,
             }
         )
@@ -262,7 +262,7 @@ def _groups(
 
 
 class _View:
-    """An owner's part of a parameter, as a parameter over the same memory, gradient included."""
+    """An owner's slice of a parameter, as a parameter that shares its memory and its gradient's."""
 
     def __init__(self, item: Owned) -> None:
         self.item = item
@@ -276,12 +276,12 @@ class _View:
         self.follow()
 
     def follow(self) -> None:
-        """Look into the gradient there is now: `zero_grad` elsewhere may have put another in its place."""
+        """Take the view of the present gradient, which `zero_grad` elsewhere may have replaced."""
         whole, slot = self.item.parameter, self.item.slot
         if _memory(whole) != self._memory:
             raise WeftError(
-                f"{self.item.name} has moved in memory since its optimiser was made; "
-                "make OwnerOptimizers after model.to(…)"
+                f"{self.item.name} has moved in memory since its optimizer was created; "
+                "create OwnerOptimizers after model.to(…)"
             )
         if slot is not None and whole.grad is not self._grad:
             self._grad = whole.grad
@@ -289,5 +289,5 @@ class _View:
 
 
 def _memory(parameter: Tensor) -> int | None:
-    """Where a parameter lies; None if it is spread: its engine may lay it elsewhere, and no view is taken."""
-    return None if is_part(parameter) else parameter.data_ptr()
+    """The address of a parameter; None if it is sharded: FSDP may move it, and no view of it is taken."""
+    return None if is_sharded(parameter) else parameter.data_ptr()

@@ -1,4 +1,4 @@
-"""The precision of a forward pass in training."""
+"""The floating-point precision of forward passes in training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.training.settings import Training
 
 
 def precision(training: Training, device: torch.device) -> AbstractContextManager[object]:
-    """Autocast to bf16 where it is wanted or, with `auto`, where there is a GPU that has it; else nothing."""
+    """Autocast to bf16 if configured or, with `auto`, if the GPU supports it; else a null context."""
     return torch.autocast(device.type, torch.bfloat16) if is_bf16(training, device) else nullcontext()
 
 

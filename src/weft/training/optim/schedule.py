@@ -1,4 +1,4 @@
-"""The learning rate of a step."""
+"""The learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 
 
 def lr_factor(step: int, steps: int, warmup: float, schedule: str) -> float:
-    """The share of the peak learning rate that step `step` (from 0) has.
+    """The factor on the peak learning rate in step `step`, from 0.
 
-    In the first w = round(warmup·steps) steps it rises, (step + 1)/w. Then, with
-    progress = (step − w)/(steps − w), it falls in a line, 1 − progress = (steps − step)/(steps − w), or in
-    half a cosine, ½(1 + cos(π·progress)), and the step after the last would have zero; or it stays at 1.
+    In the first w = round(warmup·steps) steps the factor rises, (step + 1)/w. Then, with
+    progress = (step − w)/(steps − w), it falls linearly, 1 − progress = (steps − step)/(steps − w), or as
+    half a cosine, ½(1 + cos(π·progress)), so that the step after the last would have zero; or it stays at 1.
 
     Args:
         step: the step, from 0.
         steps: the steps of the run.
-        warmup: the share of the steps in which it rises.
+        warmup: the fraction of the steps in which the factor rises.
         schedule: `linear`, `cosine` or `constant`.
     """
     rising = round(warmup * steps)

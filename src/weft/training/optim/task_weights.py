@@ -1,4 +1,4 @@
-"""What each task's loss weighs: given numbers, or numbers learned from the tasks' uncertainty."""
+"""Weights of the tasks' losses: configured, or learned from the tasks' uncertainty."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class TaskWeights(Component):
 
     `learned` is the homoscedastic uncertainty of Kendall, Gal and Cipolla (2018). With s_t = log σ_t², the
     step's loss is Σ_t c_t·e^(−s_t)·L_t + m_t·s_t/2 over the tasks present, L_t = Σ weight·ℓ and
-    m_t = Σ weight over the task's examples, so that every loss rule has its own regulariser; c is ½ where ℓ
-    is a squared error and 1 elsewhere. An s_t begins at 0 and has an Adam of its own, without decay: it is
-    its task's, and stays as it is in steps without the task.
+    m_t = Σ weight over the task's examples, so that the regularizer fits every loss rule; c is ½ if ℓ is a
+    squared error and 1 otherwise. An s_t begins at 0 and has a separate Adam without decay. It belongs to its
+    task and does not change in steps without the task.
 
     Args:
         setting: {task: weight}, where tasks left out weigh 1; "learned"; or None: all weigh 1. As
-            `train.task_weights` has checked it.
+            `train.task_weights` has validated it.
         names: the names of the tasks that train, [T].
-        squared: whether each one's loss is a squared error, [T]: `Kind.squared`.
+        squared: whether each task's loss is a squared error, [T]: `Kind.squared`.
         lr: the peak learning rate of s.
     """
 
@@ -67,19 +67,19 @@ class TaskWeights(Component):
         return {"task_weights": self.report()} if self.learned and event == "step" else {}
 
     def factors(self) -> NDArray[np.float32]:
-        """What the weights of each task's examples are multiplied by, [T]."""
+        """The factor on the weights of each task's examples, [T]."""
         return (self._c * np.exp(-self._s) if self.learned else self._fixed).astype(np.float32)
 
     def update(self, losses: ArrayLike, mass: ArrayLike, lr_factor: float = 1.0) -> None:
-        """Move the s of the tasks present by one step of Adam; nothing where weights are given.
+        """Update the s of the tasks present by one step of Adam; configured weights do not change.
 
         ∂/∂s_t = −c_t·e^(−s_t)·L_t + m_t/2.
 
         Args:
             losses: Σ weight·ℓ over each task's examples, before its factor, [T].
-            mass: Σ weight over the same, labels' weights left out, [T]: 1/P under task_mean with P tasks
-                present. A task with 0 is absent.
-            lr_factor: what the schedule makes of the learning rate.
+            mass: Σ weight over the same examples, without label weights, [T]: 1/P under task_mean with P
+                tasks present. A task with 0 is absent.
+            lr_factor: the schedule's factor on the learning rate.
         """
         if not self.learned:
             return
@@ -100,7 +100,7 @@ class TaskWeights(Component):
         return dict(zip(self._names, factors.tolist(), strict=True))
 
     def state(self) -> dict[str, Any]:
-        """What is learned, by task, fit for JSON; empty where weights are given."""
+        """The learned values by task, JSON-serializable; empty if the weights are configured."""
         if not self.learned:
             return {}
         columns = (self._s.tolist(), self._m.tolist(), self._v.tolist(), self._steps.tolist())
@@ -118,4 +118,4 @@ class TaskWeights(Component):
                 self._steps[number] = entry["steps"]
 
     def without_state(self, step: int) -> None:
-        """See `Component`: a checkpoint from before there were any begins with weights of 1."""
+        """See `Component`: a run from an older checkpoint, without learned weights, begins with 1."""

@@ -1,4 +1,4 @@
-"""Letting a part of a model move, and holding the rest still."""
+"""Training only some parameters of a model, with the others frozen."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def trainable(model: Model, moves: Callable[[Owned], bool]) -> Iterator[None]:
-    """Inside, nothing trains but parameters of which some owner's share moves; afterwards all as before.
+    """Inside, only the selected parameters train; afterwards `requires_grad` is restored.
 
-    A stacked parameter has other tasks' shares too: they have no gradient, and no step moves an owner whose
-    task is not in it. What does not train costs no backward pass: a head alone, no more than a forward.
+    A stacked parameter contains slices of other tasks too. They get no gradient, and no step updates an owner
+    whose task has no example in it. Frozen parameters cost no backward pass: if only a head trains, a step
+    costs little more than a forward pass.
 
     Args:
         model: the model.
-        moves: whether an owner's share of a parameter is to move.
+        moves: whether an owner's slice of a parameter trains.
     """
     before = {id(p): (p, p.requires_grad) for p in model.parameters()}
     wanted = {id(item.parameter) for item in owned(model) if item.trains and moves(item)}

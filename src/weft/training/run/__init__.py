@@ -1,1 +1,1 @@
-"""A training run: loop, log, checkpoints, evaluations."""
+"""A training run: loop, components, log, checkpoints and evaluations."""

@@ -1,4 +1,4 @@
-"""The best weights of a run: of all tasks together, or each task's own."""
+"""The best weights of a run: one set for all tasks, or one per task."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PER_TASK = "per_task"
 
 
 class Best:
-    """Keeps the weights of the best evaluation, and puts them back at the end.
+    """Saves the weights of the best evaluation, and restores them at the end.
 
-    With `per_task` each task's own weights are kept from its own best evaluation, and together they are the
-    model at the end. That is a model only if no weight that trains is shared: a task's score at step k is
-    then of its own weights at step k alone, whatever the others did.
+    With `per_task` the weights of each task are saved at the task's best evaluation, and the final model
+    combines them. This requires that no weight that trains is shared: a task's score at step k then depends
+    only on its own weights at step k, whatever the other tasks did.
 
     Args:
         model: the model.
-        folder: where the files are kept.
-        names: the tasks that train, [T].
-        per_task: whether each task has its own.
-        processes: those that train together.
+        folder: the folder of the files.
+        names: the names of the tasks that train, [T].
+        per_task: whether the best weights are chosen per task.
+        processes: the processes that train together.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class Best:
             check_per_task(model)
 
     def keep_all(self, state: State) -> None:
-        """The weights are now the best so far."""
+        """Save all weights, which are the best so far."""
         assert state.best_step is not None
         save_tensors(self._file(state.best_step), trained_tensors(self.model), self.processes)
 
     def keep_task(self, task: int, state: State) -> None:
-        """A task's own weights are now its best so far."""
+        """Save the weights of one task, which are its best so far."""
         step = state.tasks[task].best_step
         assert step is not None
         save_tensors(
@@ -55,7 +55,7 @@ class Best:
         )
 
     def restore(self, state: State) -> None:
-        """Put the best weights back; those of the last step are there already."""
+        """Restore the best weights; if they are those of the last step, the model has them already."""
         if self.per_task:
             for task, progress in enumerate(state.tasks):
                 if progress.best_step not in (None, state.step):
@@ -65,9 +65,9 @@ class Best:
             load_tensors(self._file(state.best_step), trained_tensors(self.model))
 
     def sweep(self, state: State) -> None:
-        """Delete what no checkpoint needs any more: once there is a newer one, none is gone back to."""
+        """Delete files that the newest checkpoint does not need; a run never resumes from an older one."""
         kept = {self._file(state.best_step or 0)}
-        kept |= {self._task_file(t, one.best_step or 0) for t, one in enumerate(state.tasks)}
+        kept |= {self._task_file(t, task.best_step or 0) for t, task in enumerate(state.tasks)}
         for file in self.folder.glob("best-*.safetensors"):
             if file not in kept:
                 file.unlink()
@@ -76,12 +76,12 @@ class Best:
         return self.folder / f"best-{step:08d}.safetensors"
 
     def _task_file(self, task: int, step: int | None) -> Path:
-        # by its number: a task's name may hold what a file's may not
+        # by number: a task's name may contain characters that are not allowed in file names
         return self.folder / f"best-task{task}-{step:08d}.safetensors"
 
 
 def check_per_task(model: Model) -> None:
-    """Refuse each task's own best where tasks share weights that train."""
+    """Raise WeftError if tasks share weights that train, which `best: per_task` cannot handle."""
     shared: dict[str, str] = {}
     for item in owned(model):
         if item.trains and not item.owner.startswith("task:"):
@@ -89,8 +89,8 @@ def check_per_task(model: Model) -> None:
     if shared:
         owner, name = next(iter(shared.items()))
         raise WeftError(
-            f"best: per_task takes each task's weights from its own best step, but method "
-            f"{model.method.name!r} trains weights that tasks share ({owner}: {name}, for one), "
-            "which have one step only: expected average or a task's name, or a method whose trained weights "
-            "are each task's own (separate, or lora, houlsby, bitfit with a set a task)"
+            f"best: per_task takes each task's weights from the task's best step, but method "
+            f"{model.method.name!r} trains weights that tasks share (for example {owner}: {name}), "
+            "which can only be of one step: expected average or a task's name, or a method whose trained "
+            "weights each belong to one task (separate, or lora, houlsby, bitfit with one set per task)"
         )

@@ -1,4 +1,4 @@
-"""Checkpoints: everything that a run needs to go on exactly, in safetensors and JSON alone."""
+"""Checkpoints: everything that a run needs for a bit-exact resume, as safetensors and JSON."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -15,7 +16,7 @@ from weft.core.stacked import ENCODER, task_owner
 from weft.errors import WeftError
 from weft.model.ownership import owned
 from weft.training.optim.l0 import gates_of
-from weft.training.optim.sharding import part_of, whole
+from weft.training.optim.sharding import sharded_like, whole
 from weft.utils.files import new_folder, write_json
 from weft.utils.processes import Processes
 
@@ -28,10 +29,10 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 def trained_tensors(model: Model) -> dict[str, Tensor]:
-    """The parameters that a run may have changed, by name, as they live in the model.
+    """The parameters that a run may have changed, by name, sharing the model's memory.
 
-    Those that train; gates, though they are decided; and an encoder that is one task's own, of which a part
-    may be frozen as the run's start had it.
+    These are the parameters that train; gates, even after they are decided; and encoders that belong to one
+    task (method `separate`), including their frozen weights.
     """
     kept = {id(gate.get_parameter("alpha")) for gate in gates_of(model)}
     kept |= {id(i.parameter) for i in owned(model) if i.part == "encoder" and i.owner != ENCODER}
@@ -39,18 +40,18 @@ def trained_tensors(model: Model) -> dict[str, Tensor]:
 
 
 def tensors_of_task(model: Model, task: str) -> dict[str, Tensor]:
-    """What belongs to one task and trains, by the parameter's name, as it lives in the model."""
-    mine = task_owner(task)
-    return {item.name: item.data for item in owned(model) if item.owner == mine and item.trains}
+    """The tensors that belong to one task and train, by parameter name, sharing the model's memory."""
+    owner = task_owner(task)
+    return {item.name: item.data for item in owned(model) if item.owner == owner and item.trains}
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], processes: Processes | None = None) -> None:
-    """Write tensors to one file, in one move; all processes take part, the main one writes.
+    """Write tensors to one file, atomically; all processes must call this, and the main one writes.
 
     Args:
         path: the file.
-        tensors: by name; where processes hold parts of one, the whole is written.
-        processes: those that train together; by default this one alone.
+        tensors: the tensors by name; sharded ones are gathered.
+        processes: the processes that train together; by default only this one.
     """
     full = {name: whole(t).contiguous() for name, t in tensors.items()}
     (processes or Processes()).on_main(lambda: _write(path, full))
@@ -64,13 +65,13 @@ def _write(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def load_tensors(path: Path, live: Mapping[str, Tensor]) -> None:
-    """Copy a file's tensors into live ones of the same names."""
+    """Copy the tensors of a file into existing tensors of the same names."""
     stored = load_file(path)
     if stored.keys() != live.keys():
         odd = sorted(stored.keys() ^ live.keys())[0]
-        raise WeftError(f"{path} is of another model: {odd!r} is in one of the two only")
+        raise WeftError(f"{path} does not match the model: {odd!r} is only in one of the two")
     for name, tensor in live.items():
-        tensor.copy_(part_of(stored[name], tensor))
+        tensor.copy_(sharded_like(stored[name], tensor))
 
 
 def save_checkpoint(
@@ -84,16 +85,16 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint after `step` steps, then delete the older ones.
 
-    All processes take part, for they may hold parts of a tensor; the main one writes.
+    All processes must call this, because tensors may be sharded; the main one writes.
 
     Args:
-        folder: the run's checkpoints.
-        step: how many steps are done.
+        folder: the folder of the run's checkpoints.
+        step: the number of steps done.
         model: the model.
-        optimizers: its optimisers; their state is stored by owner.
-        state: what else the loop needs, JSON-able.
-        more: what else it needs, as tensors.
-        processes: those that train together; by default this one alone.
+        optimizers: its optimizers; their state is stored by owner.
+        state: the other state of the loop, JSON-serializable.
+        more: further state, as tensors.
+        processes: the processes that train together; by default only this one.
     """
     target = folder / f"{PREFIX}{step:08d}"
     files = {"weights": trained_tensors(model), "optimizers": _moments(optimizers), "more": dict(more or {})}
@@ -112,13 +113,13 @@ def save_checkpoint(
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The newest whole checkpoint, if there is one."""
-    found = _all(folder)
-    return found[-1] if found else None
+    """The newest complete checkpoint; None if there is none."""
+    checkpoints = _all(folder)
+    return checkpoints[-1] if checkpoints else None
 
 
 def load_checkpoint(path: Path, model: Model, optimizers: OwnerOptimizers) -> dict[str, Any]:
-    """Copy a checkpoint into the live model and optimisers; returns the loop's state."""
+    """Load a checkpoint into the model and the optimizers; returns the state of the loop."""
     load_tensors(path / "weights.safetensors", trained_tensors(model))
     stored = load_file(path / "optimizers.safetensors")
     optimizers.moved = {key.rsplit("|", 2)[0] for key in stored}
@@ -126,9 +127,9 @@ def load_checkpoint(path: Path, model: Model, optimizers: OwnerOptimizers) -> di
         for number, parameter in enumerate(optimizers.parameters(owner)):
             entry = {m: stored[k] for m in MOMENTS if (k := f"{owner}|{number}|{m}") in stored}
             if entry:
-                # a step count is one number, whatever the parameter is
+                # a step count is one number, even if the parameter is sharded
                 optimizer.state[parameter] = {
-                    m: t.clone().to(parameter.device) if m == "step" else part_of(t.clone(), parameter)
+                    m: t.clone().to(parameter.device) if m == "step" else sharded_like(t.clone(), parameter)
                     for m, t in entry.items()
                 }
             else:
@@ -137,14 +138,19 @@ def load_checkpoint(path: Path, model: Model, optimizers: OwnerOptimizers) -> di
 
 
 def read_more(path: Path) -> dict[str, Tensor]:
-    """The further tensors of a checkpoint; none where it was made before there were any."""
+    """The further tensors of a checkpoint; none in checkpoints of early versions."""
     file = path / "more.safetensors"
     return load_file(file) if file.is_file() else {}
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """What a checkpoint says of its run, without its tensors."""
+    """The JSON state of a checkpoint."""
     return json.loads((path / "state.json").read_text(encoding="utf-8"))
+
+
+def environment(world: int) -> dict[str, Any]:
+    """The facts of a checkpoint that the rounding of later steps depends on; `world` processes train."""
+    return {"torch": torch.__version__, "threads": torch.get_num_threads(), "processes": world}
 
 
 def _all(folder: Path) -> list[Path]:
@@ -156,6 +162,6 @@ def _moments(optimizers: OwnerOptimizers) -> dict[str, Tensor]:
         f"{owner}|{number}|{moment}": optimizer.state[parameter][moment]
         for owner, optimizer in optimizers.optimizers.items()
         for number, parameter in enumerate(optimizers.parameters(owner))
-        if owner in optimizers.moved  # in a captured step all have moments, those that never moved zeros
+        if owner in optimizers.moved  # a captured step also creates moments of owners that never moved: zeros
         for moment in MOMENTS
     }

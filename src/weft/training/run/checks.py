@@ -1,4 +1,4 @@
-"""What settings of `train` cannot mean together, told before anything is loaded."""
+"""Check for `train` settings that contradict each other, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -11,59 +11,58 @@ from weft.training.settings import Training
 
 
 def mistakes(training: Training, tasks: Sequence[str]) -> list[tuple[str, str]]:
-    """Each mistake as (key, what is wrong).
+    """List the mistakes as (key, message).
 
     Args:
-        training: the settings, each of which is right by itself.
-        tasks: the tasks that train.
+        training: the settings, each of which is valid by itself.
+        tasks: the names of the tasks that train.
     """
-    found: list[tuple[str, str]] = []
+    problems: list[tuple[str, str]] = []
     try:
         build_sampler(training.sampler).check(tasks)
     except WeftError as wrong:
-        found.append(("sampler", str(wrong).removeprefix("sampler.")))
+        problems.append(("sampler", str(wrong).removeprefix("sampler.")))
     sampler = training.sampler["use"]
     chosen = ["average", "per_task", *tasks]
     if training.best not in chosen:
-        found.append(("best", f"{training.best!r}; {did_you_mean(training.best, chosen)}"))
+        problems.append(("best", f"{training.best!r}; {did_you_mean(training.best, chosen)}"))
     elif training.best != "average" and not training.evaluate_every:
-        told = "needs evaluations to choose by: set train.evaluate_every"
-        found.append(("best", f"{training.best} {told}"))
+        problems.append(("best", f"{training.best} needs evaluations: set train.evaluate_every"))
     if training.stop is not None and not training.evaluate_every:
-        found.append(("stop", "tasks stop by their evaluations: set train.evaluate_every"))
+        problems.append(("stop", "early stopping needs evaluations: set train.evaluate_every"))
     if training.conflict is not None:
         if not training.mixed and sampler != "mt_uncertainty":
-            told = "a step of one task has no conflict: set train.mixed=true"
-            found.append(("conflict", f"{training.conflict['use']!r}; {told}"))
+            hint = "a step with one task has no conflict: set train.mixed=true"
+            problems.append(("conflict", f"{training.conflict['use']!r}; {hint}"))
         if len(tasks) < 2:
-            found.append(
+            problems.append(
                 (
                     "conflict",
-                    f"{training.conflict['use']!r} merges the gradients of several tasks; there is one",
+                    f"{training.conflict['use']!r} merges the gradients of several tasks; found one task",
                 )
             )
         if training.parallel == "fsdp":
-            found.append(
+            problems.append(
                 (
                     "parallel",
-                    "'fsdp' scatters gradients before they could be merged: expected ddp with train.conflict",
+                    "'fsdp' scatters gradients before they can be merged: expected ddp with train.conflict",
                 )
             )
     if isinstance(training.task_weights, dict):
-        found += [
-            ("task_weights", f"{name!r} is no task; {did_you_mean(name, tasks)}")
+        problems += [
+            ("task_weights", f"{name!r} is not a task of this run; {did_you_mean(name, tasks)}")
             for name in training.task_weights
             if name not in tasks
         ]
     if training.optimizer == "bert_adam" and training.schedule == "cosine":
-        found.append(
-            ("schedule", "'cosine'; bert_adam has a schedule of its own: expected linear or constant")
+        problems.append(
+            ("schedule", "'cosine'; bert_adam computes its own schedule: expected linear or constant")
         )
-    return found
+    return problems
 
 
 def check_training(training: Training, tasks: Sequence[str]) -> None:
-    """Refuse settings that cannot be meant together, all mistakes at once."""
-    found = mistakes(training, tasks)
-    if found:
-        raise SettingsError("train", found)
+    """Raise SettingsError with all mistakes if settings contradict each other."""
+    problems = mistakes(training, tasks)
+    if problems:
+        raise SettingsError("train", problems)

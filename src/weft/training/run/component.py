@@ -1,8 +1,8 @@
-"""What hooks into the training loop: one base class, every hook of which does nothing by default.
+"""The base class of components, which hook into the training loop; by default every hook does nothing.
 
-A component is called at every step and evaluation, may hold state that goes into checkpoints, and may add
-fields to the log. weft's own are built like a user's: usage counts, task weights, gates, gradient conflicts,
-early stopping and the moving average of the weights (`run/ema.py`).
+A component is called at every step and evaluation, may have state that is saved in checkpoints, and may add
+fields to the log. weft's components are built like a user's: usage counts, task weights, gates, gradient
+conflicts, early stopping and the moving average of the weights (`run/ema.py`).
 
     class LongestStep(Component):
         \"\"\"Logs the largest number of examples that a step had.\"\"\"
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from weft.utils.processes import Processes
 
 LogEvent = Literal["step", "evaluation", "end"]
-"""The lines of log.jsonl that components add to. What `end` gets is in metrics.json too."""
+"""The lines of log.jsonl that components can add fields to. Fields of `end` are also in metrics.json."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class StepDone:
 
     Attributes:
         step: its number, from 0, and its examples: `task` and `index` of each, [B]; the first `real` count.
-        lr_factor: the learning rates as a share of their peaks.
-        losses: Σ weight·loss over each task's examples, [T], of all processes; None unless a component of the
+        lr_factor: the factor on the peak learning rates.
+        losses: Σ weight·loss over each task's examples in all processes, [T]; None unless a component of the
             run has `needs_losses`.
     """
 
@@ -70,17 +70,17 @@ class StepDone:
 
 
 class RunContext(Protocol):
-    """What a component sees of the run: the training loop.
+    """The interface of the training loop for components.
 
     Attributes:
         model: the model that trains.
         training: the settings of `train`.
-        names: the tasks that train, [T]; examples name them by number.
+        names: the names of the tasks that train, [T]; examples refer to tasks by number.
         folder: the run's folder.
         processes: the processes that train together; each has every component, and all make the same calls.
-        state: what the loop carries from step to step: `step`, the steps done; `stops`; `tasks`, with scores.
-        before: the steps of the phase that finds L0 gates; 0 without one.
-        total: the steps of the run.
+        state: the loop's state: `step`, the number of steps done; `stops`; `tasks`, with their scores.
+        before: the number of steps of the L0 gate phase; 0 without gates.
+        total: the number of steps of the run.
     """
 
     @property
@@ -105,19 +105,19 @@ class RunContext(Protocol):
         ...
 
     def write_log(self, event: str, **fields: Any) -> None:
-        """Write a line of its own to log.jsonl."""
+        """Write a separate line to log.jsonl."""
         ...
 
     def stop_task(self, task: int) -> None:
-        """Sample a task no more, from the next step that the plan allows."""
+        """Stop sampling a task, from the next step at which the plan allows it."""
         ...
 
 
 class Component:
-    """Something that hooks into the training loop; the hooks in the order in which a run calls them.
+    """Base class of components; the hooks are listed in the order in which a run calls them.
 
     Attributes:
-        name: its name in checkpoints; no two components of a run have the same.
+        name: its name in checkpoints, unique among the components of a run.
         needs_losses: whether `after_step` reads the losses of the step. They are then read after every step,
             which waits for the GPU.
         run: the run, from `begin` on.
@@ -128,42 +128,42 @@ class Component:
     run: RunContext
 
     def begin(self, run: RunContext) -> None:
-        """Before the first step. A run that is resumed calls this too, and then `load_state`."""
+        """Called before the first step. A resumed run calls this too, and then `load_state`."""
         self.run = run
 
     def at_phase(self, resumed: bool) -> None:
-        """The phase after the one that finds L0 gates begins: what trains has changed.
+        """Called when the phase after the L0 gate phase begins: other parameters train from now on.
 
         Args:
-            resumed: whether the run goes on from a checkpoint of this phase; its state is loaded after this.
+            resumed: whether the run resumes from a checkpoint of this phase; its state is loaded after this.
         """
 
     def before_step(self, number: int) -> None:
-        """Before each step, and before the model chooses its examples where it does.
+        """Called before each step, and before its examples are chosen if the model chooses them.
 
         Args:
-            number: of the step, from 0.
+            number: the number of the step, from 0.
         """
 
     def task_factors(self) -> NDArray[np.float32] | None:
-        """What each task's loss is multiplied by in the next step, [T]; None: 1."""
+        """The factor on each task's loss in the next step, [T]; None: 1."""
         return None
 
     def after_step(self, done: StepDone) -> None:
-        """After each step: `run.model` has its new weights, and `run.state.step` counts it."""
+        """Called after each step: `run.model` has its new weights, and `run.state.step` counts the step."""
 
     def around_evaluation(self) -> AbstractContextManager[object]:
-        """Inside, the model is evaluated, and its weights are kept if they are the best so far.
+        """A context in which the model is evaluated, and its weights are saved if they are the best so far.
 
-        The weights that the model has inside at the end of the run are those that it ends with.
+        At the end of the run, the weights inside this context become the final weights.
         """
         return nullcontext()
 
     def after_evaluation(self) -> None:
-        """After an evaluation that counts for the best model; not after that of the last step."""
+        """Called after an evaluation that counts for the best model, except after the last step."""
 
     def log_fields(self, event: LogEvent) -> Mapping[str, Any]:
-        """Further fields, fit for JSON, of a line of log.jsonl that is about to be written.
+        """Additional JSON-serializable fields of a line of log.jsonl that is about to be written.
 
         Args:
             event: `step`, every `train.log_every` steps; `evaluation`; or `end`.
@@ -171,22 +171,22 @@ class Component:
         return {}
 
     def state(self) -> dict[str, Any] | None:
-        """What a checkpoint keeps: by key what is fit for JSON, or a tensor.
+        """The state for checkpoints: by key a tensor or a JSON-serializable value.
 
-        None: it keeps nothing from step to step, and may be added or left out when a run is resumed.
+        None: the component has no state, and may be added or left out when a run is resumed.
         """
         return None
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave; tensors are whole and on the CPU."""
+        """Restore the result of `state`; tensors are whole and on the CPU."""
 
     def without_state(self, step: int) -> None:
-        """The run goes on from a checkpoint that has no state of this component; by default that is refused.
+        """Called when a run resumes from a checkpoint without state of this component; by default an error.
 
         Args:
-            step: the steps that were done without it.
+            step: the number of steps done without the component.
         """
         raise WeftError(
-            f"component {self.name!r} has no state in the checkpoint after step {step}: the run was begun "
-            "without it.\n  leave it out of components=[…], or begin anew with another --out"
+            f"component {self.name!r} has no state in the checkpoint after step {step}: the run was started "
+            "without it.\n  leave it out of components=[…], or start a new run with a different --out"
         )

@@ -1,4 +1,4 @@
-"""The components of a run: weft's own, as the settings ask for them, then the user's."""
+"""The components of a run: those that the settings require, then the user's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from weft.training.step.gradients import StepGradients
 
 UNPREFIXED = "usage"
-"""The component whose tensors have no prefix in a checkpoint: they were there before components were."""
+"""The component whose tensors have no prefix in a checkpoint, for compatibility with older checkpoints."""
 
 
 def components_of(
@@ -40,36 +40,39 @@ def components_of(
     phases: Phases,
     gradients: StepGradients,
 ) -> list[Component]:
-    """The components that a run's settings ask for, in the order in which they are called.
+    """The components that a run's settings require, in the order in which they are called.
 
     Args:
         model: the model.
-        training: how it is trained.
-        names: the tasks that train, [T].
-        sizes: their training examples, [T].
+        training: the settings of `train`.
+        names: the names of the tasks that train, [T].
+        sizes: the number of training examples of each, [T].
         epoch_steps: the steps of an epoch.
-        phases: of the run.
-        gradients: what computes the gradients of a step.
+        phases: the phases of the run.
+        gradients: computes the gradients of a step.
     """
     squared = [KINDS[model.tasks[model.task_id(name)].kind].squared for name in names]
-    # a log has to move by about 1, whatever small rate suits an encoder
+    # log σ² has to change by about 1, for which the small learning rate of an encoder is too small
     rate = max(training.lr or 0.0, 1e-3)
-    found: list[Component] = [Stopping(training.stop), Usage(names, sizes, training.starved, epoch_steps)]
+    components: list[Component] = [
+        Stopping(training.stop),
+        Usage(names, sizes, training.starved, epoch_steps),
+    ]
     if phases.gates:
-        found.append(Gates(phases.gates, phases.before))
-    found.append(TaskWeights(training.task_weights, names, squared, rate))
+        components.append(Gates(phases.gates, phases.before))
+    components.append(TaskWeights(training.task_weights, names, squared, rate))
     if training.conflict is not None:
-        found.append(GradientConflict(gradients))
+        components.append(GradientConflict(gradients))
     if training.ema is not None:
-        found.append(Ema(training.ema))
-    return found
+        components.append(Ema(training.ema))
+    return components
 
 
 class Components:
     """Calls every component of a run, one after the other.
 
     Args:
-        components: in the order in which they are called; no two with one name.
+        components: in the order in which they are called; their names must be unique.
     """
 
     def __init__(self, components: Sequence[Component]) -> None:
@@ -78,20 +81,20 @@ class Components:
         for component in self._all:
             if not isinstance(component, Component):
                 raise WeftError(
-                    f"components: expected objects of subclasses of weft.Component; found {component!r}"
+                    f"components: expected instances of subclasses of weft.Component; found {component!r}"
                 )
             name = component.name
             if not name or "/" in name:
                 raise WeftError(
                     f"components: {type(component).__name__}.name is {name!r}; expected a name without '/', "
-                    "by which a checkpoint keeps its state"
+                    "under which a checkpoint saves its state"
                 )
             if name in seen:
-                theirs = {type(component).__name__, type(seen[name]).__name__}
-                hint = "; train.ema is one already" if name == Ema.name else ""
+                classes = {type(component).__name__, type(seen[name]).__name__}
+                hint = "; train.ema adds one already" if name == Ema.name else ""
                 raise WeftError(
-                    f"components: two are named {name!r} ({', '.join(sorted(theirs))}){hint}: leave one out, "
-                    "or give it another name"
+                    f"components: two are named {name!r} ({', '.join(sorted(classes))}){hint}: leave one "
+                    "out, or rename it"
                 )
             seen[name] = component
 
@@ -100,75 +103,75 @@ class Components:
 
     @property
     def need_losses(self) -> bool:
-        """Whether any reads the losses of every step."""
+        """Whether any component reads the losses of every step."""
         return any(component.needs_losses for component in self)
 
     @property
     def change_evaluation(self) -> bool:
-        """Whether any may change the model where it is evaluated."""
-        return any(type(one).around_evaluation is not Component.around_evaluation for one in self)
+        """Whether any component may change the model in evaluations."""
+        return any(type(c).around_evaluation is not Component.around_evaluation for c in self)
 
     def begin(self, run: RunContext) -> None:
-        """See `Component`, here and below."""
+        """See `Component`, as for the methods below."""
         for component in self:
             component.begin(run)
 
     def at_phase(self, resumed: bool) -> None:
-        """What trains has changed."""
+        """Call `at_phase` of every component."""
         for component in self:
             component.at_phase(resumed)
 
     def before_step(self, number: int) -> None:
-        """A step comes."""
+        """Call `before_step` of every component."""
         for component in self:
             component.before_step(number)
 
     def task_factors(self) -> NDArray[np.float32] | None:
         """The product of all components' factors, [T]; None: 1."""
-        found = [factors for one in self if (factors := one.task_factors()) is not None]
-        return np.prod(found, axis=0, dtype=np.float32) if found else None
+        factors = [f for component in self if (f := component.task_factors()) is not None]
+        return np.prod(factors, axis=0, dtype=np.float32) if factors else None
 
     def after_step(self, done: StepDone) -> None:
-        """A step is done."""
+        """Call `after_step` of every component."""
         for component in self:
             component.after_step(done)
 
     @contextmanager
     def around_evaluation(self) -> Iterator[None]:
-        """Inside, the model is as it is to be evaluated; the last component's context is the innermost."""
+        """Enter `around_evaluation` of every component; the last component's context is the innermost."""
         with ExitStack() as stack:
             for component in self:
                 stack.enter_context(component.around_evaluation())
             yield
 
     def after_evaluation(self) -> None:
-        """An evaluation is done."""
+        """Call `after_evaluation` of every component."""
         for component in self:
             component.after_evaluation()
 
     def log_fields(self, event: LogEvent, taken: Sequence[str]) -> dict[str, Any]:
-        """The fields of all components; two of one name are refused.
+        """The fields of all components; duplicate names are an error.
 
         Args:
-            event: which line they are for.
-            taken: the fields that the line has without them.
+            event: the line that the fields are for.
+            taken: the fields that the line has already.
         """
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for component in self:
             for key, value in component.log_fields(event).items():
-                if key in found or key in ("event", "time", *taken):
+                if key in fields or key in ("event", "time", *taken):
                     raise WeftError(
                         f"component {component.name!r} logs {key!r}, which the line {event!r} has already: "
-                        "give the field another name"
+                        "rename the field"
                     )
-                found[key] = value
-        return found
+                fields[key] = value
+        return fields
 
     def states(self) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor]]:
-        """The states of all components as a checkpoint keeps them.
+        """The states of all components in the form of a checkpoint.
 
         Returns:
-            By component what is fit for JSON, and the tensors of all: `NAME/KEY`.
+            The JSON-serializable state by component, and the tensors of all components: `NAME/KEY`.
         """
         parts: dict[str, dict[str, Any]] = {}
         tensors: dict[str, Tensor] = {}
@@ -184,39 +187,39 @@ class Components:
     def load_states(
         self, parts: Mapping[str, Mapping[str, Any]], tensors: Mapping[str, Tensor], step: int
     ) -> None:
-        """Go on from what `states` gave.
+        """Restore the result of `states`.
 
         Args:
-            parts: the first of it.
-            tensors: the second.
-            step: the steps that were done by then.
+            parts: the JSON-serializable state by component.
+            tensors: the tensors of all components.
+            step: the number of steps done at the checkpoint.
         """
         known = [component.name for component in self]
         gone = [name for name in parts if name not in known]
         if gone:
             raise WeftError(
-                f"the checkpoint after step {step} holds the state of component {gone[0]!r}, which this run "
-                f"does not have (it has {', '.join(known)}).\n"
+                f"the checkpoint after step {step} contains the state of component {gone[0]!r}, which this "
+                f"run does not have (it has {', '.join(known)}).\n"
                 "  resume with the same components: weft.train(…, resume=True, components=[…])"
             )
         for component in self:
             if component.name in parts:
                 prefix = _prefix(component.name)
-                own = {
+                component_tensors = {
                     key.removeprefix(prefix): tensor
                     for key, tensor in tensors.items()
                     if (key.startswith(prefix) if prefix else "/" not in key)
                 }
-                component.load_state({**parts[component.name], **own})
+                component.load_state({**parts[component.name], **component_tensors})
             elif component.state() is not None:
                 component.without_state(step)
 
     @torch.no_grad()
     def make_lasting(self, weights: Mapping[str, Tensor]) -> None:
-        """What weights are in evaluations, they are from now on: the run has ended.
+        """At the end of the run, keep the weights that the model has in evaluations.
 
         Args:
-            weights: those that the run may have changed, as they live in the model.
+            weights: the tensors that the run may have changed, sharing the model's memory.
         """
         if not self.change_evaluation:
             return

@@ -1,4 +1,4 @@
-"""The exponential moving average of the weights: a component, and the example of one."""
+"""The exponential moving average of the weights, which is also an example of a component."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor
 
 from weft.errors import WeftError
 from weft.training.optim.clip import local
-from weft.training.optim.sharding import part_of
+from weft.training.optim.sharding import sharded_like
 from weft.training.run.component import Component, RunContext, StepDone
 
 
 class Ema(Component):
     """θ̄ ← d·θ̄ + (1 − d)·θ after every step, over all parameters that train.
 
-    Evaluations, the best weights and the bundle use θ̄; training goes on with θ. θ̄ begins at the weights that
-    training begins with, and anew where L0 gates have been decided, as the optimisers do. A checkpoint holds
-    both, so that the final weights of a resumed run are bit-identical. Memory: one copy of what trains. The
-    mean age of the weights in θ̄ is d/(1 − d) steps: choose d so that this is a small part of the run.
+    Evaluations, the best weights and the bundle use θ̄; training continues with θ. θ̄ begins at the initial
+    weights and, like the optimizers, restarts after L0 gates have been decided. A checkpoint contains θ and
+    θ̄, so that the final weights of a resumed run are bit-identical. Memory: one copy of what trains. The mean
+    age of the weights in θ̄ is d/(1 − d) steps: choose d so that this is a small part of the run.
 
         weft.train(model, training, "runs/x", components=[weft.Ema(0.999)])  # or train.ema: 0.999
 
@@ -49,7 +49,7 @@ class Ema(Component):
 
     @torch.no_grad()
     def after_step(self, done: StepDone) -> None:
-        """See `Component`. An engine that steps on the device has queued its step: this comes after it."""
+        """See `Component`. The step may still be queued on the device; these kernels run after it."""
         averages = [local(average) for average in self._averages.values()]
         weights = [local(weight) for weight in self._weights.values()]
         torch._foreach_mul_(averages, self.decay)
@@ -57,7 +57,7 @@ class Ema(Component):
 
     @contextmanager
     def around_evaluation(self) -> Iterator[None]:
-        """Inside, the parameters hold θ̄, and what holds θ̄ otherwise holds θ."""
+        """Inside, θ̄ and θ are swapped: the parameters are θ̄."""
         self._swap()
         try:
             yield
@@ -73,24 +73,26 @@ class Ema(Component):
         """See `Component`."""
         if state["decay"] != self.decay:
             raise WeftError(
-                f"ema: the run was begun with decay {state['decay']}, and cannot go on with {self.decay}; "
-                "resume with the same, or begin anew with another --out"
+                f"ema: the run was started with decay {state['decay']} and cannot continue with "
+                f"{self.decay}; resume with the same decay, or start a new run with a different --out"
             )
         odd = sorted((state.keys() - {"decay"}) ^ self._averages.keys())
         if odd:
-            raise WeftError(f"ema: the checkpoint is of another model: {odd[0]!r} is in one of the two only")
+            raise WeftError(
+                f"ema: the checkpoint does not match the model: {odd[0]!r} is only in one of the two"
+            )
         for name, average in self._averages.items():
-            average.copy_(part_of(state[name], average))
+            average.copy_(sharded_like(state[name], average))
 
     def _restart(self) -> None:
-        """θ̄ = θ, of what trains now."""
+        """Set θ̄ = θ for the parameters that train now."""
         trained = self.run.model.named_parameters()
         self._weights = {name: parameter for name, parameter in trained if parameter.requires_grad}
         self._averages = {name: weight.detach().clone() for name, weight in self._weights.items()}
 
     @torch.no_grad()
     def _swap(self) -> None:
-        # values, not memory: optimisers and captured graphs look where the parameters lie
+        # values, not tensors: optimizers and captured graphs hold the parameters' memory
         for name, weight in self._weights.items():
             here, there = local(weight), local(self._averages[name])
             held = here.clone()

@@ -1,4 +1,4 @@
-"""log.jsonl: a line an event."""
+"""The log of a run, log.jsonl: one line per event."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 class Log:
-    """The log of a run, and its TensorBoard twin where that is asked for.
+    """Writes log.jsonl and, if requested, TensorBoard events.
 
     Args:
         folder: the run's folder.
         tensorboard: whether to write TensorBoard events.
-        cut_to: the length in bytes to cut an existing log back to; None begins a new one.
+        cut_to: the length in bytes to truncate an existing log to; None: begin a new log.
     """
 
     def __init__(self, folder: Path, tensorboard: bool = False, cut_to: int | None = None) -> None:
@@ -28,11 +28,11 @@ class Log:
 
     @property
     def size(self) -> int:
-        """Its length in bytes."""
+        """The length of the log in bytes."""
         return self.path.stat().st_size
 
     def write(self, event: str, **facts: Any) -> None:
-        """Add one line; numbers of a step go to TensorBoard too."""
+        """Add one line; the numbers of a step are also written to TensorBoard."""
         line = {"event": event, "time": round(time.time(), 3), **facts}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -41,13 +41,13 @@ class Log:
                 self._board.add_scalar(name, value, facts["step"])
 
     def close(self) -> None:
-        """Have everything written."""
+        """Close the TensorBoard writer."""
         if self._board is not None:
             self._board.close()
 
 
 class NoLog(Log):
-    """The log of a process that writes none."""
+    """A log that writes nothing, for processes other than the main one."""
 
     def __init__(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The loop: plan → batch → loss → owners, with evaluations and checkpoints between."""
+"""The training loop: it runs the plan's steps, with evaluations and checkpoints in between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from weft.data.tokens.cache import FORMAT
 from weft.evaluation.scores import Scores, main_score
@@ -17,6 +16,7 @@ from weft.sampling.plan.plan import Plan, Step
 from weft.training.engines.engine import Move
 from weft.training.optim.owners import OwnerOptimizers
 from weft.training.run.checkpoint import (
+    environment,
     load_checkpoint,
     read_more,
     read_state,
@@ -31,11 +31,11 @@ from weft.training.run.plan import RunPlan, plan_of
 from weft.training.run.progress import Progress, Quiet
 from weft.training.run.records import Records
 from weft.training.run.state import State
+from weft.training.run.stopping import stop_message
 from weft.training.run.validation import Validation
 from weft.training.settings import Training
 from weft.training.step.driver import Driver
 from weft.training.step.gradients import sharded
-from weft.training.step.gradients import step_seed as step_seed  # those who ask for a step look here too
 from weft.training.step.microbatches import PreparedStep
 from weft.training.uncertainty import chooser_of
 from weft.utils.processes import Processes
@@ -48,21 +48,22 @@ if TYPE_CHECKING:
 class Loop:
     """Trains a model by a plan.
 
-    A model with L0 gates has two phases: first `l0.steps` steps in which gates are drawn and penalised, then,
-    the gates decided, `train.steps` with optimisers and a schedule anew. Only the second has a best model.
+    A model with L0 gates has two phases: first `l0.steps` steps in which gates are sampled and penalized;
+    then the gates are decided, and `train.steps` steps follow with new optimizers and a new schedule. Only
+    the second phase has a best model.
 
     Args:
         model: the model, on its device.
-        training: how to train; `lr` is given.
-        train: the tokenized training rows of each task that trains, in their order.
-        validation: the tokenized validation rows of each, by name; those of a further set as `TASK:SET`.
+        training: the settings of `train`; `lr` must be set.
+        train: the tokenized training rows of each task that trains, in the order of `tasks`.
+        validation: the tokenized validation rows by task name; those of a further set as `TASK:SET`.
         folder: the run's folder, for checkpoints.
         tasks: the names of the tasks that train; by default all, in the order of their ids.
-        processes: those that train together; by default this one alone.
-        components: the user's own, called after weft's.
+        processes: the processes that train together; by default only this one.
+        components: the user's components, called after weft's.
 
     Attributes:
-        components: all of the run; see `Component` for when each hook is called.
+        components: all components of the run; see `Component` for when each hook is called.
         run_plan: which examples the steps train on, and the tasks that have stopped.
         validation: the evaluations and the best weights.
     """
@@ -81,7 +82,7 @@ class Loop:
         self.model, self.training, self.train = model, training, train
         self.processes = processes or Processes()
         self.names = [task.name for task in model.tasks] if tasks is None else list(tasks)
-        # the plan counts the tasks that train; the model counts all of its tasks
+        # the plan numbers only the tasks that train; the model numbers all of its tasks
         self.ids = np.array([model.task_id(name) for name in self.names], np.int64)
         self.folder, self.checkpoints = folder, folder / "checkpoints"
         self.log: Log = NoLog()
@@ -92,7 +93,7 @@ class Loop:
         lengths = [tokens.lengths for tokens in train]
         self.run_plan = RunPlan(plan_of(training, self.names, sizes, lengths, self.before))
         keys = [tokens.key for tokens in (*train, *validation.values())]
-        # what a resumed run must find unchanged: the order, every text and label, the encoder's weights
+        # must be unchanged when the run is resumed: the order, every text and label, the encoder's weights
         self.data = {
             "tokens": FORMAT,
             "plan": self.plan.fingerprint(),
@@ -109,13 +110,13 @@ class Loop:
         self.records = Records(self.names, self.processes)
         epoch = max(1, round(self.plan.epoch().steps))
         gradients = self.driver.gradients
-        own = components_of(model, training, self.names, sizes, epoch, self.phases, gradients)
-        self.components = Components([*own, *components])
+        configured = components_of(model, training, self.names, sizes, epoch, self.phases, gradients)
+        self.components = Components([*configured, *components])
         self.optimizers = self._new_optimizers()
         self.components.begin(self)
 
     def resume(self, checkpoint: Path) -> dict[str, Any]:
-        """Go on from a checkpoint; returns what it says of the run it is from."""
+        """Continue from a checkpoint; returns the checkpoint's JSON state."""
         self.state = State.read(read_state(checkpoint)["loop"], len(self.names))
         if self.before and self.state.step >= self.before:
             self.components.at_phase(resumed=True)
@@ -128,7 +129,7 @@ class Loop:
 
     @property
     def plan(self) -> Plan:
-        """Which examples the steps from here on train on."""
+        """Which examples the next steps train on."""
         return self.run_plan.plan
 
     @property
@@ -153,11 +154,10 @@ class Loop:
         self.log.write(
             "stop", step=state.step, task=name, at=at, best=scores.best, best_step=scores.best_step
         )
-        when = "now" if at == state.step else f"step {at}, when the window of sorted examples ends,"
-        self.say(f"{name} is no better since step {scores.best_step}: from {when} on it is not drawn")
+        self.say(stop_message(name, scores.best_step, state.step, at))
 
     def run(self, log: Log, progress: Progress) -> Scores:
-        """Train to the end; the model then has the best weights, and the scores are over whole splits."""
+        """Train to the end and return the scores of the last evaluation; the model has the best weights."""
         self.log, self.progress = log, progress
         began = time.monotonic() - self.state.seconds
         settings = self.training
@@ -165,7 +165,7 @@ class Loop:
             prepared = self._next()
             self._step(prepared)
             self._log_engine()
-            if self.plan.chooses:  # it cannot be found again from the plan alone
+            if self.plan.chooses:  # the choice depends on the weights: the plan alone cannot repeat it
                 step = prepared.step
                 task, index = step.task[: step.real].tolist(), step.index[: step.real].tolist()
                 log.write("chosen", step=step.number, task=task, index=index)
@@ -181,31 +181,31 @@ class Loop:
             if settings.checkpoint_every and done % settings.checkpoint_every == 0 and not self.ended:
                 self._checkpoint()
         if self.state.step < self.total and self.state.step % settings.log_every:
-            self._log_losses()  # every task has stopped: what came since the last line
+            self._log_losses()  # every task has stopped: the losses since the last line
         self.driver.close()
         self.components.make_lasting(trained_tensors(self.model))
         self.validation.best.restore(self.state)
         return self.validation.scores(whole=settings.last_evaluation == "whole")
 
     def since(self) -> dict[str, Any]:
-        """What is logged of the steps since the last evaluation, and by components; a new window begins."""
+        """The log fields of the steps since the last evaluation and of components; a new window begins."""
         fields = self.components.log_fields("evaluation", ["step", "tasks", "average", "window"])
         return {"window": self.records.window(self.state), **fields}
 
     def _next(self) -> PreparedStep:
-        """The examples of the next step: the plan's, or those that the model is most unsure of."""
+        """Prepare the next step: the plan's examples, or those that the model is least certain of."""
         number = self.state.step
-        self.components.before_step(number)  # candidates are seen through the gates of their own step
+        self.components.before_step(number)  # first, because candidates are measured with this step's gates
         if self.chooser is None:
             return self.driver.take(self.plan, number)
         candidates = self.plan.candidates(number)
         settings = self.chooser.settings
-        found = self.driver.measured(candidates, self.chooser.measures, settings.dropout, self.say)
-        places = self.chooser.places(found, candidates.task, self.training.batch_size)
+        measured = self.driver.measured(candidates, self.chooser.measures, settings.dropout, self.say)
+        places = self.chooser.places(measured, candidates.task, self.training.batch_size)
         return self.driver.prepared(self.plan.chosen(candidates, places))
 
     def _step(self, prepared: PreparedStep) -> None:
-        """One step: the gradients of all its parts, then every present owner moves."""
+        """Run one step: the gradients of all its micro-batches, then the update of every present owner."""
         step = prepared.step
         factor, peak = self.phases.lr(step.number)
         present = self.ids[np.unique(step.task[: step.real])].tolist()
@@ -214,46 +214,46 @@ class Loop:
         self.driver.run(prepared, move, self.say)
 
     def _count(self, step: Step) -> None:
-        """A step has been taken: it is counted, and the components hear of it."""
+        """Count a step that has been taken, and call the components."""
         losses = None
         if self.components.need_losses:
-            own = self.driver.losses()
-            self.records.lost(own)
-            losses = self.processes.sum_array(own.part)
+            step_losses = self.driver.losses()
+            self.records.lost(step_losses)
+            losses = self.processes.sum_array(step_losses.weighted)
         share = None if self.plan.chooses else self.plan.share_at(step.number)
         self.records.add(self.state, step, share, self.plan.mixed)
         self.state.step += 1
         self.components.after_step(StepDone(step, self.phases.lr(step.number)[0], losses))
 
     def _drifting(self) -> list[int]:
-        """The model's ids of the tasks that move on without an example: all that may still be drawn."""
-        gone = [task for at, task in self.state.stops if at <= self.state.step]
-        return np.delete(self.ids, gone).tolist()
+        """The model's ids of the tasks that move without an example: all tasks that have not stopped."""
+        stopped = [task for at, task in self.state.stops if at <= self.state.step]
+        return np.delete(self.ids, stopped).tolist()
 
     def _new_optimizers(self) -> OwnerOptimizers:
-        """Fresh optimisers of what trains in this phase, which begins."""
+        """New optimizers for the phase that begins."""
         optimizers = self.phases.optimizers(self.state.step)
         self.driver.begin(optimizers, self.phases.penalty(self.state.step))
         return optimizers
 
     def _next_phase(self) -> None:
-        """Between the phases: gates are opened or shut for good, the weights stay, the optimisers are new."""
+        """Begin the second phase: gates are decided, weights are kept, optimizers are new."""
         self.records.lost(self.driver.losses())
         self.driver.close()
         self.components.at_phase(resumed=False)
-        self.model.release()  # captured passes hold the gates as they were
+        self.model.release()  # captured passes use the old gates
         self.model.zero_grad()
         self.optimizers = self._new_optimizers()
         self.driver.gradients.arrange()
 
     def _log_engine(self) -> None:
-        """Lines for what was verified of the engine, and for its failure."""
+        """Log the engine's verification and failures."""
         events, self.driver.events = self.driver.events, []
         for name, facts in events:
             self.log.write(name, **facts)
 
     def _log_losses(self) -> dict[str, float]:
-        """A line of the log: the mean loss of each task that had examples since the last."""
+        """Log the mean loss of each task that had examples since the last line."""
         self.records.lost(self.driver.losses())
         losses = self.records.mean_losses(self.state)
         line: dict[str, Any] = {"step": self.state.step, "loss": losses, "lr": self.optimizers.lr}
@@ -262,11 +262,11 @@ class Loop:
         return losses
 
     def _evaluate(self) -> None:
-        """Score the validation rows; keep the weights if they are the best so far; stop tasks."""
+        """Score the validation rows; save the weights if they are the best so far; stop tasks."""
         state = self.state
-        self.records.lost(self.driver.losses())  # a run that has diverged ends before it is judged
-        counts = state.step > self.before  # else gates are still being found, or have just been decided
-        # at rest, so that the best weights are kept as a file is: none of them rounded
+        self.records.lost(self.driver.losses())  # a run that has diverged ends before it is evaluated
+        counts = state.step > self.before  # else the gates are not decided, or were decided just now
+        # at rest: the best weights must be saved unpatched, in full precision
         with self.driver.engine.at_rest(), self.components.around_evaluation():
             scores = self.validation.scores()
             if counts:
@@ -290,9 +290,7 @@ class Loop:
             "loop": asdict(self.state),
             "data": self.data,
             "log_bytes": self.log.size,
-            "torch": torch.__version__,
-            "threads": torch.get_num_threads(),
-            "processes": self.processes.world,
+            **environment(self.processes.world),
         }
         with self.driver.engine.at_rest():
             save_checkpoint(

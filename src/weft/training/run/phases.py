@@ -1,4 +1,4 @@
-"""The phases of a run: with L0 gates one in which they are found, then one in which what is left trains."""
+"""The phases of a run: with L0 gates, a gate phase that selects ranks, then a phase that trains the rest."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class Phases:
-    """What differs between the phases: learning rates, optimisers, a penalty. `l0.Gates` draws and decides.
+    """What differs between the phases: learning rates, optimizers and penalty. `l0.Gates` handles the gates.
 
     Args:
         model: the model; its gates must not be decided yet.
-        training: how to train; `lr` is given.
+        training: the settings of `train`; `lr` must be set.
 
     Attributes:
-        gates: of the model, in the order of its adapters; without any the run is its second phase alone.
-        l0: their settings; None if there are none.
+        gates: the model's gates, in the order of its adapters; without gates there is only the second phase.
+        l0: the settings of the gates; None without gates.
         before: the number of steps of the first phase.
-        total: the number of steps of both.
+        total: the number of steps of both phases.
     """
 
     def __init__(self, model: Model, training: Training) -> None:
@@ -37,37 +37,37 @@ class Phases:
         self.l0 = l0_of(model.method) if self.gates else None
         if l0.decided(self.gates):
             raise WeftError(
-                "the gates of this model are decided already: take them out and train what is left, with "
+                "the gates of this model are decided already: remove them and train what is left, with "
                 "weft compact BUNDLE --out SMALL, or model.compact() in Python"
             )
         self.before = 0 if self.l0 is None else self.l0.steps
         self.total = self.before + training.steps
 
     def lr(self, step: int) -> tuple[float, float | None]:
-        """The share of the peak learning rate, and the peak where the step's phase has its own."""
-        given = self.training
+        """The factor on the peak learning rate, and the peak if it differs in the step's phase."""
+        training = self.training
         if step >= self.before:
-            return lr_factor(step - self.before, given.steps, given.warmup, given.schedule), None
+            return lr_factor(step - self.before, training.steps, training.warmup, training.schedule), None
         assert self.l0 is not None
-        return lr_factor(step, self.before, given.warmup, given.schedule), self.l0.lr
+        return lr_factor(step, self.before, training.warmup, training.schedule), self.l0.lr
 
     def optimizers(self, step: int) -> OwnerOptimizers:
-        """Fresh optimisers of what trains in the phase of this step."""
-        given = self.training
-        rates = given.lr_of or LearningRates()
+        """New optimizers for the parameters that train in the phase of this step."""
+        training = self.training
+        rates = training.lr_of or LearningRates()
         gate_lr = None if self.l0 is None else rates.gates or self.l0.gate_lr
         return OwnerOptimizers(
             self.model,
-            lr=given.lr or 0.0,
-            weight_decay=given.weight_decay,
+            lr=training.lr or 0.0,
+            weight_decay=training.weight_decay,
             gate_lr=gate_lr,
             lr_of=rates,
-            optimizer=given.optimizer,
-            steps=self.before if step < self.before else given.steps,
-            warmup=given.warmup,
-            schedule=given.schedule,
+            optimizer=training.optimizer,
+            steps=self.before if step < self.before else training.steps,
+            warmup=training.warmup,
+            schedule=training.schedule,
         )
 
     def penalty(self, step: int) -> Penalty | None:
-        """What the phase of this step adds to the loss: Σ λ·P(z ≠ 0) where gates are being found."""
+        """The term that the phase of this step adds to the loss: Σ λ·P(z ≠ 0) in the gate phase."""
         return partial(l0.penalty, self.gates) if step < self.before else None

@@ -1,4 +1,4 @@
-"""The plan of a run: what its settings mean, what stops leave of it, and what a user should know of it."""
+"""The plan of a run: built from the settings, updated when tasks stop, with notes for the user."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ def plan_of(
     lengths: Sequence[ArrayLike] | None,
     before: int = 0,
 ) -> Plan:
-    """The plan of a run.
+    """Build the plan of a run.
 
     Args:
-        training: how to train.
-        names: the tasks, [T].
-        sizes: their training rows, [T].
-        lengths: the token lengths of each, T arrays; None where there is no tokenizer, and then no grouping.
-        before: the steps of a phase that comes before `training.steps`.
+        training: the settings of `train`.
+        names: the names of the tasks, [T].
+        sizes: the number of training rows of each, [T].
+        lengths: the token lengths of each, T arrays; None without a tokenizer: batches are then not
+            length-bucketed.
+        before: the number of steps of a phase before `training.steps`.
     """
     return Plan(
         sizes,
@@ -48,14 +49,14 @@ def plan_of(
 
 
 class RunPlan:
-    """A plan from which tasks are taken out as they stop.
+    """A plan that tasks are removed from as they stop.
 
     Args:
         whole: the plan without stops.
 
     Attributes:
-        plan: what is followed now.
-        sampled: the tasks that it samples at all: a policy may give some the probability 0; they never stop.
+        plan: the present plan.
+        sampled: the tasks that are sampled at all: a policy may give some the probability 0; they never stop.
     """
 
     def __init__(self, whole: Plan) -> None:
@@ -67,39 +68,39 @@ class RunPlan:
         return self.sampled <= {task for _, task in stops}
 
     def follow(self, stops: Stops) -> None:
-        """Take these stops, (step, task) each; steps before them stay as they were."""
+        """Apply stops, (step, task) each; steps before them do not change."""
         if not self.over(stops) and list(self.plan.stops) != list(stops):
             self.plan = self._whole.with_stops(stops)
 
 
 def notes(loop: Loop) -> list[str]:
-    """Settings that mean something else than one might think, in sentences, before the run begins."""
+    """Notes for the user about settings with unexpected effects, shown before the run begins."""
     from weft.model.ownership import owned
     from weft.training.optim.owners import rate_of
 
-    found = []
+    lines = []
     driver = loop.driver
     if driver.note is not None:
-        found.append(f"train.engine is {driver.name}: {driver.note}")
+        lines.append(f"train.engine is {driver.name}: {driver.note}")
     if driver.shapes is not None:
         lengths, waste = ", ".join(map(str, driver.shapes.lengths)), driver.shapes.waste
-        found.append(
-            f"engine {driver.name}: rows are padded to {lengths} tokens; {100 * waste.total:.1f}% of the "
-            f"places hold none ({100 * waste.rounding:.1f}% by rounding up)"
+        lines.append(
+            f"engine {driver.name}: rows are padded to {lengths} tokens; {100 * waste.total:.1f}% of all "
+            f"positions are padding ({100 * waste.rounding:.1f}% by rounding up)"
         )
     if loop.training.trunk_cache:
-        found += [note for note in [driver.trunk_note] if note is not None]
+        lines += [note for note in [driver.trunk_note] if note is not None]
     if loop.chooser is not None:
-        pairs = loop.chooser.told.items()
-        found += [f"{task} takes the uncertainty scores of {other}" for task, other in pairs]
+        pairs = loop.chooser.proxy_names.items()
+        lines += [f"{task} uses the uncertainty scores of {other}" for task, other in pairs]
     merged = driver.gradients.merged
     if merged is not None and not merged.shares:
-        found.append(
-            f"method {loop.model.method.name!r} trains nothing that tasks share: train.conflict changes no "
+        lines.append(
+            f"method {loop.model.method.name!r} trains no shared weights: train.conflict changes no "
             "gradient, and costs one pass per task"
         )
     roles = {rate_of(item) for item in owned(loop.model) if item.trains}
     for role, rate in loop.training.lr_of or ():
         if rate is not None and role not in roles:
-            found.append(f"train.lr_of.{role}: nothing of that role trains here")
-    return found
+            lines.append(f"train.lr_of.{role}: no parameter of that role trains here")
+    return lines

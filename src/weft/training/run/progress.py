@@ -1,4 +1,4 @@
-"""What a person sees while a model trains: a bar on a terminal, plain lines elsewhere."""
+"""Progress display in training: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,27 +9,32 @@ from typing import Any, Protocol, TextIO
 
 
 class Progress(Protocol):
-    """Told of every step and evaluation."""
+    """The interface of progress displays, which are called at every step and evaluation."""
 
     def step(self, done: int, losses: Mapping[str, float] | None) -> None:
-        """A step is done; the mean loss of each task since the last time, where the log has a line."""
+        """Show that a step is done.
+
+        Args:
+            done: the number of steps done.
+            losses: the mean loss of each task since the last log line, if the log has a line now.
+        """
         ...
 
     def score(self, average: float) -> None:
-        """The average of an evaluation."""
+        """Show the average of an evaluation."""
         ...
 
     def say(self, text: str) -> None:
-        """A line for the person."""
+        """Show a line of text."""
         ...
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the display."""
         ...
 
 
 class Quiet:
-    """Says nothing."""
+    """A display that shows nothing."""
 
     def step(self, done: int, losses: Mapping[str, float] | None) -> None:
         """See `Progress`."""
@@ -50,7 +55,7 @@ class Lines:
     Args:
         total: the steps of the run.
         first: the step it begins with.
-        out: where to write.
+        out: the stream to write to; by default stderr.
     """
 
     def __init__(self, total: int, first: int = 0, out: TextIO | None = None) -> None:
@@ -58,25 +63,26 @@ class Lines:
         self.began = time.monotonic()
 
     def step(self, done: int, losses: Mapping[str, float] | None) -> None:
-        """A line where the log has one: step, loss of each task, time left."""
+        """Print a line if the log has one: step, loss of each task, time left."""
         if losses is not None:
-            each = (time.monotonic() - self.began) / max(1, done - self.first)
-            told = "  ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
-            self.say(f"step {done}/{self.total}  loss: {told}  left {_clock(each * (self.total - done))}")
+            step_seconds = (time.monotonic() - self.began) / max(1, done - self.first)
+            text = "  ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
+            left = _clock(step_seconds * (self.total - done))
+            self.say(f"step {done}/{self.total}  loss: {text}  left {left}")
 
     def score(self, average: float) -> None:
-        """Said with the evaluation's own line."""
+        """See `Progress`; the line of the evaluation contains the average already."""
 
     def say(self, text: str) -> None:
-        """A line."""
+        """Print a line."""
         print(text, file=self.out, flush=True)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """See `Progress`."""
 
 
 class Bar:
-    """A bar that moves: step, loss of each task, last score, time left.
+    """A progress bar: step, loss of each task, last score, time left.
 
     Args:
         total: the steps of the run.
@@ -100,27 +106,27 @@ class Bar:
         self._rich.start()
 
     def step(self, done: int, losses: Mapping[str, float] | None) -> None:
-        """Move on; show the losses when there are new ones."""
+        """Advance the bar, and show the losses if there are new ones."""
         self._rich.update(self._task, completed=done)
         if losses is not None:
-            told = " ".join(f"{name} {loss:.2f}" for name, loss in losses.items())
-            self._rich.update(self._task, losses=told)
+            text = " ".join(f"{name} {loss:.2f}" for name, loss in losses.items())
+            self._rich.update(self._task, losses=text)
 
     def score(self, average: float) -> None:
         """Show the last average beside the bar."""
         self._rich.update(self._task, score=f"score {100 * average:.1f}")
 
     def say(self, text: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         self._rich.console.print(text, highlight=False, markup=False)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Stop updating the bar."""
         self._rich.stop()
 
 
 def progress_for(total: int, first: int = 0) -> Progress:
-    """A bar where there is a terminal, else lines."""
+    """A bar if stderr is a terminal, else lines."""
     return Bar(total, first) if sys.stderr.isatty() else Lines(total, first)
 
 

@@ -1,4 +1,4 @@
-"""What is remembered of the steps for the log: losses, and what a window of steps trained on."""
+"""Records for the log: losses, and the examples that a window of steps trained on."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from weft.utils.processes import Processes
 
 
 class Records:
-    """Keeps the counts of a run in its state.
+    """Updates the counts in a run's state.
 
     Args:
-        names: the tasks, [T].
-        processes: those that train together; each knows the losses of its own examples until they are summed.
+        names: the names of the tasks, [T].
+        processes: the processes that train together; each has the losses of its examples until they are
+            summed.
     """
 
     def __init__(self, names: Sequence[str], processes: Processes) -> None:
         self.names, self.processes = names, processes
-        self._own = TaskLosses.zero(len(names))  # since they were last summed
+        self._local = TaskLosses.zero(len(names))  # of this process, since they were last summed
 
     def add(
         self,
@@ -33,13 +34,13 @@ class Records:
         share: NDArray[np.float64] | None,
         mixed: bool,
     ) -> None:
-        """A step is done.
+        """Count a step.
 
         Args:
-            state: of the run.
-            step: its examples, of all processes.
-            share: each task's expected share of the draws, [T]; None where it is not known beforehand.
-            mixed: whether each example is a draw; else the step is one.
+            state: the state of the run.
+            step: the step, with the examples of all processes.
+            share: the probability of sampling each task, [T]; None if it is not known beforehand.
+            mixed: whether tasks are sampled per example; else per step.
         """
         task = step.task[: step.real]
         window = state.window
@@ -53,35 +54,35 @@ class Records:
             window.share = [float(s) for s in share + window.share]
 
     def lost(self, losses: TaskLosses) -> None:
-        """What this process's examples of some steps have lost."""
-        self._own.add(losses)
+        """Add the losses of this process's examples of some steps."""
+        self._local.add(losses)
 
     def sum_losses(self, state: State) -> None:
-        """Bring the losses of all processes into the state: before it is written, or told."""
-        both = self.processes.sum_array(np.stack([self._own.loss, self._own.examples]))
+        """Add the losses of all processes to the state, before it is saved or logged."""
+        both = self.processes.sum_array(np.stack([self._local.loss, self._local.examples]))
         state.losses = [float(x) for x in both[0] + state.losses]
         state.examples = [float(x) for x in both[1] + state.examples]
-        self._own = TaskLosses.zero(len(self.names))
+        self._local = TaskLosses.zero(len(self.names))
 
     def mean_losses(self, state: State) -> dict[str, float]:
-        """The mean loss of each task that had examples since this was last asked."""
+        """The mean loss of each task that had examples since the last call."""
         self.sum_losses(state)
-        told = zip(self.names, state.losses, state.examples, strict=True)
-        losses = {name: total / count for name, total, count in told if count}
+        rows = zip(self.names, state.losses, state.examples, strict=True)
+        losses = {name: total / count for name, total, count in rows if count}
         state.losses = [0.0] * len(self.names)
         state.examples = [0.0] * len(self.names)
         return losses
 
     def window(self, state: State) -> dict[str, Any]:
-        """What the steps since the last evaluation trained on; a new window begins."""
+        """The counts of the steps since the last evaluation, for the log; a new window begins."""
         window = state.window
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "steps": window.steps,
             "examples": dict(zip(self.names, window.examples, strict=True)),
             "draws": dict(zip(self.names, window.draws, strict=True)),
         }
         if window.share and window.steps:
             means = (s / window.steps for s in window.share)
-            told["share"] = dict(zip(self.names, means, strict=True))
+            fields["share"] = dict(zip(self.names, means, strict=True))
         state.window = fresh_window(len(self.names))
-        return told
+        return fields

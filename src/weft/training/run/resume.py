@@ -1,4 +1,4 @@
-"""Whether settings are those that a run was begun with."""
+"""Compare settings with those that a run was started with."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FREE = ("log_every", "tensorboard", "checkpoint_every", "starved", "parallel", "
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What the settings of a run differ in from those that it was begun with, a line each.
+    """The differences between settings and those that a run was started with, one line per difference.
 
     Args:
-        before: what run.yaml says.
-        now: the same of the settings given now.
+        before: the content of run.yaml.
+        now: the present settings in the same form.
     """
     before = _completed(before)
     lines = []
     for section in ("encoder", "method", "heads", "tasks", "start", "kernels"):
-        lines += _told(section, before.get(section), now.get(section))
+        lines += _compare(section, before.get(section), now.get(section))
     old, new = before.get("train", {}), now["train"]
     for key in sorted(old.keys() | new.keys()):
         if key not in FREE and old.get(key) != new.get(key):
@@ -32,24 +32,24 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _told(place: str, then: Any, now: Any) -> list[str]:
-    """What differs of two settings, as deep as both have the same keys."""
+def _compare(key: str, then: Any, now: Any) -> list[str]:
+    """The differences between two settings, down to the deepest keys that both have."""
     if then == now:
         return []
     if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
-        found = []
+        lines = []
         for number, (a, b) in enumerate(zip(then, now, strict=True)):
             name = (b.get("name") or b.get("suite")) if isinstance(b, dict) else None
-            found += _told(f"{place}.{name or number}", a, b)
-        return found
+            lines += _compare(f"{key}.{name or number}", a, b)
+        return lines
     if isinstance(then, dict) and isinstance(now, dict):
-        keys = [*then, *(key for key in now if key not in then)]
-        return [line for key in keys for line in _told(f"{place}.{key}", then.get(key), now.get(key))]
-    return [f"  {place}: {then!r} then, {now!r} now"]
+        keys = [*then, *(new for new in now if new not in then)]
+        return [line for k in keys for line in _compare(f"{key}.{k}", then.get(k), now.get(k))]
+    return [f"  {key}: {then!r} then, {now!r} now"]
 
 
 def _completed(before: dict[str, Any]) -> dict[str, Any]:
-    """What run.yaml says, with the defaults of settings that there were not when it was written."""
+    """The content of run.yaml, with defaults for settings that did not exist when it was written."""
     try:
         method = json.loads(json.dumps(build_method(before["method"]).settings()))
         heads = HeadSettings(**before["heads"]).model_dump(mode="json")

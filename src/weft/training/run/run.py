@@ -1,4 +1,4 @@
-"""A run: its folder from the first line to the bundle."""
+"""Train a model: `weft.train`, which writes a run's folder from run.yaml to the bundle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 import yaml
 
 from weft.bundle.save import save
@@ -20,7 +19,7 @@ from weft.errors import WeftError
 from weft.evaluation.scores import Scores
 from weft.training.optim.sharding import whole_model
 from weft.training.run.best import PER_TASK, check_per_task
-from weft.training.run.checkpoint import last_checkpoint
+from weft.training.run.checkpoint import environment, last_checkpoint, read_state
 from weft.training.run.checks import check_training
 from weft.training.run.log import Log, NoLog
 from weft.training.run.loop import Loop
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 
 SHOWN = 6
-"""How many tasks a run's `repr` lists."""
+"""The number of tasks in a run's `repr`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +48,7 @@ class Run:
 
     Attributes:
         folder: run.yaml, log.jsonl, metrics.json, checkpoints/, bundle/.
-        metrics: the scores of the best model, over whole validation splits.
+        metrics: the scores of the best model in the last evaluation.
     """
 
     folder: Path
@@ -57,7 +56,7 @@ class Run:
 
     def __repr__(self) -> str:
         """The folder, the average and the first tasks' scores."""
-        scores = [f"{name} {next(iter(own.values())):.3f}" for name, own in self.metrics["tasks"].items()]
+        scores = [f"{name} {next(iter(task.values())):.3f}" for name, task in self.metrics["tasks"].items()]
         shown = ", ".join([*scores[:SHOWN], *["…"] * (len(scores) > SHOWN)])
         return (
             f"Run({str(self.folder)!r}, average={self.metrics['average']:.3f}, {len(scores)} tasks: {shown})"
@@ -78,24 +77,25 @@ def train(
     with_bundle: bool = True,
     components: Sequence[Component] = (),
 ) -> Run:
-    """Train a model; it ends with the best weights, and its bundle is in the run's folder.
+    """Train a model; at the end it has the best weights, and its bundle is in the run's folder.
 
-    Started by `torchrun` or `accelerate launch`, all processes make this call, and each takes its part of
-    every step; the first one alone writes and speaks.
+    With `torchrun` or `accelerate launch`, all processes must make this call. Each computes a part of every
+    step; only the first writes files and shows progress.
 
     Args:
         model: the model; the tasks that train have files or rows for `train` and `validation`.
-        training: how to train; by default `Training()`.
-        out: the run's folder; a run that stands there is not touched unless it is resumed.
-        resume: go on from the last checkpoint in `out`.
-        with_encoder: put the encoder into the bundle, not only its name and sha256.
-        resolved: what run.yaml is to say, where a run file was read.
-        splits: (task, split) → rows that are read already, of all tasks that train; see `rows_of_task`.
-        progress: show what happens.
+        training: the settings of `train`; by default `Training()`.
+        out: the run's folder; an existing run in it is not changed unless it is resumed.
+        resume: continue from the last checkpoint in `out`.
+        with_encoder: include the encoder in the bundle, not only its name and sha256.
+        resolved: the content of run.yaml, if a run file was read.
+        splits: (task, split) → rows of all tasks that train, if they have been read already; see
+            `rows_of_task`.
+        progress: whether to show progress.
         tasks: the names of the tasks that train; by default all.
-        with_bundle: whether to write the bundle; else the model alone has the weights.
-        components: what else hooks into the training loop, such as `[weft.Ema(0.999)]`: see `Component`. A
-            run is resumed with the same ones.
+        with_bundle: whether to write the bundle; else only the model has the weights.
+        components: components of the training loop, such as `[weft.Ema(0.999)]`: see `Component`. A run must
+            be resumed with the same components.
     """
     training = training or Training()
     if training.lr is None:
@@ -113,40 +113,40 @@ def train(
     model.set_max_length(training.max_length)
     tokenizer = model.tokenizer
     tokens = {}
-    with processes.main_first(), tokenizing(progress and processes.is_main) as told:
+    with processes.main_first(), tokenizing(progress and processes.is_main) as display:
         for key, rows in splits.items():
-            tokens[key] = tokenize(rows, tokenizer, training.max_length, progress=told.of(key, rows))
+            tokens[key] = tokenize(rows, tokenizer, training.max_length, progress=display.of(key, rows))
     loop = Loop(
         model,
         training,
         [tokens[task.name, "train"] for task in trained],
-        {name: own for (name, split), own in tokens.items() if split == "validation"},
+        {name: rows for (name, split), rows in tokens.items() if split == "validation"},
         folder,
         [task.name for task in trained],
         processes,
         components,
     )
-    # nothing is written before everything has been read
+    # nothing is written before all data have been read
     if not resume:
         processes.on_main(lambda: _begin(folder, resolved))
-    said = _resume(loop, folder) if resume else None
+    saved = _resume(loop, folder) if resume else None
     log: Log = NoLog()
     shown: Progress = Quiet()
     if processes.is_main:
-        log = Log(folder, training.tensorboard, None if said is None else said["log_bytes"])
+        log = Log(folder, training.tensorboard, None if saved is None else saved["log_bytes"])
         shown = progress_for(loop.total, loop.state.step) if progress else shown
     world = processes.world
     try:
-        if said is None:
+        if saved is None:
             log.write(
                 "start", steps=loop.total, tasks=loop.names, plan=loop.plan.fingerprint(), processes=world
             )
         else:
-            before = said.get("processes", 1)
+            before = saved.get("processes", 1)
             log.write(
                 "resume", step=loop.state.step, processes=world, before=before, parallel=training.parallel
             )
-            _warn(said, shown, world)
+            _warn(saved, shown, world)
         for note in notes(loop):
             shown.say(f"note: {note}")
         metrics = loop.run(log, shown)
@@ -155,17 +155,18 @@ def train(
                 save(model, folder / "bundle", with_encoder)
         outcome = loop.validation.outcome(loop.state)
         last = {} if training.evaluate_every else loop.since()
-        by = {**loop.driver.report(), "waited": round(loop.driver.waited, 2)}
-        taken = [*outcome, *by, *metrics, *last, "step", "stops", "split", "seconds", "engine_fallback"]
-        told = {**outcome, **loop.components.log_fields("end", taken)}
+        engine = {**loop.driver.report(), "waited": round(loop.driver.waited, 2)}
+        taken = [*outcome, *engine, *metrics, *last, "step", "stops", "split", "seconds", "engine_fallback"]
+        fields = {**outcome, **loop.components.log_fields("end", taken)}
         seconds = round(loop.state.seconds, 2)
-        log.write("end", step=loop.state.step, **told, **by, seconds=seconds, **metrics, **last)
-        # last: it says that the run has ended
-        ended = {"step": told["best_step"], "split": "validation", **told, **metrics, "engine": by["engine"]}
-        ended.pop("best_step")
+        log.write("end", step=loop.state.step, **fields, **engine, seconds=seconds, **metrics, **last)
+        final = {"step": fields["best_step"], "split": "validation", **fields, **metrics}
+        final["engine"] = engine["engine"]
+        final.pop("best_step")
         if loop.driver.fallback is not None:
-            ended["engine_fallback"] = loop.driver.fallback
-        processes.on_main(lambda: write_json(folder / "metrics.json", ended))
+            final["engine_fallback"] = loop.driver.fallback
+        # written last: metrics.json marks the run as finished
+        processes.on_main(lambda: write_json(folder / "metrics.json", final))
     finally:
         loop.driver.close()
         shown.close()
@@ -179,13 +180,13 @@ def _begin(folder: Path, resolved: dict[str, Any]) -> None:
 
 
 def check_model(model: Model, training: Training, names: Sequence[str], sizes: Sequence[int]) -> None:
-    """Refuse what this model cannot do, before its rows are tokenized.
+    """Raise WeftError if the model cannot be trained with these settings, before rows are tokenized.
 
     Args:
         model: the model.
-        training: how it is to be trained.
-        names: the tasks that train, [T].
-        sizes: their training examples, [T].
+        training: the settings of `train`.
+        names: the names of the tasks that train, [T].
+        sizes: the number of training examples of each, [T].
     """
     check_trains(model)
     if training.trunk_cache:
@@ -202,68 +203,70 @@ def check_model(model: Model, training: Training, names: Sequence[str], sizes: S
 
 
 def check_trains(model: Model) -> None:
-    """Refuse a model of which nothing trains: a frozen encoder, and heads without parameters (cosine)."""
+    """Raise WeftError if nothing trains: a frozen encoder, and heads without parameters (cosine)."""
     if not any(p.requires_grad for p in model.parameters()):
         names = ", ".join(task.name for task in model.tasks)
         raise WeftError(
-            f"nothing trains: method {model.method.name!r} leaves the encoder as it is, and what is to be "
-            f"trained of {names} has no parameters (similarity by cosine has none); take another method, or "
+            f"nothing trains: method {model.method.name!r} does not train the encoder, and the heads of "
+            f"{names} have no parameters (similarity by cosine has none); choose a different method, or set "
             "compare: head"
         )
 
 
 def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
-    """Make sure that a new run's folder is free, and that the one to resume is of the same run."""
+    """Check that a new run's folder is empty, or that a folder to resume has a run with these settings."""
     file = folder / "run.yaml"
     if resume:
         if not file.is_file():
-            raise WeftError(f"{folder} holds no run to resume: run.yaml is missing; leave out --resume")
+            raise WeftError(f"{folder} has no run to resume: run.yaml is missing; leave out --resume")
         if (folder / "metrics.json").is_file():
             raise WeftError(f"the run in {folder} has ended; see it with: weft evaluate {folder}")
         before = yaml.safe_load(file.read_text(encoding="utf-8"))
         differs = differences(before, json.loads(json.dumps(resolved)))
         if differs:
             raise WeftError(
-                f"the run in {folder} was begun with other settings, and cannot go on with these:\n"
+                f"the run in {folder} was started with different settings and cannot continue with these:\n"
                 + "\n".join(differs)
             )
     elif folder.is_file():
-        raise WeftError(f"{folder} is a file; give the folder of a run as --out")
+        raise WeftError(f"{folder} is a file; expected a folder as --out")
     elif folder.is_dir():
-        sweep(folder, ".run.yaml.new")  # all that a run killed in its first moment leaves
+        sweep(folder, ".run.yaml.new")  # left by a run that was killed while it wrote run.yaml
         if any(folder.iterdir()):
-            raise WeftError(f"{folder} is not empty; go on with --resume, or give another --out")
+            raise WeftError(
+                f"{folder} is not empty; continue its run with --resume, or set a different --out"
+            )
 
 
 def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
-    """Bring the loop to where the last checkpoint left it; None if there is none.
+    """Restore the loop from the last checkpoint; returns its JSON state, or None if there is no checkpoint.
 
-    A run killed before its first checkpoint is the same run from the start.
+    A run that was killed before its first checkpoint starts from the beginning.
     """
     loop.processes.on_main(lambda: sweep(folder, ".run.yaml.new", ".metrics.json.new", ".bundle-*"))
     loop.processes.on_main(lambda: sweep(loop.checkpoints, ".step-*", ".best-*"))
     checkpoint = last_checkpoint(loop.checkpoints)
     if checkpoint is None:
         return None
-    said = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-    if said["data"].get("tokens", 1) != loop.data["tokens"]:
+    data = read_state(checkpoint)["data"]
+    if data.get("tokens", 1) != loop.data["tokens"]:
         raise WeftError(
-            f"{checkpoint} was made by an earlier weft, which tokenized texts otherwise (format "
-            f"{said['data'].get('tokens', 1)}, now {loop.data['tokens']}).\n"
-            "  end the run with that weft, or begin anew with another --out"
+            f"{checkpoint} was written by an earlier version of weft, which tokenized texts differently "
+            f"(format {data.get('tokens', 1)}, now {loop.data['tokens']}).\n"
+            "  finish the run with that version, or start a new run with a different --out"
         )
-    for part, what in (("encoder", "weights of the encoder"), ("rows", "data"), ("plan", "data or settings")):
-        if said["data"][part] != loop.data[part]:
-            of = _changed(loop, said["data"][part]) if part == "rows" else ""
+    for key, noun in (("encoder", "encoder weights"), ("rows", "data"), ("plan", "data or settings")):
+        if data[key] != loop.data[key]:
+            tasks = _changed(loop, data[key]) if key == "rows" else ""
             raise WeftError(
-                f"{checkpoint} was made with other {what}{of}, changed since.\n"
-                f"  begin anew with another --out, or put back what was there"
+                f"{checkpoint} was written with different {noun}{tasks}, which have changed since.\n"
+                f"  start a new run with a different --out, or restore what was there"
             )
     return loop.resume(checkpoint)
 
 
 def _changed(loop: Loop, before: list[str]) -> str:
-    """Of which tasks the rows are others."""
+    """Name the splits whose rows have changed."""
     names = [
         *(f"{name}/train" for name in loop.names),
         *(f"{name}/validation" for name in loop.validation.validation),
@@ -271,16 +274,15 @@ def _changed(loop: Loop, before: list[str]) -> str:
     if len(before) != len(names):
         return ""
     now: Any = loop.data["rows"]
-    odd = [name for name, a, b in zip(names, before, now, strict=True) if a != b]
-    return f" of {', '.join(odd)}"
+    changed = [name for name, a, b in zip(names, before, now, strict=True) if a != b]
+    return f" of {', '.join(changed)}"
 
 
-def _warn(said: dict[str, Any], shown: Progress, world: int) -> None:
-    now = {"torch": torch.__version__, "threads": torch.get_num_threads(), "processes": world}
-    then = {"processes": 1, **said}
-    odd = [f"{what} {then[what]} then, {value} now" for what, value in now.items() if then[what] != value]
-    if odd:
-        shown.say(f"warning: {'; '.join(odd)}: the last bits of the weights may differ")
+def _warn(saved: dict[str, Any], shown: Progress, world: int) -> None:
+    now, then = environment(world), {"processes": 1, **saved}
+    changed = [f"{key} {then[key]} then, {value} now" for key, value in now.items() if then[key] != value]
+    if changed:
+        shown.say(f"warning: {'; '.join(changed)}: the final weights may not be bit-identical")
 
 
 def _resolved(model: Model, training: Training) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a loop carries from step to step."""
+"""The state of the training loop, which checkpoints save."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 @dataclass
 class TaskProgress:
-    """How a task does at its evaluations.
+    """The scores of a task's evaluations.
 
     Attributes:
-        best: its best score.
-        best_step: the step after which it was found.
-        mark: the score that the next must pass to count as better, less `stop.min_delta`.
-        waited: the evaluations since then.
+        best: the task's best score.
+        best_step: the number of steps done at the best score.
+        mark: the score that a later one must exceed by `stop.min_delta` to be an improvement.
+        waited: the number of evaluations without improvement since `mark`.
     """
 
     best: float | None = None
@@ -25,13 +25,13 @@ class TaskProgress:
 
 @dataclass
 class Window:
-    """The steps since the last evaluation.
+    """Counts of the steps since the last evaluation.
 
     Attributes:
-        steps: how many they are.
-        examples: how many examples of each task they trained on, [T].
-        draws: how often each task was drawn: a batch, or an example of a mixed one, [T].
-        share: the sum over them of each task's expected share of the draws, [T].
+        steps: the number of steps.
+        examples: the number of examples of each task that they trained on, [T].
+        draws: how often each task was sampled: per batch, or per example of a mixed batch, [T].
+        share: the sum over the steps of the probability of sampling each task, [T].
     """
 
     steps: int = 0
@@ -42,19 +42,19 @@ class Window:
 
 @dataclass
 class State:
-    """What the loop carries from step to step besides weights and optimisers: all of it is in a checkpoint.
+    """The state of the loop besides weights and optimizers; a checkpoint saves all of it.
 
     Attributes:
-        step: how many steps are done.
+        step: the number of steps done.
         best: the best score so far.
-        best_step: the step after which it was found; its weights are in best-STEP.safetensors.
+        best_step: the number of steps done at the best score; its weights are in best-STEP.safetensors.
         losses: the sum of each task's example losses since the log's last line, [T].
-        examples: how many examples these are, [T].
-        seconds: the time taken, over all parts of an interrupted run.
-        stops: (step, task): from that step on the task is drawn no more, in order; the plan follows from it.
-        tasks: how each task does, [T].
-        window: the steps since the last evaluation.
-        parts: what the other parts of the loop remember, by their names.
+        examples: the number of these examples, [T].
+        seconds: the training time, over all sessions of an interrupted run.
+        stops: (step, task), in order: from that step on the task is no longer sampled.
+        tasks: the scores of each task, [T].
+        window: counts of the steps since the last evaluation.
+        parts: the states of the components, by name.
     """
 
     step: int = 0
@@ -75,7 +75,7 @@ class State:
 
     @classmethod
     def fresh(cls, tasks: int) -> State:
-        """Of a run that begins, with so many tasks."""
+        """The state of a new run with this number of tasks."""
         zeros = [0.0] * tasks
         return cls(
             losses=list(zeros),
@@ -85,14 +85,14 @@ class State:
         )
 
     @classmethod
-    def read(cls, said: dict[str, Any], tasks: int) -> State:
-        """From a checkpoint's JSON; a checkpoint made before a field was there has its start value."""
-        given = dict(said)
-        given["stops"] = [(int(step), int(task)) for step, task in given.get("stops", [])]
-        given["tasks"] = [TaskProgress(**one) for one in given.get("tasks", [])]
-        given["tasks"] = given["tasks"] or [TaskProgress() for _ in range(tasks)]
-        window = given.pop("window", None)
-        return cls(**given, window=Window(**window) if window else fresh_window(tasks))
+    def read(cls, saved: dict[str, Any], tasks: int) -> State:
+        """Read the state from a checkpoint's JSON; fields that an old checkpoint lacks get their defaults."""
+        fields = dict(saved)
+        fields["stops"] = [(int(step), int(task)) for step, task in fields.get("stops", [])]
+        fields["tasks"] = [TaskProgress(**task) for task in fields.get("tasks", [])]
+        fields["tasks"] = fields["tasks"] or [TaskProgress() for _ in range(tasks)]
+        window = fields.pop("window", None)
+        return cls(**fields, window=Window(**window) if window else fresh_window(tasks))
 
 
 def fresh_window(tasks: int) -> Window:

@@ -1,4 +1,4 @@
-"""Early stopping: a task that gets no better is sampled no more."""
+"""Early stopping: a task whose score has not improved is no longer sampled."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ def note_scores(
     step: int,
     min_delta: float,
 ) -> list[bool]:
-    """Note an evaluation in every task's progress.
+    """Record an evaluation in every task's progress.
 
-    A score is better than all before if it is larger; it ends the waiting if it is larger than the last that
-    did by more than `min_delta`. A task that had no example since the last evaluation could not get better,
-    and waits no longer for it. A score that is no number is worse than any.
+    A score is the best so far if it is the largest. It resets the patience if it exceeds the last score that
+    did so by more than `min_delta`. An evaluation does not count against a task that had no example since the
+    one before. A score that is not finite is worse than any other.
 
     Args:
-        tasks: of each task, [T]; changed in place.
-        scores: of each task, the larger the better, [T].
+        tasks: the progress of each task, [T]; changed in place.
+        scores: the score of each task, larger is better, [T].
         trained: whether each task had examples since the last evaluation, [T].
-        step: the steps done.
-        min_delta: how much better counts.
+        step: the number of steps done.
+        min_delta: the smallest improvement that resets the patience.
 
     Returns:
         Which tasks have their best score so far, [T].
     """
-    found = []
+    improved = []
     for task, score, had in zip(tasks, scores, trained, strict=True):
         score = score if math.isfinite(score) else -math.inf
         better = task.best is None or score > task.best
@@ -43,19 +43,19 @@ def note_scores(
             task.mark, task.waited = score, 0
         elif had:
             task.waited += 1
-        found.append(better)
-    return found
+        improved.append(better)
+    return improved
 
 
 def out_of_patience(
     tasks: Sequence[TaskProgress], stop: Stop | None, steps: int, stopped: Sequence[int]
 ) -> list[int]:
-    """The tasks that are to stop now.
+    """The tasks that must stop now.
 
     Args:
-        tasks: of each task, [T].
-        stop: when a task stops; None: never.
-        steps: the steps done, those of a phase that finds gates left out.
+        tasks: the progress of each task, [T].
+        stop: the settings of early stopping; None: no task stops.
+        steps: the number of steps done, without those of the gate phase.
         stopped: the tasks that have stopped before.
     """
     if stop is None or steps < stop.after:
@@ -63,14 +63,27 @@ def out_of_patience(
     return [t for t, task in enumerate(tasks) if task.waited >= stop.patience and t not in stopped]
 
 
+def stop_message(name: str, best_step: int | None, step: int, at: int) -> str:
+    """The line for the user when a task stops.
+
+    Args:
+        name: the task.
+        best_step: the number of steps done at its best score.
+        step: the number of steps done.
+        at: the step from which on it is not sampled: examples are sorted by length in windows, and the
+            present window is completed first.
+    """
+    when = "" if at == step else f" from step {at} on"
+    return f"early stopping: {name} has not improved since step {best_step} and is no longer sampled{when}"
+
+
 class Stopping(Component):
     """Stops every task whose patience has run out.
 
-    The scores and the stops are the loop's own state: the best weights follow from the first, and the plan
-    from the second.
+    The scores and the stops are in the loop's state, because the best weights and the plan depend on them.
 
     Args:
-        stop: when a task stops; None: never.
+        stop: the settings of early stopping; None: no task stops.
     """
 
     name = "stopping"

@@ -1,4 +1,4 @@
-"""Which examples a run has trained on, and which tasks went without."""
+"""Data usage: which examples a run has trained on, and which tasks had none for long."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ if TYPE_CHECKING:
 
 
 KEPT = 20
-"""The finished epochs that are told of, the last ones: a log line must not grow with the run."""
+"""The number of finished epochs in a report, the last ones: a log line must not grow with the run."""
 
 
 class Usage(Component):
-    """The share of data used, and the longest stretch of steps that each task went without an example.
+    """The fraction of the data used, and each task's longest gap, in steps, without an example.
 
-    The share is that of distinct examples which received a gradient: over all of a task's, or over all of all
-    tasks'; since the start, and by epoch. A stretch is counted in steps, the one that is going on too, and
-    the one from the start to a task's first example.
+    The fraction counts distinct examples that received a gradient: of each task and of all tasks together,
+    since the start and by epoch. Gaps include the present one and the one before a task's first example.
 
     A step costs O(B + T).
 
     Args:
-        names: the tasks, [T].
-        sizes: their training examples, [T].
-        starved: warn of a task that goes more steps than this without an example; None: never.
+        names: the names of the tasks, [T].
+        sizes: the number of training examples of each, [T].
+        starved: warn if a task has no example for more steps than this; None: never.
         epoch_steps: the steps of an epoch.
     """
 
@@ -44,33 +43,33 @@ class Usage(Component):
             raise WeftError(f"epoch_steps must be at least 1; found {epoch_steps}")
         self.names, self.sizes = list(names), np.array(sizes, np.int64)
         self.starved, self.epoch_steps = starved, epoch_steps
-        self._first = np.cumsum(self.sizes) - self.sizes  # where each task's examples begin among all
+        self._first = np.cumsum(self.sizes) - self.sizes  # offset of each task's examples among all
         tasks, total = len(self.sizes), int(self.sizes.sum())
         self._ever, self._epoch = _Used(total, tasks), _Used(total, tasks)
         self._done = 0  # steps
         self._finished: list[dict[str, Any]] = []
         self._last = np.full(tasks, -1, np.int64)  # the step of each task's last example
-        self._longest = np.zeros(tasks, np.int64)  # over stretches that have ended
+        self._longest = np.zeros(tasks, np.int64)  # over gaps that have ended
         self._warned = np.zeros(tasks, bool)
         self._stopped = np.zeros(tasks, bool)
 
     def without_state(self, step: int) -> None:
-        """See `Component`: count from this step on, what came before is not known."""
+        """See `Component`: count from this step on; earlier steps are unknown."""
         self._done = step
         self._last[:] = step - 1
 
     def add(self, step: int, task: ArrayLike, index: ArrayLike) -> list[str]:
-        """Count a step's examples; returns warnings of tasks that have gone without for too long.
+        """Count a step's examples; returns warnings about tasks without an example for too long.
 
-        A task is told of once, until it is seen again.
+        There is one warning per gap.
 
         Args:
-            step: its number, one after the last; from 0.
+            step: the number of the step, from 0; steps must be counted in order.
             task: the task of each real example, [E].
-            index: which example of that task, [E].
+            index: the number of each example within its task, [E].
         """
         if step != self._done:
-            raise WeftError(f"usage counts every step in its turn: expected step {self._done}, found {step}")
+            raise WeftError(f"usage counts steps in order: expected step {self._done}, found {step}")
         tasks, which = np.asarray(task, np.int64), np.asarray(index, np.int64)
         places = np.unique(self._first[tasks] + which)
         owner = np.searchsorted(self._first, places, "right") - 1
@@ -82,7 +81,7 @@ class Usage(Component):
             self._finished = [*self._finished, {"number": number, **self._shares(self._epoch)}][-KEPT:]
             self._epoch = _Used(int(self.sizes.sum()), len(self.sizes))
         seen = np.unique(owner)
-        self._longest[seen] = np.maximum(self._longest, self._going_on(step))[seen]
+        self._longest[seen] = np.maximum(self._longest, self._gaps(step))[seen]
         self._last[seen] = step
         self._warned[seen] = False
         return self._warnings()
@@ -106,19 +105,19 @@ class Usage(Component):
         return {"data_used": self.report()["share"]} if event == "end" else {}
 
     def stopped(self, task: int) -> None:
-        """The task is drawn no more, from the next step on: it is not starving, and its stretch ends here."""
-        self._longest[task] = max(self._longest[task], self._going_on(self._done)[task])
+        """Count no gaps for a task that is no longer sampled; its present gap ends here."""
+        self._longest[task] = max(self._longest[task], self._gaps(self._done)[task])
         self._stopped[task] = True
 
     def report(self) -> dict[str, Any]:
-        """What was used, JSON-able.
+        """The usage so far, JSON-serializable.
 
-        `share` and `by_task` since the start; `epoch` the same of the epoch that is going on, with its number
-        from 1 and its steps so far, and `epochs` of those that are finished, the last KEPT of them; `longest`
-        the longest stretch of steps that each task went without an example.
+        `share` and `by_task` are fractions since the start; `epoch` has the same for the present epoch, with
+        its number from 1 and its steps so far; `epochs` for the last KEPT finished epochs; `longest` is the
+        longest gap of each task, in steps.
         """
         done = {"number": self._done // self.epoch_steps + 1, "steps": self._done % self.epoch_steps}
-        longest = np.maximum(self._longest, self._going_on(self._done))
+        longest = np.maximum(self._longest, self._gaps(self._done))
         return {
             **self._shares(self._ever),
             "epoch": {**done, **self._shares(self._epoch)},
@@ -132,7 +131,7 @@ class Usage(Component):
 
         used = {"ever": self._ever, "epoch": self._epoch}
         return {
-            **{name: torch.from_numpy(np.packbits(one.flags)) for name, one in used.items()},
+            **{name: torch.from_numpy(np.packbits(examples.flags)) for name, examples in used.items()},
             "done": self._done,
             "epoch_steps": self.epoch_steps,
             "finished": list(self._finished),
@@ -143,20 +142,20 @@ class Usage(Component):
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """See `Component`; the tasks and their sizes must be the same."""
+        """See `Component`; the tasks and their sizes must be unchanged."""
         total, tasks = int(self.sizes.sum()), len(self.sizes)
-        found = [state[name].numpy() for name in ("ever", "epoch")]
+        bitmaps = [state[name].numpy() for name in ("ever", "epoch")]
         if (
             len(state["last"]) != tasks
             or state["epoch_steps"] != self.epoch_steps
-            or any(len(bits) != -(-total // 8) for bits in found)
+            or any(len(bits) != -(-total // 8) for bits in bitmaps)
         ):
             raise WeftError(
-                f"usage: expected that of {tasks} tasks, {total} examples and epochs of {self.epoch_steps} "
-                f"steps; found {len(state['last'])} tasks, at most {8 * len(found[0])} examples and epochs "
-                f"of {state['epoch_steps']} steps: resume with the data the run began with"
+                f"usage: expected {tasks} tasks, {total} examples and epochs of {self.epoch_steps} steps; "
+                f"found {len(state['last'])} tasks, at most {8 * len(bitmaps[0])} examples and epochs of "
+                f"{state['epoch_steps']} steps: resume with the data that the run was started with"
             )
-        for used, bits in zip((self._ever, self._epoch), found, strict=True):
+        for used, bits in zip((self._ever, self._epoch), bitmaps, strict=True):
             used.flags = np.unpackbits(bits, count=total).astype(bool)
             used.counts = np.add.reduceat(used.flags, self._first, dtype=np.int64)
         self._done, self._finished = int(state["done"]), list(state["finished"])
@@ -164,25 +163,25 @@ class Usage(Component):
         self._warned, self._stopped = (np.array(state[name], bool) for name in ("warned", "stopped"))
 
     def _shares(self, used: _Used) -> dict[str, Any]:
-        """Of all examples, and of each task's."""
+        """The fraction of all examples that is used, and of each task's."""
         by_task = (used.counts / self.sizes).tolist()
         share = float(used.counts.sum() / self.sizes.sum())
         return {"share": share, "by_task": dict(zip(self.names, by_task, strict=True))}
 
-    def _going_on(self, step: int) -> Ints:
-        """The steps before `step` since each task's last example, [T]; 0 of a stopped task."""
+    def _gaps(self, step: int) -> Ints:
+        """The number of steps before `step` since each task's last example, [T]; 0 for stopped tasks."""
         return np.where(self._stopped, 0, step - 1 - self._last)
 
     def _warnings(self) -> list[str]:
         if self.starved is None:
             return []
-        gone = self._going_on(self._done)
-        told = np.flatnonzero((gone > self.starved) & ~self._warned)
-        self._warned[told] = True
+        gaps = self._gaps(self._done)
+        starved = np.flatnonzero((gaps > self.starved) & ~self._warned)
+        self._warned[starved] = True
         return [
-            f"task {self.names[t]!r} has had no example for {gone[t]} steps, up to step {self._done}; "
-            "train.starved says when to tell, train.sampler who is drawn"
-            for t in told.tolist()
+            f"task {self.names[t]!r} has had no example for {gaps[t]} steps, up to step {self._done}; "
+            "train.starved sets this limit, train.sampler how tasks are sampled"
+            for t in starved.tolist()
         ]
 
 
@@ -194,7 +193,12 @@ class _Used:
         self.counts = np.zeros(tasks, np.int64)
 
     def add(self, places: Ints, owner: Ints) -> None:
-        """Mark distinct examples, each of its task."""
+        """Mark distinct examples as used.
+
+        Args:
+            places: the numbers of the examples among all, [E].
+            owner: the task of each, [E].
+        """
         new = ~self.flags[places]
         self.flags[places] = True
         self.counts += np.bincount(owner[new], minlength=len(self.counts))

@@ -1,4 +1,4 @@
-"""Evaluations during training: the scores, and the best weights."""
+"""Evaluations during training: scores, and the best weights."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Validation:
 
     Args:
         model: the model.
-        training: how it is trained.
+        training: the settings of `train`.
         validation: the tokenized validation rows by name; those of a further set as `TASK:SET`.
-        names: the tasks that train, [T].
-        folder: where the best weights are kept.
-        processes: those that train together.
+        names: the names of the tasks that train, [T].
+        folder: the folder of the best weights.
+        processes: the processes that train together.
     """
 
     def __init__(
@@ -49,41 +49,41 @@ class Validation:
         self.validation = dict(validation)
         self.best = Best(model, folder, names, training.best == PER_TASK, processes)
         rows, seed = training.evaluate_rows, training.seed
-        self.rows = {name: fixed_examples(own, rows, seed, name) for name, own in validation.items()}
+        self.rows = {name: fixed_examples(tokens, rows, seed, name) for name, tokens in validation.items()}
 
     def scores(self, whole: bool | None = None) -> Scores:
         """The scores of the model as it is.
 
         Args:
-            whole: whether on all rows or on those that are watched, in float32 on any device: the loaded
-                bundle must find the same numbers. None, in training: on those that are watched, on a GPU in
-                the precision of training.
+            whole: whether to evaluate all rows or `evaluate_rows`, in float32 on any device, because the
+                loaded bundle must reproduce the numbers. None, in training: `evaluate_rows`, on a GPU in the
+                precision of training.
         """
         rows = None if whole else self.rows
         device = next(self.model.parameters()).device
         inside = (
             partial(precision, self.training, device) if whole is None and device.type == "cuda" else None
         )
-        # users repeat the last evaluation: its numbers must not depend on what ran before
+        # users repeat the last evaluation: its numbers must not depend on the passes before
         capture: Literal["auto", "always"] = "auto" if whole is None else "always"
         return evaluate(self.model, self.validation, rows, self.processes, precision=inside, capture=capture)
 
     def note(self, state: State, scores: Scores) -> None:
-        """Note an evaluation: weights that are the best so far are kept.
+        """Record an evaluation, and save the weights if they are the best so far.
 
         Args:
-            state: of the run; its window is that of the steps since the last evaluation.
-            scores: what was found.
+            state: the state of the run; its window covers the steps since the last evaluation.
+            scores: the scores of the evaluation.
         """
-        own = [main_score(scores["tasks"][name]) for name in self.names]
+        task_scores = [main_score(scores["tasks"][name]) for name in self.names]
         delta = 0.0 if self.training.stop is None else self.training.stop.min_delta
         trained = [draws > 0 for draws in state.window.draws]
-        better = note_scores(state.tasks, own, trained, state.step, delta)
+        better = note_scores(state.tasks, task_scores, trained, state.step, delta)
         for task in np.flatnonzero(better).tolist() if self.best.per_task else ():
             self.best.keep_task(task, state)
-        wanted = self.training.best
-        score = own[self.names.index(wanted)] if wanted in self.names else scores["average"]
-        # a score that is no number is worse than any
+        best = self.training.best
+        score = task_scores[self.names.index(best)] if best in self.names else scores["average"]
+        # a score that is not finite is worse than any other
         score = score if math.isfinite(score) else -math.inf
         if state.best is None or score > state.best:
             state.best, state.best_step = score, state.step
@@ -91,11 +91,11 @@ class Validation:
                 self.best.keep_all(state)
 
     def outcome(self, state: State) -> dict[str, Any]:
-        """How the run ended: the step that the model is of, each task's where they differ, and the stops."""
-        told: dict[str, Any] = {"best_step": state.best_step or state.step}
+        """The result for the log: the step of the best weights, by task if they differ, and the stops."""
+        fields: dict[str, Any] = {"best_step": state.best_step or state.step}
         if self.best.per_task:
             steps = [task.best_step or state.step for task in state.tasks]
-            told["best_step"] = dict(zip(self.names, steps, strict=True))
+            fields["best_step"] = dict(zip(self.names, steps, strict=True))
         if state.stops:
-            told["stops"] = {self.names[task]: min(at, state.step) for at, task in state.stops}
-        return told
+            fields["stops"] = {self.names[task]: min(at, state.step) for at, task in state.stops}
+        return fields

@@ -1,1 +1,1 @@
-"""One training step: micro-batches, gradients, what is prepared ahead."""
+"""One training step: micro-batches, padded shapes, gradients and prefetching."""

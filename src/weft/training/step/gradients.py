@@ -1,9 +1,9 @@
-"""The gradients of one step: its parts, forward and backward, over one process or several.
+"""The gradients of one step: forward and backward passes over its micro-batches, in one process or several.
 
     loss = Σ_e weight_e · label_weight_e · factor_task(e) · ℓ_e
 
-Every term has its weight from the whole step, so that parts and processes only have to sum. Where tasks'
-gradients are merged (`train.conflict`), each task of a part has a forward and backward pass by itself.
+The weights are relative to the whole step, so micro-batches and processes are simply summed. If the tasks'
+gradients are merged (`train.conflict`), each task of a micro-batch has a separate forward and backward pass.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Penalty = Callable[[], Tensor]
 Measures = Callable[["Output", Mapping[str, Tensor]], Tensor]
 Verified = Callable[[TrainingBatch, Ints, Callable[[], Tensor]], Tensor]
-"""Runs a pass that measures candidates, [E], and may compare it with another way to run it."""
+"""Runs a pass that measures candidates, [E], and may verify it against the uncompiled pass."""
 
 
 class StepGradients:
@@ -45,24 +45,24 @@ class StepGradients:
 
     Args:
         model: the model, on its device.
-        parts: what makes the batches.
-        names: the tasks of the plan, [T].
+        microbatches: builds the batches.
+        names: the names of the tasks of the plan, [T].
 
     Attributes:
-        merged: each task's gradients, where they are merged; None: they are summed.
+        merged: merges the gradients of the tasks (`train.conflict`); None: they are summed.
     """
 
-    def __init__(self, model: Model, parts: MicroBatches, names: list[str]) -> None:
-        self.model, self.parts, self.names = model, parts, names
-        self.training: Training = parts.training
-        self.processes: Processes = parts.processes
+    def __init__(self, model: Model, microbatches: MicroBatches, names: list[str]) -> None:
+        self.model, self.microbatches, self.names = model, microbatches, names
+        self.training: Training = microbatches.training
+        self.processes: Processes = microbatches.processes
         self.device = next(model.parameters()).device
         self.merged: TaskGradients | None = None
         self.runs: nn.Module = model
         self.arrange()
 
     def arrange(self) -> None:
-        """See to what trains now: keep tasks' gradients apart, or meet the other processes."""
+        """Set up for the parameters that train now: gradient merging, or DDP with several processes."""
         if self.training.conflict is not None:
             from weft.training.conflict import build_conflict
             from weft.training.conflict.gradients import TaskGradients
@@ -70,13 +70,13 @@ class StepGradients:
             conflict = build_conflict(self.training.conflict)
             before = self.merged
             self.merged = TaskGradients(
-                self.model, conflict, self.names, self.parts.ids.tolist(), self.processes
+                self.model, conflict, self.names, self.microbatches.ids.tolist(), self.processes
             )
             if before is not None:
                 self.merged.load(before.state())
-        # With one process there is no one to meet. Merging sums each task's gradients by itself, and sharded
-        # blocks are reduced by FSDP; of `separate` a process runs the encoders of its own examples' tasks
-        # alone, which DDP would wait for in vain.
+        # One process needs no DDP. Merging sums each task's gradients itself, and FSDP reduces sharded
+        # blocks. Under `separate` a process runs only the encoders of the tasks of its examples, and DDP
+        # would wait for the other encoders forever.
         if (
             self.processes.world == 1
             or self.merged is not None
@@ -86,27 +86,27 @@ class StepGradients:
             return
         from torch.nn.parallel import DistributedDataParallel
 
-        # every parameter is in every batch's graph, be it with weight 0: none has to be searched for
-        on = None if self.device.type == "cpu" else [self.device]
-        # buffers are constants; the setting that says so has had two names
+        # every parameter is in every batch's graph, if only with weight 0: no find_unused_parameters
+        devices = None if self.device.type == "cpu" else [self.device]
+        # buffers are constants; the argument for that has had two names
         known = inspect.signature(DistributedDataParallel).parameters
         sync = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
-        wrapped = DistributedDataParallel(self.model, on, **{sync: False})  # type: ignore[arg-type]
+        wrapped = DistributedDataParallel(self.model, devices, **{sync: False})  # type: ignore[arg-type]
         wrapped.register_comm_hook(None, _summed)
         self.runs = wrapped
 
     def of(
         self, prepared: PreparedStep, factors: NDArray[np.float32] | None, penalty: Penalty | None
     ) -> TaskLosses:
-        """Fill the gradients, which are zero before, with those of a step.
+        """Compute the gradients of a step; `p.grad` must be zero before.
 
         Args:
-            prepared: the step and its parts.
-            factors: what each task's loss is multiplied by, [T]; None: 1.
-            penalty: what is added to the step's loss, whatever the examples.
+            prepared: the step and its micro-batches.
+            factors: the factor on each task's loss, [T]; None: 1.
+            penalty: added to the loss of the step, whatever the examples.
 
         Returns:
-            The losses of this process's part of the examples.
+            The losses of this process's examples.
         """
         losses = TaskLosses.zero(len(self.names))
         if self.merged is not None:
@@ -115,10 +115,10 @@ class StepGradients:
                 penalty().backward()
             return losses
         number = prepared.step.number
-        for count, part in enumerate(prepared.parts, 1):
-            last = count == len(prepared.parts)
+        for count, microbatch in enumerate(prepared.microbatches, 1):
+            last = count == len(prepared.microbatches)
             with nullcontext() if last else self._unsynced():
-                loss = self._loss(number, part, f"dropout {count - 1}", factors, losses)
+                loss = self._loss(number, microbatch, f"dropout {count - 1}", factors, losses)
                 if last and penalty is not None:
                     loss = loss + penalty() / self.processes.world
                 loss.backward()
@@ -130,30 +130,32 @@ class StepGradients:
     def measured(
         self, candidates: Candidates, measures: Measures, dropout: bool, verified: Verified | None = None
     ) -> Floats:
-        """What the model thinks of candidates, [C]: a forward pass over all tasks together.
+        """Measure the model's uncertainty of candidates, [C], in forward passes that mix all tasks.
 
-        On a CPU it is cut into parts of like length, as many as there are batches in it: a pass costs what it
-        has tokens, padding included, and tasks' texts differ in length. A GPU has it whole.
+        On a CPU the candidates are split into length-bucketed batches of about `batch_size`: a pass costs as
+        much as it has tokens, padding included, and tasks differ in text length. A GPU runs them together.
 
         Args:
             candidates: the examples.
-            measures: of an output and its labels, a number an example, [E].
-            dropout: whether it runs as in training.
-            verified: what runs each pass, given its batch and the tasks of its examples; None: it is run.
+            measures: computes one number per example, [E], from an output and its labels.
+            dropout: whether dropout is on, as in training.
+            verified: called to run each pass, with its batch and the tasks of its examples; None: passes run
+                unverified.
         """
         count = len(candidates.task)
-        found = np.zeros(count)
-        places, parts = np.arange(count), self.training.accumulate
+        measured = np.zeros(count)
+        order, chunks = np.arange(count), self.training.accumulate
         if self.device.type == "cpu":
             pairs = zip(candidates.task.tolist(), candidates.index.tolist(), strict=True)
-            places = np.argsort([self.parts.train[t].lengths[i] for t, i in pairs], kind="stable")
-            parts = max(parts, -(-count // self.training.batch_size))
-        for number, part in enumerate(np.array_split(places, parts)):
-            mine = self.processes.cut(part)
-            if len(part) == 0 or (len(mine) == 0 and self.training.parallel == "ddp"):
+            order = np.argsort([self.microbatches.train[t].lengths[i] for t, i in pairs], kind="stable")
+            chunks = max(chunks, -(-count // self.training.batch_size))
+        for number, chunk in enumerate(np.array_split(order, chunks)):
+            local = self.processes.cut(chunk)
+            if len(chunk) == 0 or (len(local) == 0 and self.training.parallel == "ddp"):
                 continue
-            own = mine if len(mine) else part[:1]  # sharded blocks are gathered by all processes or none
-            tasks, batch = candidates.task[own], self.parts.batch(candidates.task[own], candidates.index[own])
+            rows = local if len(local) else chunk[:1]  # sharded blocks are gathered by all processes or none
+            tasks = candidates.task[rows]
+            batch = self.microbatches.batch(tasks, candidates.index[rows])
 
             def run(number: int = number, batch: TrainingBatch = batch) -> Tensor:
                 self.seed(candidates.number, f"candidates {number}")
@@ -161,23 +163,25 @@ class StepGradients:
                 return measures(*self._run(batch))
 
             values = run() if verified is None else verified(batch, tasks, run)
-            if len(mine):
-                found[mine] = values[: len(mine)].double().cpu().numpy()
-        return self.processes.sum_array(found)
+            if len(local):
+                measured[local] = values[: len(local)].double().cpu().numpy()
+        return self.processes.sum_array(measured)
 
     def _each_task(self, step: Step, factors: NDArray[np.float32] | None, losses: TaskLosses) -> None:
-        """A pass for each task of each part; what tasks share is merged at the end."""
+        """Run one pass per task and micro-batch; gradients of shared parameters are merged at the end."""
         assert self.merged is not None
         self.merged.zero()
         present = np.unique(step.task[: step.real])
         real = np.arange(step.real)
-        for number, part in enumerate(np.array_split(real, self.training.accumulate)):
+        for number, chunk in enumerate(np.array_split(real, self.training.accumulate)):
             for task in present.tolist():
-                mine = self.processes.cut(part[step.task[part] == task])
-                if len(mine):
+                local = self.processes.cut(chunk[step.task[chunk] == task])
+                if len(local):
                     purpose = f"dropout {number} {task}"
-                    own = self.parts.part(step.task[mine], step.index[mine], step.weight[mine])
-                    loss = self._loss(step.number, own, purpose, factors, losses)
+                    microbatch = self.microbatches.microbatch(
+                        step.task[local], step.index[local], step.weight[local]
+                    )
+                    loss = self._loss(step.number, microbatch, purpose, factors, losses)
                     (loss * len(present)).backward()
                     self.merged.after_backward(task)
         self.merged.finish(step_seed(self.training.seed, step.number, 0, "conflict"))
@@ -185,43 +189,46 @@ class StepGradients:
     def _loss(
         self,
         step: int,
-        part: MicroBatch,
+        microbatch: MicroBatch,
         purpose: str,
         factors: NDArray[np.float32] | None,
         losses: TaskLosses,
     ) -> Tensor:
-        """Σ weight·ℓ over the examples of a part, []."""
+        """Σ weight·ℓ over the examples of a micro-batch, []."""
         self.seed(step, purpose)
         self.model.train()
-        output, labels = self._run(part.batch)
-        scale = part.weight if factors is None else part.weight * factors[part.tasks]
-        # a batch padded to a fixed number of rows has an example more, which no one lost
-        found = self.model.example_losses(output, labels)[: len(scale)]
-        self._note(step, found.detach().double().cpu().numpy(), part, losses)
-        return (found * torch.from_numpy(scale).to(self.device)).sum()
+        output, labels = self._run(microbatch.batch)
+        weight = microbatch.weight
+        scale = weight if factors is None else weight * factors[microbatch.tasks]
+        # a batch padded to a fixed number of rows has one more example, which does not count
+        example_losses = self.model.example_losses(output, labels)[: len(scale)]
+        self._note(step, example_losses.detach().double().cpu().numpy(), microbatch, losses)
+        return (example_losses * torch.from_numpy(scale).to(self.device)).sum()
 
     def _run(self, batch: TrainingBatch) -> tuple[Output, dict[str, Tensor]]:
         batch = batch.to(self.device)
         # without a gradient there is nothing to sum over processes
         run = self.runs if torch.is_grad_enabled() else self.model
         with precision(self.training, self.device):
-            given = self.parts.given(batch.inputs)
-            output: Output = run(**given, examples=batch.examples)
+            inputs = self.microbatches.model_inputs(batch.inputs)
+            output: Output = run(**inputs, examples=batch.examples)
         return output, batch.labels
 
-    def _note(self, step: int, found: Floats, part: MicroBatch, losses: TaskLosses) -> None:
-        counted = part.weight != 0
-        odd = np.flatnonzero(counted & ~np.isfinite(found))
+    def _note(self, step: int, values: Floats, microbatch: MicroBatch, losses: TaskLosses) -> None:
+        """Add the loss of each example, [E], to the tasks' losses; a loss that is not finite ends the run."""
+        tasks, weight = microbatch.tasks, microbatch.weight
+        counted = weight != 0
+        odd = np.flatnonzero(counted & ~np.isfinite(values))
         if len(odd):
-            raise diverged(step, self.names[part.tasks[odd[0]]], float(found[odd[0]]), self.training)
-        tasks, found, weight = part.tasks[counted], found[counted], part.weight[counted]
+            raise diverged(step, self.names[tasks[odd[0]]], float(values[odd[0]]), self.training)
+        tasks, values, weight = tasks[counted], values[counted], weight[counted]
         count = len(self.names)
-        losses.loss += np.bincount(tasks, found, count)
+        losses.loss += np.bincount(tasks, values, count)
         losses.examples += np.bincount(tasks, minlength=count)
-        losses.part += np.bincount(tasks, found * weight, count)
+        losses.weighted += np.bincount(tasks, values * weight, count)
 
     def seed(self, step: int, purpose: str) -> None:
-        """Seed torch for one pass of a step: resumed or not, each draws the same."""
+        """Seed torch for one pass of a step, so that a resumed run draws the same random numbers."""
         torch.manual_seed(step_seed(self.training.seed, step, self.processes.rank, purpose))
 
     def _unsynced(self) -> AbstractContextManager[object]:
@@ -229,27 +236,27 @@ class StepGradients:
 
 
 def diverged(step: int, task: str, loss: float, training: Training) -> RunFailed:
-    """What a run ends with when a loss is no number."""
+    """The error that ends a run whose loss is not finite."""
     return RunFailed(
         f"step {step}: the loss of task {task!r} is {loss}; the run diverged.\n"
-        f"  begin anew with train.lr below {training.lr}, or with train.clip set"
+        f"  start again with train.lr below {training.lr}, or with train.clip set"
     )
 
 
 def sharded(model: Model, training: Training, processes: Processes) -> None:
-    """Spread the encoder over the processes, where that is asked for and there are several."""
+    """Shard the encoder over the processes, if fsdp is configured and there are several."""
     if processes.world > 1 and training.parallel == "fsdp":
         shard_blocks(model, processes)
 
 
 def step_seed(seed: int, step: int, rank: int, purpose: str) -> int:
-    """What torch is seeded with in a step: resumed or not, each step draws the same."""
+    """The seed of torch for one purpose in a step; it does not depend on the steps before."""
     return int(draw_key(seed, purpose, step, rank)) >> 1
 
 
-# without types: DDP looks at the annotation itself, and a string is none that it knows
+# without types: DDP inspects the annotations and does not accept strings
 def _summed(_, bucket):  # type: ignore[no-untyped-def]
-    """DDP's way of meeting: the sum of the gradients, not the mean."""
+    """A communication hook for DDP: the sum of the gradients instead of the mean."""
     import torch.distributed as dist
 
     work: Any = dist.all_reduce(bucket.buffer(), async_op=True)

@@ -1,6 +1,6 @@
-"""What a step's examples become on the host: parts of it, each a batch with its weights.
+"""Micro-batches: the examples of a step as batches on the host, with their weights.
 
-Everything here follows from the plan and the data alone, so that it can be made ahead of the step.
+Everything here depends only on the plan and the data, so it can be prepared ahead of the step.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ TRUNK_ROWS = "trunk_rows"
 
 @dataclass(frozen=True, eq=False)
 class MicroBatch:
-    """Some of a step's examples, one pass.
+    """The examples of one forward and backward pass.
 
     Attributes:
         tasks: the plan's task of each example, [E].
-        weight: what each one's loss weighs, its label's weight in it, before the task's factor, [E].
-        batch: rows and targets, on the host. Padded to a fixed number of rows, it has one example more.
+        weight: the weight of each example's loss, with its label's weight but without the task's factor, [E].
+        batch: rows and targets, on the host. If padded to a fixed number of rows, it has one more example.
     """
 
     tasks: Ints
@@ -49,7 +49,7 @@ class MicroBatch:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A batch in one piece of the host's memory.
+    """A batch in one contiguous buffer on the host.
 
     Attributes:
         form: the name, type and shape of each tensor, in order.
@@ -62,31 +62,34 @@ class Packed:
 
 @dataclass(frozen=True, eq=False)
 class PreparedStep:
-    """A step and its parts of this process; of a step whose tasks run one by one, none are made ahead.
+    """A step with the micro-batches of this process.
 
     Attributes:
-        packed: each part as one piece of memory, where an engine wants it so.
+        step: the step.
+        microbatches: of this process; none if the tasks' gradients are merged, because passes are then made
+            per task.
+        packed: each micro-batch in one buffer, if the engine needs that.
     """
 
     step: Step
-    parts: list[MicroBatch]
+    microbatches: list[MicroBatch]
     packed: list[Packed] = field(default_factory=list)
 
 
 class MicroBatches:
-    """Makes the parts of steps.
+    """Builds the micro-batches of steps.
 
     Args:
         model: the model.
-        training: how to train.
+        training: the settings of `train`.
         train: the tokenized training rows of each task of the plan, [T].
-        ids: the model's id of each, [T].
-        processes: those that train together.
-        shapes: the lengths and numbers of rows that batches are padded to; None: as long as their longest
+        ids: the model's id of each task, [T].
+        processes: the processes that train together.
+        shapes: the lengths and row counts that batches are padded to; None: each is padded to its longest
             row.
 
     Attributes:
-        trunk: what the frozen trunk gives for every row, where it is kept.
+        trunk: the cached outputs of the frozen trunk for every row; None without `train.trunk_cache`.
     """
 
     def __init__(
@@ -104,7 +107,7 @@ class MicroBatches:
         self.trunk: TrunkCache | None = None
 
     def keep_trunk(self) -> None:
-        """Where that is asked for, run the frozen trunk over all rows, once."""
+        """With `train.trunk_cache`, run the frozen trunk over all rows, once."""
         if not self.training.trunk_cache or self.trunk is not None:
             return
         if self.processes.world > 1:
@@ -113,39 +116,40 @@ class MicroBatches:
         under = precision(self.training, device)
         self.trunk = TrunkCache(self.model, self.train, self.ids.tolist(), under)
 
-    def given(self, inputs: Mapping[str, Tensor]) -> dict[str, Any]:
-        """What the model is called with: the inputs of a batch, and what the trunk gave for its rows."""
-        given: dict[str, Any] = dict(inputs)
+    def model_inputs(self, inputs: Mapping[str, Tensor]) -> dict[str, Any]:
+        """The keyword arguments of the model: a batch's inputs, and the cached trunk outputs of its rows."""
+        keywords: dict[str, Any] = dict(inputs)
         if self.trunk is not None:
-            given["trunk"] = self.trunk.of(given.pop(TRUNK_ROWS), given["input_ids"].size(1))
-        return given
+            keywords["trunk"] = self.trunk.of(keywords.pop(TRUNK_ROWS), keywords["input_ids"].size(1))
+        return keywords
 
     def prepare(self, step: Step) -> PreparedStep:
-        """A step with its parts; where tasks' gradients are merged, each task is a part by itself later."""
+        """A step with its micro-batches; none if the tasks' gradients are merged."""
         if self.training.conflict is not None:
             return PreparedStep(step, [])
         return PreparedStep(step, list(self.of(step)))
 
     def of(self, step: Step) -> Iterator[MicroBatch]:
-        """This process's parts of a step.
+        """This process's micro-batches of a step.
 
-        As many parts in every process, and none empty: processes wait for each other in each.
+        Every process has equally many, and none is empty: processes synchronize in each.
         """
-        for part in np.array_split(np.arange(len(step.task)), self.training.accumulate):
-            if len(part):
-                mine = self.processes.cut(part)
-                if len(mine):
-                    yield self.part(step.task[mine], step.index[mine], step.weight[mine])
+        for chunk in np.array_split(np.arange(len(step.task)), self.training.accumulate):
+            if len(chunk):
+                local = self.processes.cut(chunk)
+                if len(local):
+                    yield self.microbatch(step.task[local], step.index[local], step.weight[local])
                 else:
-                    yield self.part(step.task[part[:1]], step.index[part[:1]], np.zeros(1, np.float32))
+                    first = chunk[:1]
+                    yield self.microbatch(step.task[first], step.index[first], np.zeros(1, np.float32))
 
-    def part(self, tasks: Ints, index: Ints, weight: NDArray[np.float32]) -> MicroBatch:
-        """A part of these examples.
+    def microbatch(self, tasks: Ints, index: Ints, weight: NDArray[np.float32]) -> MicroBatch:
+        """The micro-batch of these examples.
 
         Args:
             tasks: the plan's task of each, [E].
-            index: which example of the task, [E].
-            weight: by the plan's rule, [E].
+            index: the number of each example within its task, [E].
+            weight: the weight of each by the plan's loss rule, [E].
         """
         return MicroBatch(tasks, weight * self._label_weights(tasks, index), self.batch(tasks, index))
 
@@ -160,12 +164,12 @@ class MicroBatches:
         return batch
 
     def _label_weights(self, tasks: Ints, index: Ints) -> NDArray[np.float32]:
-        """What each example's label weighs, [E]; 1 where its task weighs all alike."""
-        found = np.ones(len(tasks), np.float32)
+        """The weight of each example's label, [E]; 1 if its task has no class weights."""
+        label_weights = np.ones(len(tasks), np.float32)
         for t in np.unique(tasks).tolist():
             weights = self._class_weights[t]
             if weights is not None:
                 labels: Any = self.train[t].labels
-                for place in np.flatnonzero(tasks == t).tolist():
-                    found[place] = weights[labels[int(index[place])]]
-        return found
+                for position in np.flatnonzero(tasks == t).tolist():
+                    label_weights[position] = weights[labels[int(index[position])]]
+        return label_weights

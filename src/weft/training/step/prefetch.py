@@ -1,4 +1,4 @@
-"""Making what the next steps need while the present one runs."""
+"""Prefetching: background threads prepare the next steps while the present one runs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """make(first), make(first + 1), …, up to `stop`, made by other threads before they are asked for.
+    """make(first), make(first + 1), …, up to `stop`, computed in background threads before they are needed.
 
-    With one thread, `make` is called for one number after another, never twice at once and never by the
-    thread that takes: what it uses (a `Plan`, which keeps the window of batches at hand) belongs to that
-    thread as long as this is open. With several threads `make` must bear being called by all of them; what it
-    gives still comes in order. Where a plan changes on the way (a task stops), close this and make another
-    that begins at the next step.
+    With one thread, `make` is called for one number after another, never concurrently and never by the
+    thread that takes: what it uses (a `Plan`, which caches the present window of batches) belongs to that
+    thread as long as this is open. With several threads `make` must be thread-safe; its results are still
+    taken in order. If the plan changes (a task stops), close this and create a new one that begins at the
+    next step.
 
-    The threads end when this is closed or forgotten; they never keep a process, or this, alive.
+    The threads end when this is closed or garbage-collected; they never keep a process, or this, alive.
 
     Args:
-        make: of a number.
+        make: computes the value of a number.
         first: the first number.
-        stop: the one after the last.
-        ahead: how many may wait to be taken; 0: no thread, each is made when it is taken.
-        threads: how many make them.
+        stop: the number after the last.
+        ahead: how many values may wait to be taken; 0: no thread, each is computed when it is taken.
+        threads: the number of threads.
 
     Attributes:
-        waited: the seconds that `take` had to wait; with `ahead` 0, those it took to make everything.
+        waited: the seconds that `take` had to wait; with `ahead` 0, the seconds spent in `make`.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Ahead(Generic[T]):
             threading.Thread(target=_work, args=(weakref.ref(self), self._shared), daemon=True)
             for _ in range(min(threads, ahead))
         ]
-        # a thread that waits knows what is shared and nothing else, so that this can be forgotten
+        # a waiting thread refers only to the shared state, so that this object can be garbage-collected
         weakref.finalize(self, self._shared.close)
         for thread in self._threads:
             thread.start()
 
     def take(self, number: int) -> T:
-        """What was made of the next number; an error in making it is raised here, as it was there."""
+        """The value of the next number; an error raised by `make` is raised here."""
         if number != self._next or number >= self._stop:
             raise WeftError(
                 f"expected number {self._next}, below {self._stop}: they are taken in order; found {number}"
@@ -67,7 +67,7 @@ class Ahead(Generic[T]):
         return value
 
     def close(self) -> None:
-        """End the threads; what they made and nobody took is dropped. Closing again does nothing."""
+        """End the threads and drop values that were not taken. Closing again does nothing."""
         self._shared.close()
         for thread in self._threads:
             thread.join()
@@ -80,7 +80,7 @@ class Ahead(Generic[T]):
 
 
 class _Shared(Generic[T]):
-    """What the threads and the one who takes both know: which numbers are made, and whether to go on."""
+    """The state that the threads and the consumer share: which numbers are ready, and whether to continue."""
 
     def __init__(self, first: int, stop: int, ahead: int) -> None:
         self._changed = threading.Condition()
@@ -90,7 +90,7 @@ class _Shared(Generic[T]):
         self._closed = False
 
     def claim(self) -> int | None:
-        """The next number to make, once there is room for it; None: there is nothing more to do."""
+        """Wait until there is room, then return the next number to compute; None: there is none left."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._closed or self._next >= self._stop or self._next < self._taken + self._ahead
@@ -101,21 +101,21 @@ class _Shared(Generic[T]):
             return self._next - 1
 
     def put(self, number: int, value: T) -> None:
-        """A number is made."""
+        """Store the value of a number."""
         with self._changed:
             if not self._closed:
                 self._made[number] = value
                 self._changed.notify_all()
 
     def fail(self, number: int, error: BaseException) -> None:
-        """A number cannot be made: none after it is begun."""
+        """Store the error of a number; no later number is begun."""
         with self._changed:
             self._failed[number] = error
             self._stop = self._next
             self._changed.notify_all()
 
     def take(self, number: int) -> T:
-        """Wait for a number, and make room for another."""
+        """Wait for the value of a number, and make room for another."""
         with self._changed:
             self._changed.wait_for(lambda: number in self._made or number in self._failed or self._closed)
             if number in self._made:
@@ -124,7 +124,7 @@ class _Shared(Generic[T]):
                 return self._made.pop(number)
             if number in self._failed:
                 raise self._failed[number]
-            raise WeftError(f"number {number} was never made: what makes it is closed")
+            raise WeftError(f"number {number} was never prepared: prefetching is closed")
 
     def close(self) -> None:
         """Let every thread end."""

@@ -1,4 +1,4 @@
-"""What examples lost, by task."""
+"""Sums of example losses by task."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class TaskLosses:
-    """What some steps' examples lost, by task: of this process's part until it is summed.
+    """The losses of some steps' examples, by task; of this process's examples until they are summed.
 
     Attributes:
         loss: the sum of the examples' losses, [T].
-        examples: how many there are, those of weight 0 left out, [T].
-        part: the task's part of the steps' losses before its factor, Σ weight·ℓ, [T].
+        examples: the number of examples, without those of weight 0, [T].
+        weighted: Σ weight·ℓ over the task's examples, before the task's factor, [T].
     """
 
     loss: Floats
     examples: Floats
-    part: Floats
+    weighted: Floats
 
     @classmethod
     def zero(cls, tasks: int) -> TaskLosses:
-        """Of no example."""
+        """The losses of no example."""
         return cls(np.zeros(tasks), np.zeros(tasks), np.zeros(tasks))
 
     def add(self, other: TaskLosses) -> None:
-        """With those of other examples."""
+        """Add the losses of further examples, in place."""
         self.loss += other.loss
         self.examples += other.examples
-        self.part += other.part
+        self.weighted += other.weighted

@@ -1,9 +1,9 @@
-"""What a frozen trunk gives for every training row, computed once and kept.
+"""A cache of the frozen trunk's outputs for every training row, computed once.
 
     kept[o_r + i] = hidden_k of token i of row r, [N + 1, d] over all N tokens; entry 0 is zero, for padding
 
-The trunk is run in eval mode. Where nothing in it is dropped in training, a run with the cache is the run
-without it; else it differs in this, that the trunk's dropout is left out (`TrunkCache.note`).
+The trunk runs in eval mode. If it has no dropout, a run with the cache equals the run without it; else the
+only difference is that the trunk runs without dropout (`TrunkCache.note`).
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 TOKENS = 16384
-"""Tokens of a pass, padding included, while the cache is filled."""
+"""Tokens per pass, padding included, while the cache is filled."""
 
 SHARE = 0.5
-"""Of the memory that is free, how much a cache may take by default."""
+"""The fraction of the free memory that a cache may take by default."""
 
 
 class TrunkCache:
-    """The trunk's outputs for all training rows, on the device that trains.
+    """The trunk's outputs for all training rows, on the training device.
 
     Args:
-        model: the model, on its device; what is frozen must stay as it is while the cache is used.
+        model: the model, on its device; frozen weights must not change while the cache is used.
         tokens: the tokenized training rows of each task of the plan, [T].
-        ids: the model's id of each, [T].
-        under: what the passes of the training run under (autocast), which decides on the dtype that is kept.
-        limit: the most bytes; None: half of the memory that is free.
+        ids: the model's id of each task, [T].
+        under: the autocast context of training passes, which decides on the dtype of the cache.
+        limit: the maximum size in bytes; None: half of the free memory.
 
     Attributes:
-        depth: how many blocks the trunk has.
-        bytes: what is kept.
-        note: what a user should know of this run; None where it is as without a cache.
+        depth: the number of blocks of the trunk.
+        bytes: the size of the cache.
+        note: a note for the user; None if the run equals a run without the cache.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class TrunkCache:
         if has_dropout(model, self.depth):
             self.note = f"trunk_cache: the {self.depth} lowest blocks, which are frozen, run without dropout"
         self._first = dict(
-            zip(map(id, tokens), _starts([len(own.row_lengths) for own in tokens]), strict=True)
+            zip(map(id, tokens), _starts([len(task.row_lengths) for task in tokens]), strict=True)
         )
-        lengths = np.concatenate([own.row_lengths for own in tokens])
-        # entry 0 is padding; the last row, of no token, fills batches that have room for more rows
+        lengths = np.concatenate([task.row_lengths for task in tokens])
+        # entry 0 is padding; the last row, without tokens, fills batches that have room for more rows
         self._empty = len(lengths)
         self._start = torch.from_numpy(np.append(_starts(lengths.tolist()) + 1, 0)).to(self.device)
         self._length = torch.from_numpy(np.append(lengths, 0)).to(self.device)
@@ -76,33 +76,33 @@ class TrunkCache:
 
     @property
     def bytes(self) -> int:
-        """What is kept, in bytes."""
+        """The size of the cache in bytes."""
         return sum(kept.numel() * kept.element_size() for kept in self._kept)
 
     def rows(self, items: Sequence[tuple[Tokens, int]], count: int | None = None) -> NDArray[np.int64]:
-        """The cache's number of each row of some examples, in the order in which `collate` puts them, [R].
+        """The cache's number of each row of some examples, in the row order of `collate`, [R].
 
         Args:
-            items: (tokens, example) of each of a batch's examples.
-            count: how many rows the batch has room for; what is left over is padding.
+            items: (tokens, example) of each example of a batch.
+            count: the number of rows of the padded batch; further rows are padding.
         """
-        found = [self._first[id(tokens)] + row for tokens, i in items for row in tokens.rows_of(i)]
-        more = 0 if count is None else count - len(found)
-        return np.array(found + [self._empty] * more, np.int64)
+        numbers = [self._first[id(tokens)] + row for tokens, i in items for row in tokens.rows_of(i)]
+        more = 0 if count is None else count - len(numbers)
+        return np.array(numbers + [self._empty] * more, np.int64)
 
     def of(self, rows: Tensor, length: int) -> Trunk:
-        """The trunk of a batch; nothing here waits for the device.
+        """The trunk outputs of a batch; nothing here synchronizes with the device.
 
         Args:
-            rows: of `rows`, on the device, [R].
-            length: L, that of the batch's rows with their padding.
+            rows: the row numbers (see `rows`), on the device, [R].
+            length: L, the padded length of the batch.
         """
-        place = torch.arange(length, device=rows.device)
+        position = torch.arange(length, device=rows.device)
         start = self._start.index_select(0, rows)[:, None]
-        inside = place < self._length.index_select(0, rows)[:, None]  # [R, L]
-        index = torch.where(inside, start + place, 0).flatten()
-        found = [kept.index_select(0, index).unflatten(0, (-1, length)) for kept in self._kept]
-        return Trunk(self.depth, found[-1], tuple(found) if len(found) > 1 else None)
+        inside = position < self._length.index_select(0, rows)[:, None]  # [R, L]
+        index = torch.where(inside, start + position, 0).flatten()
+        layers = [kept.index_select(0, index).unflatten(0, (-1, length)) for kept in self._kept]
+        return Trunk(self.depth, layers[-1], tuple(layers) if len(layers) > 1 else None)
 
     @torch.no_grad()
     def _fill(
@@ -112,19 +112,19 @@ class TrunkCache:
         ids: Sequence[int],
         under: AbstractContextManager[object],
     ) -> None:
-        every = [(task, i) for task, own in enumerate(tokens) for i in range(len(own))]
-        lengths = np.array([tokens[task].lengths[i] for task, i in every])
+        examples = [(task, i) for task, rows in enumerate(tokens) for i in range(len(rows))]
+        lengths = np.array([tokens[task].lengths[i] for task, i in examples])
         training = model.training
         model.eval()
         try:
             with under:
-                for chosen in _batches(np.argsort(lengths, kind="stable"), lengths, tokens, every):
+                for chosen in _batches(np.argsort(lengths, kind="stable"), lengths, tokens, examples):
                     items = [(tokens[task], i) for task, i in chosen]
                     inputs = collate(items, model.pad_id)
                     example = inputs.pop("example", torch.arange(len(items)))
                     task_of = torch.tensor([int(ids[task]) for task, _ in chosen])[example]
-                    given = {name: value.to(self.device) for name, value in inputs.items()}
-                    self._keep(run_trunk(model, given, task_of, self.depth), items, given["attention_mask"])
+                    inputs = {name: value.to(self.device) for name, value in inputs.items()}
+                    self._keep(run_trunk(model, inputs, task_of, self.depth), items, inputs["attention_mask"])
         finally:
             model.train(training)
 
@@ -143,7 +143,7 @@ class TrunkCache:
         if wanted > self._limit:
             raise WeftError(
                 f"train.trunk_cache: {self._total:,} tokens of {len(layers)} × {layers[0].size(-1)} numbers "
-                f"take {_told(wanted)}; found room for {_told(self._limit)} on {self.device}. Set "
+                f"take {_size(wanted)}; found room for {_size(self._limit)} on {self.device}. Set "
                 "trunk_cache: false, or train on fewer or shorter rows (a task's fraction, train.max_length)"
             )
         self._kept = [
@@ -153,13 +153,13 @@ class TrunkCache:
 
 
 def check_trunk(model: Model) -> int:
-    """How many blocks there are to keep the outputs of; none is refused."""
+    """The number of blocks whose outputs can be cached; raises WeftError if there are none."""
     depth = frozen_depth(model)
     if depth == 0:
         raise WeftError(
             f"train.trunk_cache: method {model.method.name!r} trains in the encoder's lowest block or "
-            "below it, so that there is nothing to keep; set trunk_cache: false, or let the method train "
-            "upper layers alone (method.layers, method.train_encoder)"
+            "below it, so there is nothing to cache; set trunk_cache: false, or let the method train "
+            "only upper layers (method.layers, method.train_encoder)"
         )
     return depth
 
@@ -168,42 +168,42 @@ def _batches(
     order: NDArray[np.int64],
     lengths: NDArray[np.int64],
     tokens: Sequence[Tokens],
-    every: Sequence[tuple[int, int]],
+    examples: Sequence[tuple[int, int]],
 ) -> list[list[tuple[int, int]]]:
-    """Examples of like length, from the longest on, so many that they have `TOKENS` tokens at the most."""
-    found: list[list[tuple[int, int]]] = []
+    """Length-bucketed batches of at most `TOKENS` tokens, the longest examples first."""
+    batches: list[list[tuple[int, int]]] = []
     rows = length = 0
-    for number in order[::-1].tolist():  # from the longest on: what needs most memory comes first
-        task, i = every[number]
-        own = len(tokens[task].rows_of(i))
-        if not found or (rows + own) * length > TOKENS:
-            found.append([])
+    for number in order[::-1].tolist():  # the longest first: what needs most memory fails early
+        task, i = examples[number]
+        example_rows = len(tokens[task].rows_of(i))
+        if not batches or (rows + example_rows) * length > TOKENS:
+            batches.append([])
             rows, length = 0, int(lengths[number])
-        found[-1].append((task, i))
-        rows += own
-    return found
+        batches[-1].append((task, i))
+        rows += example_rows
+    return batches
 
 
 def _starts(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Where each of several stretches begins when they follow each other."""
+    """The offset of each of several segments that follow each other."""
     return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
 
 
 def _free(device: torch.device) -> int:
-    """What a cache may take by default, in bytes."""
+    """The default limit of a cache, in bytes."""
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else _available()
     return int(SHARE * free)
 
 
 def _available() -> int:
-    """The memory that the host can still give, in bytes; without an answer, what a small machine has."""
+    """The available memory of the host, in bytes; 8 GiB if the system does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
-            found = {name: rest for name, _, rest in (line.partition(":") for line in lines)}
-        return int(found["MemAvailable"].split()[0]) * 1024
+            entries = {name: rest for name, _, rest in (line.partition(":") for line in lines)}
+        return int(entries["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return 8 * 2**30
 
 
-def _told(size: int) -> str:
+def _size(size: int) -> str:
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 // 10 else f"{size / 2**20:.1f} MiB"

@@ -1,4 +1,4 @@
-"""MT-Uncertainty: of each task's next batch, a step takes the examples that the model is least sure of."""
+"""MT-Uncertainty sampling: a step trains on the candidates that the model is least certain of."""
 
 from weft.training.uncertainty.chooser import Chooser, chooser_of
 from weft.training.uncertainty.choosing import choose, scores

@@ -1,4 +1,4 @@
-"""The choice of a step's examples in a run."""
+"""The chooser of a run: it selects a step's examples among the plan's candidates."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 class Chooser:
     """Measures candidates and chooses among them, by a sampler's settings.
 
-    The choice is a function of the weights and of the candidates alone: it has no state of its own.
+    The choice depends only on the weights and the candidates: a chooser has no state.
 
     Attributes:
-        told: task → the task whose scores it takes, by name: for the log.
+        proxy_names: task → the task whose scores it uses, by name; for the log.
 
     Args:
         model: the model.
-        names: the tasks that train, in the plan's order, [T].
-        ids: the model's id of each, [T].
-        sizes: the training examples of each, [T].
-        settings: of `mt_uncertainty`.
+        names: the names of the tasks that train, in the plan's order, [T].
+        ids: the model's id of each task, [T].
+        sizes: the number of training examples of each task, [T].
+        settings: the settings of the sampler `mt_uncertainty`.
     """
 
     def __init__(
@@ -48,26 +48,26 @@ class Chooser:
         self.model, self.settings, self.sizes = model, settings, list(sizes)
         self.tasks = [model.tasks[int(i)] for i in ids]
         self.proxy = proxies(self.tasks, self.sizes, settings)
-        self.told = {names[i]: names[j] for i, j in self.proxy.items()}
+        self.proxy_names = {names[i]: names[j] for i, j in self.proxy.items()}
         self._remaining: dict[tuple[int, ...], dict[int, int]] = {}
 
     def measures(self, output: Output, labels: Mapping[str, Tensor] | None = None) -> Tensor:
-        """How unsure the model is of each example of its output, [E]; see `measures`."""
+        """The model's uncertainty of each example of its output, [E]; see `measures`."""
         return measures(self.model, output, self.settings.measure, labels)
 
     def places(self, measure: Floats | Tensor, task: Ints, batch_size: int) -> Ints:
-        """The places of the candidates that the step takes, best first; see `choose`.
+        """The positions of the candidates that the step trains on, best first; see `choose`.
 
         Args:
-            measure: of each candidate, [C].
+            measure: the measure of each candidate, [C].
             task: the plan's task of each, [C].
-            batch_size: how many to take.
+            batch_size: the number of candidates to choose.
         """
         task = np.asarray(task, np.int64)
         return choose(np.asarray(measure), task, batch_size, self.settings.rule, self._proxies(task))
 
     def _proxies(self, task: Ints) -> dict[int, int]:
-        """The proxies among the tasks that have candidates: a stopped task has none."""
+        """The proxies among the tasks with candidates: a stopped task has none."""
         present = tuple(np.unique(task).tolist())
         if present not in self._remaining:
             self._remaining[present] = remaining(self.proxy, present, self.tasks, self.sizes)
@@ -75,13 +75,13 @@ class Chooser:
 
 
 def chooser_of(model: Model, names: Sequence[str], sizes: Sequence[int], plan: Plan) -> Chooser | None:
-    """What chooses among the candidates of a plan; None where the plan is all there is to know.
+    """The chooser among the candidates of a plan; None if the plan alone decides on the examples.
 
     Args:
         model: the model.
-        names: the tasks that train, [T].
-        sizes: their training examples, [T].
-        plan: of the run.
+        names: the names of the tasks that train, [T].
+        sizes: the number of training examples of each, [T].
+        plan: the plan of the run.
     """
     if not isinstance(plan.sampler, MtUncertainty):
         return None

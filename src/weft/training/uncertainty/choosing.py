@@ -1,4 +1,4 @@
-"""Which of the candidates a step takes, by how unsure the model is of each."""
+"""Choose a step's examples among candidates, by the model's uncertainty of each."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def scores(measure: Floats, task: Ints, rule: str, proxy: Mapping[int, int]) -> 
     With h the measure and h̄_t its mean over the candidates of task t,
 
         code:   score = h · h̄_t / max_t h̄_t
-        paper:  score = h / max_t h̄_t    (eq. 3.4: the divisor is the same for all and changes no order)
+        paper:  score = h / max_t h̄_t    (eq. 3.4: the divisor is equal for all and does not affect the order)
 
-    A task with a proxy takes the proxy's scores instead, position by position: its i-th candidate has the
-    score of the proxy's i-th or, where the proxy has fewer, 0. What is known of it itself is not looked at,
-    nor is it among the tasks of the maximum. A candidate without a measure and without a proxy has 0.
+    A task with a proxy uses the proxy's scores instead, position by position: its i-th candidate has the
+    score of the proxy's i-th candidate, or 0 if the proxy has fewer. Measures of the task itself are ignored,
+    also in the maximum. A candidate without a measure and without a proxy has the score 0.
 
     Args:
-        measure: from 0 to 1, nan for a candidate of a task without one, [C].
+        measure: from 0 to 1; nan for a candidate of a task without a measure, [C].
         task: the task of each candidate, [C].
-        rule: `code`, as CA-MTL's code has it, or `paper`.
-        proxy: task → the task whose scores it takes.
+        rule: `code`, as in CA-MTL's code, or `paper`.
+        proxy: task → the task whose scores it uses.
     """
     if rule not in RULES:
         raise WeftError(f"rule {rule!r} does not exist; {did_you_mean(rule, RULES)}")
@@ -44,33 +44,33 @@ def scores(measure: Floats, task: Ints, rule: str, proxy: Mapping[int, int]) -> 
     h[np.isin(task, list(proxy))] = np.nan
     known = np.flatnonzero(np.isfinite(h))
     number = np.bincount(task[known], minlength=count)
-    mean = np.bincount(task[known], h[known], minlength=count) / np.maximum(number, 1)  # [T]; 0 of none
+    mean = np.bincount(task[known], h[known], minlength=count) / np.maximum(number, 1)  # [T]; 0 without any
     highest = mean.max()
-    found = np.zeros(len(h))
-    if highest > 0:  # else the model is sure of everything
-        found[known] = h[known] / highest
+    measured = np.zeros(len(h))
+    if highest > 0:  # else the model is certain of everything
+        measured[known] = h[known] / highest
         if rule == "code":
-            found[known] *= mean[task[known]]
-    own = found.copy()
-    for one, other in proxy.items():
-        mine, theirs = np.flatnonzero(task == one), np.flatnonzero(task == other)
-        shared = min(len(mine), len(theirs))
-        found[mine[:shared]] = own[theirs[:shared]]
-    return found
+            measured[known] *= mean[task[known]]
+    result = measured.copy()
+    for target, source in proxy.items():
+        to, of = np.flatnonzero(task == target), np.flatnonzero(task == source)
+        shared = min(len(to), len(of))
+        result[to[:shared]] = measured[of[:shared]]
+    return result
 
 
 def choose(measure: Floats, task: Ints, batch_size: int, rule: str, proxy: Mapping[int, int]) -> Ints:
-    """The places of the candidates that a step takes, best first, [min(B, C)]; of equals the lower place.
+    """The positions of the candidates that a step trains on, best first, [min(B, C)].
 
-    Where no candidate has a measure, nothing tells them apart: tasks then take turns, the first candidate of
-    each, then the second.
+    Equal scores are ordered by position. If no candidate has a measure, tasks take turns: the first candidate
+    of each, then the second.
 
     Args:
-        measure: how unsure the model is of each, nan where it cannot tell, [C].
+        measure: the model's uncertainty of each candidate, nan for kinds without a measure, [C].
         task: the task of each, [C].
-        batch_size: how many to take, B.
+        batch_size: the number of candidates to choose, B.
         rule: `code` or `paper`.
-        proxy: task → the task whose scores it takes.
+        proxy: task → the task whose scores it uses.
     """
     measure, task = np.asarray(measure, np.float64), np.asarray(task, np.int64)
     if measure.shape != task.shape or not len(task):
@@ -84,9 +84,9 @@ def choose(measure: Floats, task: Ints, batch_size: int, rule: str, proxy: Mappi
 
 
 def _position(task: Ints) -> Ints:
-    """The how-manieth of its task each candidate is, from 0, [C]."""
+    """The rank of each candidate among those of its task, from 0, [C]."""
     order = np.argsort(task, kind="stable")
     counts = np.bincount(task)
-    found = np.empty(len(task), np.int64)
-    found[order] = np.arange(len(task)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return found
+    position = np.empty(len(task), np.int64)
+    position[order] = np.arange(len(task)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return position

@@ -1,4 +1,4 @@
-"""How unsure the model is of each example of a forward pass."""
+"""The model's uncertainty of each example of a forward pass."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ if TYPE_CHECKING:
 def measures(
     model: Model, output: Output, measure: str, labels: Mapping[str, Tensor] | None = None
 ) -> Tensor:
-    """By each task's kind, [E] of float64: every shape for all, then each its own.
+    """The uncertainty of each example by its task's kind, [E] of float64.
+
+    Every head shape is measured for all examples, then each example takes the value of its task's shape.
 
     Args:
         model: the model.
-        output: of its forward pass, any mix of tasks.
+        output: the output of its forward pass, with any mix of tasks.
         measure: `entropy` or `margin`.
-        labels: of `collate_labels`: `tag` needs them to know where words begin. What they say is not read.
+        labels: the result of `collate_labels`: `tag` reads from them where words begin, but not the labels.
 
     Returns:
-        From 0, sure, to 1; nan for kinds that cannot tell: `regress` and `similarity`.
+        From 0, certain, to 1; nan for kinds without a measure: `regress` and `similarity`.
     """
     import torch
 
-    found: dict[str, Tensor] = {}
+    by_shape: dict[str, Tensor] = {}
     with torch.no_grad():
         for shape, kind in {task.head: KINDS[task.kind]().of(task) for task in model.tasks}.items():
-            own = None if labels is None else labels[kind.name]
-            unsure = kind.uncertainty(output.by_shape[shape], output.layout, measure, own)
-            if unsure is not None:
-                found[shape] = unsure
-        return output.of_own_shape(found, rest=torch.nan).double()
+            kind_labels = None if labels is None else labels[kind.name]
+            uncertainty = kind.uncertainty(output.by_shape[shape], output.layout, measure, kind_labels)
+            if uncertainty is not None:
+                by_shape[shape] = uncertainty
+        return output.of_own_shape(by_shape, rest=torch.nan).double()

@@ -1,4 +1,4 @@
-"""Whose scores a task takes that has no measure of its own."""
+"""Proxies: the tasks whose uncertainty scores stand in for tasks without a measure."""
 
 from __future__ import annotations
 
@@ -17,68 +17,70 @@ KEY = "train.sampler.proxy"
 
 
 def proxies(tasks: Sequence[Task], sizes: Sequence[int], settings: MtUncertainty) -> dict[int, int]:
-    """Task → the task whose scores it takes, by position.
+    """Task → the task whose scores it uses, by number.
 
-    What `proxy` says; and for a task without a measure (`regress`, `similarity`) that it leaves out: among
-    the tasks with one, those that read as many texts, or all where none does; of these the nearest in size,
-    by |ln(n / n_other)|; of equals the first. A task that has a proxy is nobody's proxy.
+    The setting `proxy` comes first. A task without a measure (`regress`, `similarity`) that it leaves out
+    uses a task with a measure that reads equally many texts, or any if there is none; of these the nearest in
+    size, by |ln(n / n_other)|; of equals the first. A task that has a proxy cannot be a proxy.
 
     Args:
-        tasks: those that train, [T].
-        sizes: their training examples, [T].
-        settings: of the sampler.
+        tasks: the tasks that train, [T].
+        sizes: the number of training examples of each, [T].
+        settings: the settings of the sampler.
     """
     names = [task.name for task in tasks]
     measured = _measured(tasks)
-    found = _given(names, measured, settings.proxy)
-    able = [i for i, can in enumerate(measured) if can and i not in found]
+    proxy_of = _configured(names, measured, settings.proxy)
+    able = [i for i, can in enumerate(measured) if can and i not in proxy_of]
     for i, task in enumerate(tasks):
-        if measured[i] or i in found:
+        if measured[i] or i in proxy_of:
             continue
         if not able:
             raise WeftError(
-                f"sampler mt_uncertainty: task {task.name!r} ({task.kind}) has no measure of its own, and no "
-                f"task here has one to give; found {', '.join(f'{t.name} ({t.kind})' for t in tasks)}\n"
-                "  add a task of another kind, such as classify, or choose another sampler: "
+                f"sampler mt_uncertainty: task {task.name!r} ({task.kind}) has no uncertainty measure, and "
+                f"no other task has one; found {', '.join(f'{t.name} ({t.kind})' for t in tasks)}\n"
+                "  add a task of a different kind, such as classify, or choose a different sampler: "
                 "train.sampler=uniform"
             )
-        found[i] = _nearest(i, able, tasks, sizes)
-    return found
+        proxy_of[i] = _nearest(i, able, tasks, sizes)
+    return proxy_of
 
 
 def remaining(
     proxy: Mapping[int, int], present: Collection[int], tasks: Sequence[Task], sizes: Sequence[int]
 ) -> dict[int, int]:
-    """The same once tasks have stopped: whose proxy is gone has its own measure, or else the nearest's.
+    """The proxies after some tasks have stopped.
+
+    A task whose proxy has stopped uses its own measure or, without one, the nearest task's.
 
     Args:
-        proxy: of `proxies`.
+        proxy: the result of `proxies`.
         present: the tasks that have not stopped.
-        tasks: all that train, [T].
-        sizes: their training examples, [T].
+        tasks: all tasks that train, [T].
+        sizes: the number of training examples of each, [T].
     """
     measured = _measured(tasks)
-    found = {i: j for i, j in proxy.items() if i in present and j in present}
-    able = [i for i in sorted(present) if measured[i] and i not in found]
+    proxy_of = {i: j for i, j in proxy.items() if i in present and j in present}
+    able = [i for i in sorted(present) if measured[i] and i not in proxy_of]
     for i in sorted(present):
-        if able and not measured[i] and i not in found:
-            found[i] = _nearest(i, able, tasks, sizes)
-    return found
+        if able and not measured[i] and i not in proxy_of:
+            proxy_of[i] = _nearest(i, able, tasks, sizes)
+    return proxy_of
 
 
 def _measured(tasks: Sequence[Task]) -> list[bool]:
-    """Whether the model can tell how unsure it is of each task."""
+    """Whether each task has an uncertainty measure, [T]."""
     return [KINDS[task.kind].has_uncertainty for task in tasks]
 
 
-def _nearest(one: int, able: Sequence[int], tasks: Sequence[Task], sizes: Sequence[int]) -> int:
-    """Of the tasks that can be a proxy, the nearest in size of those that read as many texts, or of all."""
-    alike = [i for i in able if len(tasks[i].texts) == len(tasks[one].texts)] or able
-    return min(alike, key=lambda i: abs(math.log(sizes[i] / sizes[one])))
+def _nearest(task: int, able: Sequence[int], tasks: Sequence[Task], sizes: Sequence[int]) -> int:
+    """The possible proxy nearest in size, among those that read equally many texts if there are any."""
+    comparable = [i for i in able if len(tasks[i].texts) == len(tasks[task].texts)] or able
+    return min(comparable, key=lambda i: abs(math.log(sizes[i] / sizes[task])))
 
 
-def _given(names: Sequence[str], measured: Sequence[bool], proxy: Mapping[str, str]) -> dict[int, int]:
-    """What the setting says, by position, once it makes sense."""
+def _configured(names: Sequence[str], measured: Sequence[bool], proxy: Mapping[str, str]) -> dict[int, int]:
+    """The setting `proxy` by task number, validated."""
     for task, other in proxy.items():
         for name in (task, other):
             if name not in names:
@@ -91,7 +93,7 @@ def _given(names: Sequence[str], measured: Sequence[bool], proxy: Mapping[str, s
                 if task == other
                 else "has a proxy itself"
                 if other in proxy
-                else "has no measure of its own"
+                else "has no uncertainty measure"
             )
             raise WeftError(f"{KEY}: {task}: {other}, which {why}; {choice}")
     return {names.index(task): names.index(other) for task, other in proxy.items()}
