@@ -193,7 +193,7 @@ OF_KINDS: dict[str, Case] = {
         "a.jsonl",
         lines({"tokens": ["a", "b"], "ner_tags": ["O"]}),
         "line 1, column 'ner_tags'",
-        "2 tags, one for each word",
+        "2 tags, one per word",
     ),
     "words that are no list": wrong(
         TAG, "a.jsonl", lines({"tokens": [], "ner_tags": []}), "line 1, column 'tokens'", "a list of words"
@@ -281,7 +281,7 @@ OF_KINDS: dict[str, Case] = {
         "a.jsonl",
         lines({**CHARACTERS, "s2": 5, "e2": 2}),
         "line 1, column 's2, e2'",
-        "first one first",
+        "start before end",
     ),
 }
 WRONG = OF_ANY_KIND | OF_KINDS
