@@ -50,7 +50,7 @@ def test_label_columns_that_are_not_there():
     with pytest.raises(WeftError, match="column 'label': there is no such column"):
         load_split(task(rows), "train")
     two = Task("t", "regress", size=2, label=("x", "y"), files={"test": rows})
-    with pytest.raises(WeftError, match="column 'y': there is no such column, though other columns"):
+    with pytest.raises(WeftError, match="column 'y': there is no such column, but other label columns"):
         load_split(two, "test")
 
 
@@ -69,7 +69,7 @@ def test_label_columns_that_are_not_there():
         ({"text": "a", "label": 0.5}, "column 'label': found 0.5; expected one of"),
         (
             {"text": "a", "label": -1},
-            "found -1; expected one of no, yes, or an id from 0 to 1; −1 usually stands",
+            "found -1; expected one of no, yes, or an id from 0 to 1; −1 usually means",
         ),
         ({"text": "a", "label": 10**400}, "expected one of no, yes, or an id from 0 to 1"),
         ({"text": "a", "label": True}, "found True; expected one of"),
@@ -170,7 +170,7 @@ def test_hub(monkeypatch, hub, place):
 def test_hub_that_fails(monkeypatch):
     x = task(None, files={}, hub="a/b")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(WeftError, match=r"type: pip install datasets, or give the task files"):
+    with pytest.raises(WeftError, match=r"type: pip install datasets, or configure files for the task"):
         load_split(x, "train")
     fake_hub(monkeypatch, {})
     with pytest.raises(WeftError, match="the hub answered: Dataset 'a/b' doesn't exist; check the name"):
