@@ -123,7 +123,7 @@ WRONG = {
     ),
     "suite": ("encoder: minilm\ntasks: {suite: gleu}", "suite 'gleu' does not exist; did you mean 'glue'"),
     "suite root": ("encoder: minilm\ntasks: {suite: glue}", "suite 'glue' needs 'root'"),
-    "suite folder": ("encoder: minilm\ntasks: {suite: glue, root: ./nowhere}", "is no folder"),
+    "suite folder": ("encoder: minilm\ntasks: {suite: glue, root: ./nowhere}", "is not a folder"),
     "suite task": ("encoder: minilm\ntasks: {suite: swatch, only: [sentimnt]}", "did you mean 'sentiment'"),
     "suite key": ("encoder: minilm\ntasks: {suite: swatch, onyl: [sentiment]}", "did you mean 'only'"),
     "two of a name": (

@@ -30,14 +30,14 @@ def sentences(draw):
 
 @given(sentences())
 def test_random_tags(both):
-    gold, found = both
-    told = score(NAMES, gold, found)
+    gold, predictions = both
+    metrics = score(NAMES, gold, predictions)
     theirs = [list(tags) for _, tags in gold]
     for name in ("f1", "precision", "recall"):
-        expected = getattr(oracle, f"{name}_score")(theirs, found, zero_division=0)
-        assert told[f"entity_{name}"] == pytest.approx(float(expected)), name
-    assert told["token_accuracy"] == pytest.approx(oracle.accuracy_score(theirs, found))
-    assert 0 <= told["surface_f1"] <= 1
+        expected = getattr(oracle, f"{name}_score")(theirs, predictions, zero_division=0)
+        assert metrics[f"entity_{name}"] == pytest.approx(float(expected)), name
+    assert metrics["token_accuracy"] == pytest.approx(oracle.accuracy_score(theirs, predictions))
+    assert 0 <= metrics["surface_f1"] <= 1
     itself = score(["entity_f1", "surface_f1"], gold, theirs)
     assert itself["entity_f1"] == itself["surface_f1"] in (0.0, 1.0)
 
@@ -79,8 +79,8 @@ SURFACES = {  # gold sentences, tags found, F1
 
 @pytest.mark.parametrize("case", SURFACES)
 def test_surface_forms(case):
-    gold, found, expected = SURFACES[case]
-    assert score(["surface_f1"], gold, [tags.split() for tags in found]) == {
+    gold, predictions, expected = SURFACES[case]
+    assert score(["surface_f1"], gold, [tags.split() for tags in predictions]) == {
         "surface_f1": pytest.approx(expected)
     }
 
@@ -109,10 +109,12 @@ def test_real_tags_answered_with_mistakes():
     words, tags = table["tokens"].to_pylist(), table["ner_tags"].to_pylist()
     gold = [(own, [names[i] for i in ids]) for own, ids in zip(words, tags, strict=True)]
     draw = random.Random(1)
-    found = [[draw.choice(names) if draw.random() < 1 / 8 else tag for tag in own] for _, own in gold]
-    told = score(NAMES, gold, found)
+    predictions = [[draw.choice(names) if draw.random() < 1 / 8 else tag for tag in own] for _, own in gold]
+    metrics = score(NAMES, gold, predictions)
     theirs = [own for _, own in gold]
     for name in ("f1", "precision", "recall"):
-        assert told[f"entity_{name}"] == pytest.approx(getattr(oracle, f"{name}_score")(theirs, found))
-    assert told["token_accuracy"] == pytest.approx(oracle.accuracy_score(theirs, found))
-    assert 0 < told["surface_f1"] < 1
+        assert metrics[f"entity_{name}"] == pytest.approx(
+            getattr(oracle, f"{name}_score")(theirs, predictions)
+        )
+    assert metrics["token_accuracy"] == pytest.approx(oracle.accuracy_score(theirs, predictions))
+    assert 0 < metrics["surface_f1"] < 1

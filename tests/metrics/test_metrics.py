@@ -23,16 +23,16 @@ def table(heading: str) -> dict[str, str]:
 
 
 def test_every_metric_is_defined_in_the_documentation_with_what_it_compares():
-    told = table("metric")
-    assert set(told) == set(METRICS)
-    for name, compares in told.items():
+    metrics = table("metric")
+    assert set(metrics) == set(METRICS)
+    for name, compares in metrics.items():
         assert compares.split("; ")[0] == ", ".join(METRICS[name].compares), name
 
 
 def test_every_answer_type_is_defined_in_the_documentation_with_its_kinds():
-    told = table("answer type")
-    assert set(told) == set(ANSWER_TYPES)
-    for name, kinds in told.items():
+    metrics = table("answer type")
+    assert set(metrics) == set(ANSWER_TYPES)
+    for name, kinds in metrics.items():
         assert kinds == ", ".join(kind for kind in KINDS if name in KINDS[kind].answer_types), name
 
 

@@ -17,19 +17,19 @@ numbers = st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=3, ma
 
 @given(numbers)
 def test_correlations(pairs):
-    gold, found = np.array(pairs).T
-    told = score(["pearson", "spearman", "mse"], gold, found)
-    assert all(map(math.isfinite, told.values()))
-    assert told["mse"] == pytest.approx(np.mean((gold - found) ** 2))
-    if np.ptp(gold) > 1e-3 and np.ptp(found) > 1e-3:
-        assert told["pearson"] == pytest.approx(np.corrcoef(gold, found)[0, 1], abs=1e-6)
-        ranks = np.corrcoef(stats.rankdata(gold), stats.rankdata(found))[0, 1]
-        assert told["spearman"] == pytest.approx(ranks, abs=1e-6)
+    gold, predictions = np.array(pairs).T
+    metrics = score(["pearson", "spearman", "mse"], gold, predictions)
+    assert all(map(math.isfinite, metrics.values()))
+    assert metrics["mse"] == pytest.approx(np.mean((gold - predictions) ** 2))
+    if np.ptp(gold) > 1e-3 and np.ptp(predictions) > 1e-3:
+        assert metrics["pearson"] == pytest.approx(np.corrcoef(gold, predictions)[0, 1], abs=1e-6)
+        ranks = np.corrcoef(stats.rankdata(gold), stats.rankdata(predictions))[0, 1]
+        assert metrics["spearman"] == pytest.approx(ranks, abs=1e-6)
 
 
 def test_several_outputs_are_taken_together():
-    gold, found = [[1, 2], [3, 5]], [[2, 2], [4, 3]]
-    assert score(["pearson"], gold, found)["pearson"] == pytest.approx(
+    gold, predictions = [[1, 2], [3, 5]], [[2, 2], [4, 3]]
+    assert score(["pearson"], gold, predictions)["pearson"] == pytest.approx(
         np.corrcoef([1, 2, 3, 5], [2, 2, 4, 3])[0, 1]
     )
 

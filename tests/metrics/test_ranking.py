@@ -25,9 +25,9 @@ def lists(made):
 
 @given(queries)
 def test_ndcg_is_scikit_learns_with_linear_gains(made):
-    gold, found = lists(made)
-    expected = np.mean([ndcg_score([r], [s]) for r, s in zip(gold, found, strict=True)])
-    assert score(["ndcg"], gold, found)["ndcg"] == pytest.approx(expected)
+    gold, predictions = lists(made)
+    expected = np.mean([ndcg_score([r], [s]) for r, s in zip(gold, predictions, strict=True)])
+    assert score(["ndcg"], gold, predictions)["ndcg"] == pytest.approx(expected)
 
 
 @given(st.integers(2, 8).flatmap(lambda n: st.tuples(st.integers(0, n - 1), st.permutations(list(range(n))))))
@@ -35,25 +35,25 @@ def test_with_one_relevant_candidate(made):
     """Then average precision is the reciprocal rank."""
     right, scores = made
     gold = [[int(i == right) for i in range(len(scores))]]
-    told = score(NAMES, gold, [scores])
-    assert told["mrr"] == pytest.approx(
+    metrics = score(NAMES, gold, [scores])
+    assert metrics["mrr"] == pytest.approx(
         label_ranking_average_precision_score(np.array(gold), np.array([scores]))
     )
-    assert told["p_at_1"] == float(scores[right] == max(scores))
+    assert metrics["p_at_1"] == float(scores[right] == max(scores))
 
 
 @given(queries)
 def test_ties_count_against_the_system(made):
-    gold, found = lists(made)
-    told = score(NAMES, gold, found)
+    gold, predictions = lists(made)
+    metrics = score(NAMES, gold, predictions)
     ranks = []
-    for relevance, scores in zip(gold, found, strict=True):
+    for relevance, scores in zip(gold, predictions, strict=True):
         # the worst order of the candidates that the scores allow
         order = sorted(zip(scores, relevance, strict=True), key=lambda pair: (-pair[0], pair[1] > 0))
         ranks.append(next((1 / n for n, (_, r) in enumerate(order, 1) if r > 0), 0.0))
-    assert told["mrr"] == pytest.approx(np.mean(ranks))
-    assert told["p_at_1"] == pytest.approx(np.mean([rank == 1 for rank in ranks]))
-    assert all(0 <= value <= 1 for value in told.values())
+    assert metrics["mrr"] == pytest.approx(np.mean(ranks))
+    assert metrics["p_at_1"] == pytest.approx(np.mean([rank == 1 for rank in ranks]))
+    assert all(0 <= value <= 1 for value in metrics.values())
 
 
 def test_by_hand():
@@ -72,16 +72,16 @@ def test_odd_queries():
     assert score(NAMES, [[1]], [[0.3]]) == one
     assert score(NAMES, [[2]], [[-math.inf]]) == one
     none = dict.fromkeys(NAMES, 0.0)
-    for gold, found in (
+    for gold, predictions in (
         ([[0]], [[0.3]]),
         ([[0, 0]], [[1, 2]]),
         ([[]], [[]]),
         ([], []),
         ([[-1, -2]], [[1, 2]]),
     ):
-        assert score(NAMES, gold, found) == none
-    told = score(NAMES, [[1, 0]], [[math.nan, 0.1]])  # a score that is no number is the lowest
-    assert told == {"mrr": 0.5, "ndcg": pytest.approx(1 / math.log2(3)), "p_at_1": 0.0}
+        assert score(NAMES, gold, predictions) == none
+    metrics = score(NAMES, [[1, 0]], [[math.nan, 0.1]])  # a score that is no number is the lowest
+    assert metrics == {"mrr": 0.5, "ndcg": pytest.approx(1 / math.log2(3)), "p_at_1": 0.0}
     assert score(["mrr"], [[1, 0]], [[math.nan, math.nan]]) == {"mrr": 0.5}
-    with pytest.raises(ValueError, match="of one query"):
+    with pytest.raises(ValueError, match="for one query"):
         score(["mrr"], [[1, 0]], [[1]])

@@ -37,13 +37,13 @@ CASES = {  # right texts, answer, exact match, F1
 @pytest.mark.parametrize("case", CASES)
 def test_cases(case):
     rights, answer, exact, f1 = CASES[case]
-    told = score(["exact_match", "token_f1"], [rights], [answer])
-    assert told == {"exact_match": exact, "token_f1": pytest.approx(f1)}
+    metrics = score(["exact_match", "token_f1"], [rights], [answer])
+    assert metrics == {"exact_match": exact, "token_f1": pytest.approx(f1)}
 
 
 def test_the_mean_over_all_answers():
-    told = score(["exact_match", "token_f1"], [["a cat"], ["dog", "old dog"]], ["cat", "an old, red dog"])
-    assert told == {"exact_match": 0.5, "token_f1": pytest.approx((1 + 4 / 5) / 2)}
+    metrics = score(["exact_match", "token_f1"], [["a cat"], ["dog", "old dog"]], ["cat", "an old, red dog"])
+    assert metrics == {"exact_match": 0.5, "token_f1": pytest.approx((1 + 4 / 5) / 2)}
     assert score(["exact_match", "token_f1"], [], []) == {"exact_match": 0.0, "token_f1": 0.0}
 
 
@@ -52,11 +52,11 @@ texts = st.text(alphabet="aAnthe Tbc.,-'é\n", max_size=12)
 
 @given(st.lists(texts, min_size=1, max_size=3), texts)
 def test_properties(rights, answer):
-    told = score(["exact_match", "token_f1"], [rights], [answer])
-    assert 0 <= told["token_f1"] <= 1
-    if told["exact_match"] and plain(answer):
-        assert told["token_f1"] == 1
+    metrics = score(["exact_match", "token_f1"], [rights], [answer])
+    assert 0 <= metrics["token_f1"] <= 1
+    if metrics["exact_match"] and plain(answer):
+        assert metrics["token_f1"] == 1
     assert plain(plain(answer)) == plain(answer)
     more = score(["exact_match", "token_f1"], [[*rights, answer]], [answer])
     assert more["exact_match"] == 1
-    assert more["token_f1"] >= told["token_f1"]
+    assert more["token_f1"] >= metrics["token_f1"]

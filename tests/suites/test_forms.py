@@ -151,7 +151,7 @@ def test_scitail_is_cut_only_where_it_has_no_validation_file(tmp_path):
     (tmp_path / "scitail" / "tsv_format" / "scitail_1.0_dev.tsv").unlink()
     found = find_suite("scitail", tmp_path)
     assert found.tasks[0].cut == 0.1
-    assert found.notes == ["suite scitail: scitail has no validation file: 10% of its train rows are cut off"]
+    assert found.notes == ["suite scitail: scitail has no validation file: 10% of its train rows are used"]
 
 
 def test_the_root_may_be_the_suites_own_folder(tmp_path):
@@ -239,5 +239,5 @@ def test_no_root_and_no_datasets(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(WeftError, match=r"suite 'glue' needs 'root'.*pip install datasets"):
         load_suite("glue")
-    with pytest.raises(WeftError, match="is not on the hub; give 'root'"):
+    with pytest.raises(WeftError, match="is not on the hub; set 'root'"):
         load_suite("cs224n", "hub")

@@ -72,12 +72,12 @@ OF_ANY_KIND: dict[str, Case] = {
     ),
     "utf-16": wrong(CLASSIFY, "a.csv", CSV.decode().encode("utf-16"), "line 1", "it looks like UTF-16"),
     "excel": wrong(CLASSIFY, "a.csv", b"PK\x03\x04\xff\xff", "line 1", "zip or Excel file: save it as csv"),
-    "gzip cut short": wrong(CLASSIFY, "a.csv.gz", gzip.compress(CSV)[:40], "the file is not whole gzip"),
-    "gzip that is none": wrong(CLASSIFY, "a.csv.gz", CSV, "the file is not whole gzip", "take .gz off"),
+    "gzip cut short": wrong(CLASSIFY, "a.csv.gz", gzip.compress(CSV)[:40], "the file is not complete gzip"),
+    "gzip that is none": wrong(CLASSIFY, "a.csv.gz", CSV, "the file is not complete gzip", "remove .gz"),
     "parquet cut short": wrong(
-        CLASSIFY, "a.parquet", parquet(text=["a"], label=["no"])[:-9], "not whole parquet"
+        CLASSIFY, "a.parquet", parquet(text=["a"], label=["no"])[:-9], "not complete parquet"
     ),
-    "parquet that is none": wrong(CLASSIFY, "a.parquet", CSV, "the file is not whole parquet", "again"),
+    "parquet that is none": wrong(CLASSIFY, "a.parquet", CSV, "the file is not complete parquet", "again"),
     "a folder": wrong(CLASSIFY, "a.csv", FOLDER, "found a folder; expected a file"),
     "an unknown ending": wrong(
         CLASSIFY, "a.xlsx", CSV, "found the ending '.xlsx'", "expected a name that ends in"
@@ -139,7 +139,7 @@ OF_ANY_KIND: dict[str, Case] = {
         CLASSIFY, "a.jsonl", lines(TEXT, TEXT)[:-9], "line 2", "not JSON", "expected one JSON object"
     ),
     "a list a line": wrong(
-        CLASSIFY, "a.jsonl", lines(TEXT, ["a", 0]), "line 2", "found ['a', 0]", "JSON object a line"
+        CLASSIFY, "a.jsonl", lines(TEXT, ["a", 0]), "line 2", "found ['a', 0]", "JSON object per line"
     ),
     "nested too deep": wrong(CLASSIFY, "a.jsonl", b"[" * 100_000, "line 1", "JSON that cannot be read"),
     # texts and labels
@@ -189,7 +189,7 @@ OF_ANY_KIND: dict[str, Case] = {
     # lists of rows
     "list of rows that is empty": wrong(
         CLASSIFY,
-        *("a.csv", b"id,text,label\n1,a,no\n", "none of the 1 rows is of those wanted: id 2"),
+        *("a.csv", b"id,text,label\n1,a,no\n", "none of the 1 rows passes the filter: id 2"),
         options={"where": {"id": 2}},
     ),
     "parquet row": wrong(

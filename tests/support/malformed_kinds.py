@@ -84,7 +84,9 @@ CHARACTERS = {"a": "The old cat", "b": "A dog", "label": "no", "s1": 4, "e1": 7,
 OF_KINDS: dict[str, Case] = {
     "latin-1 in conll": wrong(TAG, "a.conll", b"a\tO\n\nn\xe9\tO\n", LINE_3, "0xe9", "expected UTF-8"),
     "latin-1 in json": wrong(SPAN, "a.json", b'{"data":\n"\xe9"}', "line 2", "0xe9", "expected UTF-8"),
-    "mrqa gzip cut short": wrong(SPAN, "a.jsonl.gz", mrqa(context())[:-12], "not whole gzip", format="mrqa"),
+    "mrqa gzip cut short": wrong(
+        SPAN, "a.jsonl.gz", mrqa(context())[:-12], "not complete gzip", format="mrqa"
+    ),
     "labels that are no list": wrong(
         MULTI, "a.jsonl", lines({"text": "a", "label": 1}), "line 1, column 'label'", "a list of labels"
     ),
@@ -193,7 +195,7 @@ OF_KINDS: dict[str, Case] = {
         "a.jsonl",
         lines({"tokens": ["a", "b"], "ner_tags": ["O"]}),
         "line 1, column 'ner_tags'",
-        "2 tags, one for each word",
+        "2 tags, one per word",
     ),
     "words that are no list": wrong(
         TAG, "a.jsonl", lines({"tokens": [], "ner_tags": []}), "line 1, column 'tokens'", "a list of words"
@@ -281,7 +283,7 @@ OF_KINDS: dict[str, Case] = {
         "a.jsonl",
         lines({**CHARACTERS, "s2": 5, "e2": 2}),
         "line 1, column 's2, e2'",
-        "first one first",
+        "start before end",
     ),
 }
 WRONG = OF_ANY_KIND | OF_KINDS

@@ -84,11 +84,11 @@ def test_the_number_decides_between_equal_words():
 @pytest.mark.parametrize(
     ("mark", "values", "message"),
     [
-        (BY_CHARACTER, (None, 3), "two places in the text of 7 characters"),
-        (BY_CHARACTER, (0, 8), "two places in the text of 7 characters"),
-        (BY_CHARACTER, (3, 3), "the first one first"),
-        (BY_CHARACTER, (True, 3), "two places"),
-        (BY_CHARACTER, (0.5, 3), "two places"),
+        (BY_CHARACTER, (None, 3), "two positions in the text of 7 characters"),
+        (BY_CHARACTER, (0, 8), "two positions in the text of 7 characters"),
+        (BY_CHARACTER, (3, 3), "start before end"),
+        (BY_CHARACTER, (True, 3), "two positions"),
+        (BY_CHARACTER, (0.5, 3), "two positions"),
         (BY_WORD, (2, "cat"), "the number of a word, from 0 to 1"),
         (BY_WORD, (-1, "cat"), "the number of a word"),
         (BY_WORD, ("x", "cat"), "the number of a word"),

@@ -1,6 +1,6 @@
-"""Text files → checked splits → tokens in a memory-mapped cache → padded batches.
+"""Data: text files → checked splits → tokens in a memory-mapped cache → padded batches.
 
-Nothing here imports torch before `collate` is called, so data can be checked without it.
+torch is imported only when `collate` is called, so data can be checked without it.
 """
 
 from weft.data.batching.collate import collate

@@ -1,7 +1,7 @@
-"""The metrics, each over all answers of a split: never averaged over batches.
+"""Metrics. Each is computed over all answers of a split and never averaged over batches.
 
-A new metric is one function in one file and one line in `METRICS`. Which tasks it can judge follows from what
-it declares (`weft.metrics.metric`). No metric is ever nan: where a share has nothing below its line, it is 0.
+A new metric is one function in one file and one line in `METRICS`. Its declaration decides which tasks it can
+judge (`weft.metrics.metric`). No metric is ever nan: a ratio with an empty denominator is 0.
 """
 
 from __future__ import annotations
@@ -81,37 +81,38 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """The metrics by name (`weft.metrics.accuracy`), imported when first used."""
+    """Return a metric by name (`weft.metrics.accuracy`); its module is imported on first use."""
     if name in METRICS:
         return METRICS[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def is_error(name: str) -> bool:
-    """Whether less of the metric is better; of a further set (`mse_mm`) as of the task's own."""
+    """Whether lower values are better. `mse_mm`, the metric of a further set `mm`, counts as `mse`."""
     known = [metric for metric in METRICS if name == metric or name.startswith(f"{metric}_")]
     return bool(known) and METRICS[max(known, key=len)].lower_is_better
 
 
 def fitting(answer_types: Sequence[str], labels: int) -> list[str]:
-    """The metrics that can judge answers of one of these types.
+    """Return the names of the metrics that can judge answers of one of these types.
 
     Args:
-        answer_types: some of `ANSWER_TYPES`.
+        answer_types: keys of `ANSWER_TYPES`.
         labels: the task's number of labels or outputs.
     """
     return [name for name in METRICS if METRICS[name].fits(answer_types, labels)]
 
 
 def score(
-    names: Sequence[str], gold: Any, found: Any, groups: Sequence[Hashable] | None = None
+    names: Sequence[str], gold: Any, predictions: Any, groups: Sequence[Hashable] | None = None
 ) -> dict[str, float]:
-    """Each metric by name.
+    """Compute several metrics and return them by name.
 
     Args:
-        names: some of `METRICS`.
-        gold: the right answers of the whole split, N of them, as the metrics' answer type says.
-        found: the model's answers, N of them.
-        groups: which examples are judged together, N hashables; None: each by itself.
+        names: keys of `METRICS`.
+        gold: the N correct answers of the whole split, in the form of the metrics' answer type.
+        predictions: the model's N answers.
+        groups: N hashables; examples with equal ones are judged together. None: every example is judged
+            separately.
     """
-    return {name: METRICS[name](gold, found, groups) for name in names}
+    return {name: METRICS[name](gold, predictions, groups) for name in names}

@@ -1,8 +1,8 @@
-"""BIO tags: which entities they name, and what is done about those that name none.
+"""BIO tags: the entities that they name, and the repair of illegal tags.
 
 `B-X` begins an entity of type X, `I-X` continues one, `O` is outside. An `I-X` that follows neither a `B-X`
-nor an `I-X` is illegal: there is nothing of type X to continue. The rule for it, everywhere in weft: **it
-begins a new entity**, as if it were `B-X`. conlleval and seqeval (its default mode) read it in the same way.
+nor an `I-X` is illegal: there is nothing of type X to continue. Everywhere in weft such a tag **begins a new
+entity**, as if it were `B-X`. conlleval and seqeval (in its default mode) use the same rule.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ OUTSIDE = "O"
 
 
 class Entity(NamedTuple):
-    """The words from `first` up to, not including, `end` name something of this type."""
+    """An entity of this type: the words from `first` up to, but not including, `end`."""
 
     type: str
     first: int
@@ -22,10 +22,10 @@ class Entity(NamedTuple):
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """`B-creative-work` as (`B`, `creative-work`), `O` as (`O`, ``).
+    """Split a tag: `B-creative-work` into (`B`, `creative-work`), `O` into (`O`, ``).
 
     Raises:
-        ValueError: with what was expected.
+        ValueError: if the tag is not BIO; the message states what was expected.
     """
     if tag == OUTSIDE:
         return OUTSIDE, ""
@@ -36,28 +36,28 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 
 def repaired(tags: Sequence[str]) -> list[str]:
-    """The tags, each illegal `I-X` made the `B-X` that it is read as."""
-    found: list[str] = []
-    before = ""
+    """Return the tags with every illegal `I-X` replaced by `B-X`."""
+    legal: list[str] = []
+    previous = ""
     for tag in tags:
         prefix, name = split_tag(tag)
-        found.append(f"B-{name}" if prefix == "I" and name != before else tag)
-        before = name
-    return found
+        legal.append(f"B-{name}" if prefix == "I" and name != previous else tag)
+        previous = name
+    return legal
 
 
 def illegal(tags: Sequence[str]) -> int:
-    """How many of the tags are an `I-X` after neither a `B-X` nor an `I-X`."""
+    """Count the tags `I-X` that follow neither a `B-X` nor an `I-X`."""
     return sum(old != new for old, new in zip(tags, repaired(tags), strict=True))
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """The entities (type, first word, last word + 1), in their order."""
-    found: list[Entity] = []
-    for place, tag in enumerate(repaired(tags)):
+    """Return the entities (type, first word, last word + 1) in order."""
+    result: list[Entity] = []
+    for position, tag in enumerate(repaired(tags)):
         prefix, name = split_tag(tag)
         if prefix == "B":
-            found.append(Entity(name, place, place + 1))
-        elif prefix == "I":  # it continues the last one: else it had been repaired
-            found[-1] = found[-1]._replace(end=place + 1)
-    return found
+            result.append(Entity(name, position, position + 1))
+        elif prefix == "I":  # it continues the last entity: otherwise `repaired` would have made it B
+            result[-1] = result[-1]._replace(end=position + 1)
+    return result

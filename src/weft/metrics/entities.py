@@ -1,7 +1,7 @@
-"""Metrics of BIO tags. Gold is a list of (words, tags) of each sentence, found a list of tags.
+"""Metrics of BIO tags. Gold is one (words, tags) per sentence, predictions are one list of tags per sentence.
 
-Which entities tags name, illegal ones among them, `weft.metrics.bio` says. An entity is right if a gold
-one of the same sentence has its type, its first and its last word.
+`weft.metrics.bio` defines which entities the tags name, illegal tags included. A predicted entity is right if
+the same sentence has a gold entity with the same type, first word and last word.
 """
 
 from __future__ import annotations
@@ -18,45 +18,49 @@ Tags = Sequence[Sequence[str]]
 
 
 @metric("entities")
-def entity_f1(gold: Sentences, found: Tags, groups: object = None) -> float:
-    """2·right/(gold + found) over the entities of all sentences together (micro)."""
-    right, theirs, ours = _counts(_spans([tags for _, tags in gold]), _spans(found))
-    return f1_of(right, theirs + ours)
+def entity_f1(gold: Sentences, predictions: Tags, groups: object = None) -> float:
+    """2·right/(gold + predicted) over the entities of all sentences together (micro)."""
+    right, gold_count, predicted_count = _counts(_spans([tags for _, tags in gold]), _spans(predictions))
+    return f1_of(right, gold_count + predicted_count)
 
 
 @metric("entities")
-def entity_precision(gold: Sentences, found: Tags, groups: object = None) -> float:
-    """The share of the found entities that are right; 0 where none is found."""
-    right, _, ours = _counts(_spans([tags for _, tags in gold]), _spans(found))
-    return right / ours if ours else 0.0
+def entity_precision(gold: Sentences, predictions: Tags, groups: object = None) -> float:
+    """The share of the predicted entities that are right; 0 if none is predicted."""
+    right, _, predicted_count = _counts(_spans([tags for _, tags in gold]), _spans(predictions))
+    return right / predicted_count if predicted_count else 0.0
 
 
 @metric("entities")
-def entity_recall(gold: Sentences, found: Tags, groups: object = None) -> float:
-    """The share of the gold entities that are found; 0 where there is none."""
-    right, theirs, _ = _counts(_spans([tags for _, tags in gold]), _spans(found))
-    return right / theirs if theirs else 0.0
+def entity_recall(gold: Sentences, predictions: Tags, groups: object = None) -> float:
+    """The share of the gold entities that are predicted; 0 if there is none."""
+    right, gold_count, _ = _counts(_spans([tags for _, tags in gold]), _spans(predictions))
+    return right / gold_count if gold_count else 0.0
 
 
 @metric("entities")
-def surface_f1(gold: Sentences, found: Tags, groups: object = None) -> float:
-    """WNUT17's F1 of surface forms: 2·right/(gold + found) over sets of (words, type).
+def surface_f1(gold: Sentences, predictions: Tags, groups: object = None) -> float:
+    """WNUT17's F1 of surface forms: 2·right/(gold + predicted) over sets of (words, type).
 
-    An entity's words are joined by spaces, as they are written; each pair counts once, however often and in
-    whichever sentences it occurs.
+    An entity's words are joined by spaces, with their case kept. Each pair counts once, however often it
+    occurs and in whichever sentences.
     """
     words = [words for words, _ in gold]
-    right, theirs, ours = _counts(_surfaces(words, [tags for _, tags in gold]), _surfaces(words, found))
-    return f1_of(right, theirs + ours)
+    right, gold_count, predicted_count = _counts(
+        _surfaces(words, [tags for _, tags in gold]), _surfaces(words, predictions)
+    )
+    return f1_of(right, gold_count + predicted_count)
 
 
 @metric("tags")
-def token_accuracy(gold: Sentences, found: Tags, groups: object = None) -> float:
-    """The share of the words that have the right tag, `O` among them."""
+def token_accuracy(gold: Sentences, predictions: Tags, groups: object = None) -> float:
+    """The share of words with the right tag; words tagged `O` count too."""
     pairs = [
-        pair for (_, tags), ours in zip(gold, found, strict=True) for pair in zip(tags, ours, strict=True)
+        pair
+        for (_, tags), predicted in zip(gold, predictions, strict=True)
+        for pair in zip(tags, predicted, strict=True)
     ]
-    return sum(right == answer for right, answer in pairs) / len(pairs) if pairs else 0.0
+    return sum(right == prediction for right, prediction in pairs) / len(pairs) if pairs else 0.0
 
 
 def _spans(sentences: Tags) -> set[Any]:
@@ -65,11 +69,12 @@ def _spans(sentences: Tags) -> set[Any]:
 
 def _surfaces(words: Sequence[Sequence[str]], sentences: Tags) -> set[Any]:
     return {
-        (" ".join(own[entity.first : entity.end]), entity.type)
-        for own, tags in zip(words, sentences, strict=True)
+        (" ".join(sentence[entity.first : entity.end]), entity.type)
+        for sentence, tags in zip(words, sentences, strict=True)
         for entity in entities(tags)
     }
 
 
-def _counts(theirs: set[Any], ours: set[Any]) -> tuple[int, int, int]:
-    return len(theirs & ours), len(theirs), len(ours)
+def _counts(gold: set[Any], predicted: set[Any]) -> tuple[int, int, int]:
+    """How many are right, how many are gold and how many are predicted."""
+    return len(gold & predicted), len(gold), len(predicted)

@@ -1,4 +1,4 @@
-"""Metrics of answers that are judged together: MultiRC's, whose questions have several answers each."""
+"""Metrics of answers that are judged in groups: MultiRC has several answers per question."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from weft.metrics.metric import metric
 
 
 @metric("labels", labels=2)
-def f1a(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
+def f1a(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     """F1 of label 1 over all answers of all questions: MultiRC's F1a, the same as `f1`."""
-    return f1(gold, found)
+    return f1(gold, predictions)
 
 
 @metric("labels", labels=2, needs_groups=True)
-def question_em(gold: ArrayLike, found: ArrayLike, groups: Sequence[Hashable] | None = None) -> float:
-    """The share of groups all of whose examples are right: MultiRC's EM; without groups, each its own."""
-    right = np.asarray(gold) == np.asarray(found)
+def question_em(gold: ArrayLike, predictions: ArrayLike, groups: Sequence[Hashable] | None = None) -> float:
+    """The share of groups whose examples are all right: MultiRC's EM; without groups, of examples."""
+    right = np.asarray(gold) == np.asarray(predictions)
     names = range(len(right)) if groups is None else groups
-    whole: dict[Hashable, bool] = {}
-    for name, good in zip(names, right.tolist(), strict=True):
-        whole[name] = whole.get(name, True) and good
-    return sum(whole.values()) / len(whole) if whole else 0.0
+    all_right: dict[Hashable, bool] = {}
+    for name, is_right in zip(names, right.tolist(), strict=True):
+        all_right[name] = all_right.get(name, True) and is_right
+    return sum(all_right.values()) / len(all_right) if all_right else 0.0

@@ -1,6 +1,7 @@
 """Metrics of labels: ids [N], or 0 and 1 for each of C labels, [N, C] (multi-label).
 
-Counts are those of every label: right r, in the gold g, found f. F1 = 2·r/(g + f), 0 where g + f = 0.
+Per label, r is the number of right predictions, g the number of gold labels and p the number of predictions.
+F1 = 2·r/(g + p), and 0 if g + p = 0.
 """
 
 from __future__ import annotations
@@ -14,76 +15,78 @@ from weft.metrics.metric import metric
 
 
 @metric("labels", "choices")
-def accuracy(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
+def accuracy(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     """The share of right labels."""
-    gold, found = _both(gold, found)
-    return float((gold == found).mean()) if gold.size else 0.0
+    gold, predictions = _both(gold, predictions)
+    return float((gold == predictions).mean()) if gold.size else 0.0
 
 
 @metric("label_sets")
-def exact(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
-    """The share of examples all of whose labels are right."""
-    gold, found = _both(gold, found)
-    return float((gold == found).reshape(len(gold), -1).all(1).mean()) if gold.size else 0.0
+def exact(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
+    """The share of examples whose labels are all right."""
+    gold, predictions = _both(gold, predictions)
+    return float((gold == predictions).reshape(len(gold), -1).all(1).mean()) if gold.size else 0.0
 
 
 @metric("labels", labels=2)
-def f1(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
-    """F1 of label 1 against label 0: the second of two labels is the one that counts."""
-    gold, found = _both(gold, found)
-    return f1_of(float(((gold == 1) & (found == 1)).sum()), float((gold == 1).sum() + (found == 1).sum()))
+def f1(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
+    """F1 of label 1, the second of two labels, which is the positive class."""
+    gold, predictions = _both(gold, predictions)
+    return f1_of(
+        float(((gold == 1) & (predictions == 1)).sum()), float((gold == 1).sum() + (predictions == 1).sum())
+    )
 
 
 @metric("labels", "label_sets")
-def macro_f1(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
-    """The mean over the labels of each label's F1.
+def macro_f1(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
+    """The mean of the labels' F1.
 
-    Of ids, over the labels that occur in the gold or among the answers; of [N, C], over all C.
+    For ids, the mean is over the labels that occur in the gold or in the predictions; for [N, C], over all C.
     """
-    right, both = _counts(gold, found)
+    right, both = _counts(gold, predictions)
     return float(np.mean([f1_of(r, b) for r, b in zip(right, both, strict=True)])) if len(right) else 0.0
 
 
 @metric("label_sets")
-def micro_f1(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
-    """F1 of all labels' counts together."""
-    right, both = _counts(gold, found)
+def micro_f1(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
+    """F1 of the counts summed over all labels."""
+    right, both = _counts(gold, predictions)
     return f1_of(float(right.sum()), float(both.sum()))
 
 
 @metric("labels")
-def matthews(gold: ArrayLike, found: ArrayLike, groups: object = None) -> float:
-    """Matthews' correlation, of any number of labels; 0 where all gold labels or all answers are alike.
+def matthews(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
+    """Matthews' correlation for any number of labels; 0 if all gold labels or all predictions are equal.
 
-    MCC = (N·r − Σ g_k·f_k) / √((N² − Σ g_k²)·(N² − Σ f_k²)), r the right ones, k over the labels.
+    MCC = (N·r − Σ g_k·p_k) / √((N² − Σ g_k²)·(N² − Σ p_k²)), r the right predictions, k over the labels.
     """
-    gold, found = _both(gold, found)
-    labels = np.union1d(gold, found)
-    theirs = (gold[:, None] == labels).sum(0).astype(float)
-    ours = (found[:, None] == labels).sum(0).astype(float)
+    gold, predictions = _both(gold, predictions)
+    labels = np.union1d(gold, predictions)
+    gold_counts = (gold[:, None] == labels).sum(0).astype(float)
+    predicted_counts = (predictions[:, None] == labels).sum(0).astype(float)
     count = float(len(gold))
-    under = (count**2 - (theirs**2).sum()) * (count**2 - (ours**2).sum())
-    right = float((gold == found).sum())
-    return float((count * right - theirs @ ours) / np.sqrt(under)) if under > 0 else 0.0
+    product = (count**2 - (gold_counts**2).sum()) * (count**2 - (predicted_counts**2).sum())
+    right = float((gold == predictions).sum())
+    return float((count * right - gold_counts @ predicted_counts) / np.sqrt(product)) if product > 0 else 0.0
 
 
 def f1_of(right: float, both: float) -> float:
-    """2·right/(gold + found); 0 where there is neither."""
+    """Return 2·right/both with both = gold + predicted; 0 if there are none."""
     return 2 * right / both if both else 0.0
 
 
-def _counts(gold: ArrayLike, found: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    """For each label, how many are right, and how many there are in the gold and among the answers."""
-    gold, found = _both(gold, found)
+def _counts(gold: ArrayLike, predictions: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Per label: how many are right, and how many there are in the gold and the predictions together."""
+    gold, predictions = _both(gold, predictions)
     if gold.ndim == 1:
-        labels = np.union1d(gold, found)
-        gold, found = gold[:, None] == labels, found[:, None] == labels
-    gold, found = gold == 1, found == 1
-    return (gold & found).sum(0), gold.sum(0) + found.sum(0)
+        labels = np.union1d(gold, predictions)
+        gold, predictions = gold[:, None] == labels, predictions[:, None] == labels
+    gold, predictions = gold == 1, predictions == 1
+    return (gold & predictions).sum(0), gold.sum(0) + predictions.sum(0)
 
 
-def _both(gold: ArrayLike, found: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    gold, found = np.asarray(gold), np.asarray(found)
-    if gold.shape != found.shape:
-        raise ValueError(f"{gold.shape} right labels and {found.shape} answers")
-    return gold, found
+def _both(gold: ArrayLike, predictions: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    gold, predictions = np.asarray(gold), np.asarray(predictions)
+    if gold.shape != predictions.shape:
+        raise ValueError(f"{gold.shape} gold labels and {predictions.shape} predictions")
+    return gold, predictions

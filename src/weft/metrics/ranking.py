@@ -1,7 +1,8 @@
-"""Metrics of rankings. Gold is a list of relevances for each query, found a list of scores; lengths vary.
+"""Metrics of rankings. Gold is one list of relevances per query, predictions one list of scores per query.
 
-A candidate is relevant if its relevance is above 0. A query without a relevant candidate counts 0, for there
-is nothing that could be found. A score that is no number counts as the lowest.
+Queries differ in their number of candidates. A candidate is relevant if its relevance is above 0. A query
+without a relevant candidate counts as 0, because there is nothing to retrieve. A score that is nan counts as
+the lowest.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ Lists = Sequence[Sequence[float]]
 
 
 @metric("rankings")
-def mrr(gold: Lists, found: Lists, groups: object = None) -> float:
+def mrr(gold: Lists, predictions: Lists, groups: object = None) -> float:
     """The mean of 1/rank of the first relevant candidate; ties are broken against the system.
 
-    rank = 1 + the number of irrelevant candidates that score as high or higher than the best relevant one.
+    rank = 1 + the number of irrelevant candidates whose score is at least that of the best relevant one.
     """
-    return _mean(_reciprocal_rank, gold, found)
+    return _mean(_reciprocal_rank, gold, predictions)
 
 
 @metric("rankings")
-def p_at_1(gold: Lists, found: Lists, groups: object = None) -> float:
+def p_at_1(gold: Lists, predictions: Lists, groups: object = None) -> float:
     """The share of queries whose first candidate is relevant; ties are broken against the system."""
-    return _mean(lambda relevance, scores: float(_reciprocal_rank(relevance, scores) == 1), gold, found)
+    return _mean(lambda relevance, scores: float(_reciprocal_rank(relevance, scores) == 1), gold, predictions)
 
 
 @metric("rankings")
-def ndcg(gold: Lists, found: Lists, groups: object = None) -> float:
+def ndcg(gold: Lists, predictions: Lists, groups: object = None) -> float:
     """The mean of DCG/ideal DCG, over all ranks, with linear gains.
 
-    DCG = Σ_rank relevance/log₂(rank + 1). Candidates of equal score share their ranks: each counts by the
-    mean of their discounts, which is the mean over all orders of them (as scikit-learn's `ndcg_score`).
+    DCG = Σ_rank relevance/log₂(rank + 1). Candidates with equal scores share their ranks: each gets the mean
+    of their discounts, which is the mean over all their orders (as in scikit-learn's `ndcg_score`).
     Relevances below 0 count as 0.
     """
-    return _mean(_gain, gold, found)
+    return _mean(_gain, gold, predictions)
 
 
 def _reciprocal_rank(relevance: NDArray[Any], scores: NDArray[Any]) -> float:
@@ -55,18 +56,22 @@ def _gain(relevance: NDArray[Any], scores: NDArray[Any]) -> float:
     if not gains.any():
         return 0.0
     discounts = 1 / np.log2(np.arange(len(gains)) + 2)
-    _, place, sizes = np.unique(-scores, return_inverse=True, return_counts=True)
+    _, position, sizes = np.unique(-scores, return_inverse=True, return_counts=True)
     ends = np.cumsum(sizes)
-    shared = np.diff(np.concatenate([[0.0], np.cumsum(discounts)[ends - 1]])) / sizes  # of each score
-    return float((gains * shared[place]).sum() / (np.sort(gains)[::-1] * discounts).sum())
+    shared_discounts = (
+        np.diff(np.concatenate([[0.0], np.cumsum(discounts)[ends - 1]])) / sizes
+    )  # one per distinct score
+    return float((gains * shared_discounts[position]).sum() / (np.sort(gains)[::-1] * discounts).sum())
 
 
-def _mean(measure: Callable[[NDArray[Any], NDArray[Any]], float], gold: Lists, found: Lists) -> float:
+def _mean(measure: Callable[[NDArray[Any], NDArray[Any]], float], gold: Lists, predictions: Lists) -> float:
     values = []
-    for relevance, scores in zip(gold, found, strict=True):
-        ours = np.asarray(scores, np.float64)
-        theirs = np.asarray(relevance, np.float64)
-        if ours.shape != theirs.shape:
-            raise ValueError(f"{theirs.shape} relevances and {ours.shape} scores of one query")
-        values.append(measure(theirs, np.where(np.isnan(ours), -np.inf, ours)))
+    for relevance, scores in zip(gold, predictions, strict=True):
+        score_array = np.asarray(scores, np.float64)
+        relevance_array = np.asarray(relevance, np.float64)
+        if score_array.shape != relevance_array.shape:
+            raise ValueError(
+                f"{relevance_array.shape} relevances but {score_array.shape} scores for one query"
+            )
+        values.append(measure(relevance_array, np.where(np.isnan(score_array), -np.inf, score_array)))
     return sum(values) / len(values) if values else 0.0

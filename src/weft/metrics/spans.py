@@ -1,8 +1,8 @@
 """Metrics of answers that are texts, by the rules of SQuAD v1.1.
 
-Gold is a list of lists of right texts, found a list of texts; each answer counts by the best of its right
-texts. Before two texts are compared, both are brought to one form: lower case, ASCII punctuation dropped, the
-words a, an and the dropped, white space made single.
+Gold is one list of right texts per example, predictions are one text per example. A prediction is compared
+with each of its right texts, and the best result counts. Both texts are normalized first: lower case, ASCII
+punctuation removed, the words a, an and the removed, white space collapsed.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @metric("texts")
-def exact_match(gold: Sequence[Sequence[str]], found: Sequence[str], groups: object = None) -> float:
-    """The share of answers that are one of their right texts."""
-    return _mean_of_best(lambda right, answer: float(plain(right) == plain(answer)), gold, found)
+def exact_match(gold: Sequence[Sequence[str]], predictions: Sequence[str], groups: object = None) -> float:
+    """The share of predictions that equal one of their right texts."""
+    return _mean_of_best(lambda right, answer: float(plain(right) == plain(answer)), gold, predictions)
 
 
 @metric("texts")
-def token_f1(gold: Sequence[Sequence[str]], found: Sequence[str], groups: object = None) -> float:
-    """The mean F1 of the answers' words, those that occur twice counted twice.
+def token_f1(gold: Sequence[Sequence[str]], predictions: Sequence[str], groups: object = None) -> float:
+    """The mean F1 of the words of predictions; a word that occurs twice counts twice.
 
-    F1 = 2·c/(n + m), c the common words of n and m; 0 where none is common, even if both have none (v1.1).
+    F1 = 2·c/(n + m) for c common words of n and m; 0 if no word is common, even if both are empty (v1.1).
     """
-    return _mean_of_best(_f1, gold, found)
+    return _mean_of_best(_f1, gold, predictions)
 
 
 def plain(text: str) -> str:
-    """A text in the form in which two are compared."""
+    """Normalize a text for comparison."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def _f1(right: str, answer: str) -> float:
-    theirs, ours = plain(right).split(), plain(answer).split()
-    common = (Counter(theirs) & Counter(ours)).total()
-    return 2 * common / (len(theirs) + len(ours)) if common else 0.0
+    right_words, answer_words = plain(right).split(), plain(answer).split()
+    common = (Counter(right_words) & Counter(answer_words)).total()
+    return 2 * common / (len(right_words) + len(answer_words)) if common else 0.0
 
 
 def _mean_of_best(
-    measure: Callable[[str, str], float], gold: Sequence[Sequence[str]], found: Sequence[str]
+    measure: Callable[[str, str], float], gold: Sequence[Sequence[str]], predictions: Sequence[str]
 ) -> float:
     best = [
         max((measure(right, answer) for right in rights), default=0.0)
-        for rights, answer in zip(gold, found, strict=True)
+        for rights, answer in zip(gold, predictions, strict=True)
     ]
     return sum(best) / len(best) if best else 0.0

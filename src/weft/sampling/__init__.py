@@ -1,4 +1,4 @@
-"""Which examples each step trains on: samplers, and the plan that follows from them.
+"""Samplers, and the plan that decides which examples each step trains on.
 
 A new sampler is one file and one line in `SAMPLERS`.
 """
@@ -60,7 +60,7 @@ __all__ = [
 
 
 def build_sampler(spec: object) -> Sampler:
-    """A sampler from what a run file may say.
+    """Build a sampler from its entry in a run file.
 
     Args:
         spec: a name (`uniform`), settings (`{use: uniform}`), or a `Sampler`.
@@ -78,7 +78,7 @@ def build_sampler(spec: object) -> Sampler:
 
 
 def __getattr__(name: str) -> object:
-    """The plan and the sampler classes by name (`weft.sampling.Uniform`), imported when first used."""
+    """Return the plan or a sampler class by name (`weft.sampling.Uniform`), imported on first use."""
     if name in ("Candidates", "Epoch", "Plan", "Share", "Step", "TaskSummary"):
         from weft.sampling.plan import plan
 

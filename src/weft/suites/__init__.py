@@ -1,4 +1,4 @@
-"""The built-in suites: groups of tasks that are loaded by one name."""
+"""Built-in suites: collections of tasks that are loaded by one name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from weft.suites.tables import read_yaml, table_names
 from weft.tasks.task import SYNTHETIC, Task
 
 ON_THE_HUB = "hub"
-"""What `root` is where the data is to come from the Hugging Face hub."""
+"""The value of `root` that reads the data from the Hugging Face hub."""
 
 __all__ = [
     "ON_THE_HUB",
     "SYNTHETIC",
-    "Found",
+    "SuiteTasks",
     "find_suite",
     "load_suite",
     "overlaps",
@@ -31,12 +31,12 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Found:
-    """A suite as far as its files are there.
+class SuiteTasks:
+    """The tasks of a suite whose files exist.
 
     Attributes:
-        tasks: the tasks that are there.
-        notes: what is not, a sentence each: tasks, splits, further sets.
+        tasks: the tasks.
+        notes: one sentence per missing task, split or further set.
     """
 
     tasks: list[Task]
@@ -44,63 +44,63 @@ class Found:
 
 
 def suite_names() -> list[str]:
-    """The suites there are."""
+    """Return the names of all suites."""
     return sorted([*table_names(), SYNTHETIC])
 
 
 def load_suite(name: str, root: str | Path | None = None, only: Sequence[str] | None = None) -> list[Task]:
-    """The tasks of a suite, with their files; see `find_suite`."""
+    """Return the tasks of a suite, with their files; see `find_suite`."""
     return find_suite(name, root, only).tasks
 
 
-def find_suite(name: str, root: str | Path | None = None, only: Sequence[str] | None = None) -> Found:
-    """The tasks of a suite, with their files, and what is missing.
+def find_suite(name: str, root: str | Path | None = None, only: Sequence[str] | None = None) -> SuiteTasks:
+    """Return the tasks of a suite, with their files, and notes about what is missing.
 
     Args:
         name: one of `suite_names()`.
         root: the folder that holds the data, with the hub's names (ROOT/SUITE/TASK/train.parquet or
             ROOT/TASK/train.parquet; also jsonl, tsv, csv) or as officially downloaded, such as
-            ROOT/glue/CoLA/train.tsv. `hub` is the hub itself, as is no root where the package datasets is
-            installed. `swatch` needs none.
-        only: the tasks to take, all of which must be there; by default those that are.
+            ROOT/glue/CoLA/train.tsv. `hub` reads from the hub, as does None if the package datasets is
+            installed. `swatch` needs no root.
+        only: the tasks to load, all of which must exist; by default all tasks that exist.
     """
     if name not in suite_names():
         raise WeftError(f"suite {name!r} does not exist; {did_you_mean(name, suite_names())}")
     if name == SYNTHETIC:
-        return Found([_swatch(task) for task in _chosen(name, _swatch_names(), only)])
+        return SuiteTasks([_swatch(task) for task in _chosen(name, _swatch_names(), only)])
     table = _table(name)
     names = _chosen(name, list(table["tasks"]), only)
     if root is None and importlib.util.find_spec("datasets") is None:
         raise WeftError(
             f"suite {name!r} needs 'root', the folder that holds its data; "
-            "to take it from the hub instead, type: pip install datasets"
+            "to read it from the hub instead, type: pip install datasets"
         )
     if root is None or str(root) == ON_THE_HUB:
         return _on_the_hub(name, table, names, only)
     folder = Path(root).expanduser()
     if not folder.is_dir():
-        raise WeftError(f"suite {name!r}: root {str(root)!r} is no folder")
+        raise WeftError(f"suite {name!r}: root {str(root)!r} is not a folder")
     forms = {task: best_form(name, table, task, folder) for task in names}
     for task, form in forms.items():
         if form is None and (only is not None or not any(forms.values())):
-            places = " or ".join(str(place) for place in looked_in(name, table, task, folder))
+            paths = " or ".join(str(path) for path in looked_in(name, table, task, folder))
             if only is None and len(names) > 1:
                 raise WeftError(
                     f"suite {name!r}: no task has files in {str(folder / name)!r} or {str(folder)!r}; "
-                    f"expected, for example, {places}"
+                    f"expected, for example, {paths}"
                 )
             raise WeftError(
-                f"suite {name!r}: task {task!r} has no train file in {str(folder)!r}; expected {places}"
+                f"suite {name!r}: task {task!r} has no train file in {str(folder)!r}; expected {paths}"
             )
-    found = {task: form for task, form in forms.items() if form is not None}
-    notes = _notes(name, table, {task: form.missing for task, form in found.items()})
+    present = {task: form for task, form in forms.items() if form is not None}
+    notes = _notes(name, table, {task: form.missing for task, form in present.items()})
     if missing := [task for task, form in forms.items() if form is None]:
         notes.insert(0, f"suite {name}: no train file of {', '.join(missing)} in {str(folder)!r}: left out")
-    return Found([_task(name, table, task, form) for task, form in found.items()], notes)
+    return SuiteTasks([_task(name, table, task, form) for task, form in present.items()], notes)
 
 
 def suite_blocks() -> dict[str, dict[str, list[str]]]:
-    """For each suite that has them, its tasks in blocks of one kind, by the blocks' names."""
+    """Return the blocks of similar tasks of each suite that defines some, by suite and block name."""
     tables = {name: _table(name) for name in table_names()}
     return {name: table["blocks"] for name, table in tables.items() if "blocks" in table}
 
@@ -116,14 +116,14 @@ def _chosen(suite: str, names: list[str], only: Sequence[str] | None) -> list[st
     return names if only is None else list(dict.fromkeys(only))
 
 
-def _on_the_hub(name: str, table: dict[str, Any], names: list[str], only: Sequence[str] | None) -> Found:
+def _on_the_hub(name: str, table: dict[str, Any], names: list[str], only: Sequence[str] | None) -> SuiteTasks:
     forms = {task: hub_form(table["tasks"][task]) for task in names}
     absent = [task for task, form in forms.items() if form is None]
     if absent and (only is not None or len(absent) == len(forms)):
         raise WeftError(
-            f"suite {name!r}: {', '.join(absent)} is not on the hub; give 'root', a folder with its files"
+            f"suite {name!r}: {', '.join(absent)} is not on the hub; set 'root' to a folder with its files"
         )
-    return Found([_task(name, table, task, form) for task, form in forms.items() if form is not None])
+    return SuiteTasks([_task(name, table, task, form) for task, form in forms.items() if form is not None])
 
 
 def _task(suite: str, table: dict[str, Any], name: str, form: Form) -> Task:
@@ -134,18 +134,18 @@ def _task(suite: str, table: dict[str, Any], name: str, form: Form) -> Task:
 
 
 def _notes(suite: str, table: dict[str, Any], missing: dict[str, list[str]]) -> list[str]:
-    """What is missing of the tasks that are there: a note for each split or set."""
+    """One note per split or further set that existing tasks lack."""
     notes = []
-    for part in dict.fromkeys(part for parts in missing.values() for part in parts):
-        tasks = [task for task, parts in missing.items() if part in parts]
-        cut = [task for task in tasks if part == "validation" and "cut" in table["tasks"][task]]
+    for split_or_set in dict.fromkeys(split_or_set for names in missing.values() for split_or_set in names):
+        tasks = [task for task, names in missing.items() if split_or_set in names]
+        cut = [task for task in tasks if split_or_set == "validation" and "cut" in table["tasks"][task]]
         for task in cut:
             share = table["tasks"][task]["cut"]
             notes.append(
-                f"suite {suite}: {task} has no validation file: {share:.0%} of its train rows are cut off"
+                f"suite {suite}: {task} has no validation file: {share:.0%} of its train rows are used"
             )
         if rest := [task for task in tasks if task not in cut]:
-            notes.append(f"suite {suite}: no {part} file of {', '.join(rest)}")
+            notes.append(f"suite {suite}: no {split_or_set} file of {', '.join(rest)}")
     return notes
 
 

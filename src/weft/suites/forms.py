@@ -1,14 +1,14 @@
-"""The forms that a suite's task may have on the disk or on the hub, and which of them is there.
+"""Forms: the layouts in which a suite's task may be stored on disk or on the hub, and the search for them.
 
 A task of a suite's YAML has, beside the settings of a `Task`:
 
 - `hub`: `id`, the data set with its configuration; `splits` (weft's name → the hub's), `also`, `columns` and
-  `options` where they are not the plain ones. Files that carry the hub's names have the same columns.
-- `local`: as `hub`, for such files, where they differ from the hub.
+  `options` if they differ from the defaults. Files with the hub's names have the same columns.
+- `local`: the same as `hub`, for local files with the hub's names that differ from the hub.
 - `official`: a list of forms, each with `folder`, `files` (split → file, or {file, columns, options}, or a
-  list of which the first that is there is taken), `also`, `columns`, `options`, `format`, and `needs`,
-  further files that must be there.
-- `folder`: the task's folder among files with the hub's names, where it is not its name.
+  list of which the first existing one is used), `also`, `columns`, `options`, `format`, and `needs`,
+  further files that must exist.
+- `folder`: the task's folder among files with the hub's names, if it differs from the task's name.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from weft.tasks.task import SPLITS
 
 SUFFIXES = (
     *(".parquet", ".jsonl", ".tsv", ".csv", ".jsonl.gz", ".tsv.gz", ".csv.gz"),
-    "-00000-of-00001.parquet",  # as the hub itself names them
+    "-00000-of-00001.parquet",  # the hub's own file names
 )
 FORM_KEYS = ("hub", "local", "official", "folder")
-"""What a task of a suite's YAML has that no `Task` has."""
+"""The keys of a task in a suite's YAML that are not settings of a `Task`."""
 
 File = Path | Source
 
 
 @dataclass(frozen=True)
 class Form:
-    """One form of a task, as far as it is there.
+    """The existing files of one form of a task.
 
     Attributes:
-        files: the splits that are there.
-        also: the further sets that are there.
-        expected: the names of all splits and sets that the form has, such as `test` and `mm`.
+        files: the existing splits.
+        also: the existing further sets.
+        expected: the names of all splits and sets of the form, such as `test` and `mm`.
     """
 
     files: dict[str, File]
@@ -48,32 +48,34 @@ class Form:
 
     @property
     def missing(self) -> list[str]:
-        """What the form has and is not there."""
+        """The expected splits and sets that do not exist."""
         return [name for name in self.expected if name not in self.files and name not in self.also]
 
     @property
     def size(self) -> int:
-        """How many files are there."""
+        """The number of existing files."""
         return len(self.files) + sum(map(len, self.also.values()))
 
 
 def best_form(suite: str, table: Mapping[str, Any], task: str, root: Path) -> Form | None:
-    """The form with a train file that has the most files, of equals the first; None if there is none."""
+    """Return the form with a train file and the most files, the first of equal ones; None without any."""
     forms = [*_local(suite, table, task, root), *_official(suite, table, task, root)]
-    found = [form for form in forms if "train" in form.files]
-    return max(found, key=lambda form: form.size, default=None)
+    complete = [form for form in forms if "train" in form.files]
+    return max(complete, key=lambda form: form.size, default=None)
 
 
 def hub_form(entry: Mapping[str, Any]) -> Form | None:
-    """A task's splits on the hub; None if it is not there."""
+    """Return a task's splits on the hub; None if the task is not on the hub."""
     hub = entry.get("hub")
     if hub is None:
         return None
 
-    def source(given: str | Mapping[str, Any]) -> Source:
-        own: Mapping[str, Any] = {"id": hub["id"], "split": given} if isinstance(given, str) else given
-        columns = own.get("columns", hub.get("columns", {}))
-        return Source(Path(own["id"]), HUB, columns, {"split": own["split"], **hub.get("options", {})})
+    def source(entry: str | Mapping[str, Any]) -> Source:
+        settings: Mapping[str, Any] = {"id": hub["id"], "split": entry} if isinstance(entry, str) else entry
+        columns = settings.get("columns", hub.get("columns", {}))
+        return Source(
+            Path(settings["id"]), HUB, columns, {"split": settings["split"], **hub.get("options", {})}
+        )
 
     splits = hub.get("splits", {split: split for split in SPLITS})
     also: dict[str, dict[str, File]] = {
@@ -83,12 +85,12 @@ def hub_form(entry: Mapping[str, Any]) -> Form | None:
 
 
 def looked_in(suite: str, table: Mapping[str, Any], task: str, root: Path) -> list[Path]:
-    """Where a task's files are looked for, for messages: with the hub's names, and with the official ones."""
+    """Return the paths that are searched, for messages: with the hub's names, and the official ones."""
     entry = table["tasks"][task]
     single = len(table["tasks"]) == 1
-    ours = root / suite / ("" if single else entry.get("folder", task)) / "train.parquet"
+    local = root / suite / ("" if single else entry.get("folder", task)) / "train.parquet"
     forms = entry.get("official", ())[:1]
-    return [ours, *(root / suite / form.get("folder", "") / _name(form["files"]["train"]) for form in forms)]
+    return [local, *(root / suite / form.get("folder", "") / _name(form["files"]["train"]) for form in forms)]
 
 
 def _bases(suite: str, table: Mapping[str, Any], root: Path) -> list[Path]:
@@ -96,96 +98,96 @@ def _bases(suite: str, table: Mapping[str, Any], root: Path) -> list[Path]:
 
 
 def _local(suite: str, table: Mapping[str, Any], task: str, root: Path) -> Iterator[Form]:
-    """Files with the hub's names: BASE/TASK/train.parquet, of a suite of one task BASE/train.parquet too."""
+    """Yield forms with the hub's names: BASE/TASK/train.parquet, or BASE/train.parquet in a suite of one."""
     entry = table["tasks"][task]
-    how: Mapping[str, Any] = entry.get("local", entry.get("hub", {}))
-    splits: Mapping[str, str] = how.get("splits", {split: split for split in SPLITS})
+    form: Mapping[str, Any] = entry.get("local", entry.get("hub", {}))
+    splits: Mapping[str, str] = form.get("splits", {split: split for split in SPLITS})
     for base in _bases(suite, table, root):
-        # beside other suites a task goes by its full name: ROOT/squad is not MRQA's
+        # beside other suites a task has its full name: ROOT/squad is not MRQA's
         inside = [task if base == root else entry.get("folder", task)]
-        # a folder of many things has no train file of its own that is meant
+        # a train file in a folder with various data may belong to something else
         if len(table["tasks"]) == 1 and (base != root or root.resolve().name in table["folders"]):
             parts = str(entry.get("hub", {}).get("id", "")).split("/")
             inside += ["", "plain_text", *parts[2:]]
         for folder in inside:
-            place = base / folder
-            files = {split: _stem(place, stem, how) for split, stem in splits.items()}
+            path = base / folder
+            files = {split: _stem(path, stem, form) for split, stem in splits.items()}
             also = {
-                name: {split: _stem(place, stem, how) for split, stem in stems.items()}
-                for name, stems in how.get("also", {}).items()
+                name: {split: _stem(path, stem, form) for split, stem in stems.items()}
+                for name, stems in form.get("also", {}).items()
             }
-            yield _there(files, also)
+            yield _existing(files, also)
 
 
 def _official(suite: str, table: Mapping[str, Any], task: str, root: Path) -> Iterator[Form]:
     for form in table["tasks"][task].get("official", ()):
         for base in _bases(suite, table, root):
-            place = base / form.get("folder", "")
-            if not all(_is_file(place, name) for name in form.get("needs", ())):
+            path = base / form.get("folder", "")
+            if not all(_is_file(path, name) for name in form.get("needs", ())):
                 continue
-            files = {split: _file(place, given, form) for split, given in form["files"].items()}
+            files = {split: _file(path, entry, form) for split, entry in form["files"].items()}
             also = {
-                name: {split: _file(place, given, form) for split, given in sets.items()}
+                name: {split: _file(path, entry, form) for split, entry in sets.items()}
                 for name, sets in form.get("also", {}).items()
             }
-            yield _there(files, also)
+            yield _existing(files, also)
 
 
-def _there(files: Mapping[str, File | None], also: Mapping[str, Mapping[str, File | None]]) -> Form:
-    sets = {name: {s: f for s, f in own.items() if f is not None} for name, own in also.items()}
+def _existing(files: Mapping[str, File | None], also: Mapping[str, Mapping[str, File | None]]) -> Form:
+    sets = {name: {s: f for s, f in splits.items() if f is not None} for name, splits in also.items()}
     return Form(
         {split: file for split, file in files.items() if file is not None},
-        {name: own for name, own in sets.items() if own},
+        {name: splits for name, splits in sets.items() if splits},
         (*files, *also),
     )
 
 
-def _stem(place: Path, given: Any, how: Mapping[str, Any]) -> File | None:
-    """A file by its name without the ending; what it says itself takes the place of what the form says."""
-    stem = _name(given)
-    own: Mapping[str, Any] = {} if isinstance(given, str) else given
-    columns, options = (own.get(key, how.get(key, {})) for key in ("columns", "options"))
+def _stem(folder: Path, entry: Any, form: Mapping[str, Any]) -> File | None:
+    """Find a file by its name without the ending; its own columns and options override those of the form."""
+    stem = _name(entry)
+    settings: Mapping[str, Any] = {} if isinstance(entry, str) else entry
+    columns, options = (settings.get(key, form.get(key, {})) for key in ("columns", "options"))
     for suffix in SUFFIXES:
-        if _is_file(place, f"{stem}{suffix}"):
-            return _as_source(place / f"{stem}{suffix}", None, columns, options)
+        if _is_file(folder, f"{stem}{suffix}"):
+            return _as_source(folder / f"{stem}{suffix}", None, columns, options)
     return None
 
 
-def _file(place: Path, given: Any, form: Mapping[str, Any]) -> File | None:
-    """A file of an official form, or the first of several that is there.
+def _file(folder: Path, entry: Any, form: Mapping[str, Any]) -> File | None:
+    """Find a file of an official form, or the first existing one of several.
 
-    What a file says itself takes the place of what the form says.
+    The columns and options of a file override those of the form.
     """
-    if isinstance(given, list):
-        return next((file for one in given if (file := _file(place, one, form))), None)
-    name = _name(given)
-    if not _is_file(place, name):
+    if isinstance(entry, list):
+        return next((file for option in entry if (file := _file(folder, option, form))), None)
+    name = _name(entry)
+    if not _is_file(folder, name):
         return None
-    own: Mapping[str, Any] = {} if isinstance(given, str) else given
-    columns, options = (own.get(key, form.get(key, {})) for key in ("columns", "options"))
-    return _as_source(place / name, form.get("format"), columns, options)
+    settings: Mapping[str, Any] = {} if isinstance(entry, str) else entry
+    columns, options = (settings.get(key, form.get(key, {})) for key in ("columns", "options"))
+    return _as_source(folder / name, form.get("format"), columns, options)
 
 
-def _name(given: str | Mapping[str, Any]) -> str:
-    return given if isinstance(given, str) else str(given["file"])
+def _name(entry: str | Mapping[str, Any]) -> str:
+    return entry if isinstance(entry, str) else str(entry["file"])
 
 
 def _as_source(path: Path, form: str | None, columns: Mapping[str, str], options: Mapping[str, Any]) -> File:
-    path = Path(os.path.normpath(path))  # some lie in a folder beside the task's
+    path = Path(os.path.normpath(path))  # some files are in a sibling of the task's folder
     return Source(path, form, columns, options) if form or columns or options else path
 
 
-def _is_file(place: Path, name: str) -> bool:
-    """Whether the file is there in this very spelling.
+def _is_file(folder: Path, name: str) -> bool:
+    """Whether the file exists with exactly this spelling.
 
-    Where the file system takes CoLA for cola, GLUE's file must still not pass for one with the hub's columns.
+    On a case-insensitive file system GLUE's CoLA must not be mistaken for cola, which has the hub's columns.
     """
-    path = place / name
+    path = folder / name
     if not path.is_file():
         return False
     try:
         return all(part in os.listdir(where) for where, part in _steps(path, len(Path(name).parts) + 1))
-    except OSError:  # a folder that may be read from but not listed
+    except OSError:  # a folder that can be read but not listed
         return True
 
 

@@ -1,4 +1,4 @@
-"""Tasks of different suites that share texts, or are one and the same."""
+"""Tasks of different suites that share texts or are identical."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from weft.tasks.task import Task
 
 
 def overlaps(tasks: Sequence[Task]) -> list[str]:
-    """A warning for each pair of tasks of which one must not be trained on and the other tested on."""
-    there = {_key(task) for task in tasks}
+    """Return one warning per pair of tasks that must not be split between training and testing."""
+    keys = {_key(task) for task in tasks}
     return [
-        f"{_told(one)} and {_told(other)}: never train on one and test on the other: {pair['why']}"
+        f"{_shown(first)} and {_shown(second)}: never train on one and test on the other: {pair['why']}"
         for pair in read_yaml("overlaps")["overlaps"]
-        for one, other in [pair["tasks"]]
-        if one in there and other in there
+        for first, second in [pair["tasks"]]
+        if first in keys and second in keys
     ]
 
 
 def without_twins(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
-    """The tasks without those that another suite gives too, and a note on each that is left out."""
+    """Remove tasks that another suite contains too; return the rest and one note per removed task."""
     same = [set(twins) for twins in read_yaml("overlaps")["same"]]
     kept: list[Task] = []
     notes: list[str] = []
@@ -31,15 +31,15 @@ def without_twins(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
         if first is None:
             kept.append(task)
         else:
-            notes.append(f"{_told(key)} is left out: it is {_told(_key(first))}, which is there already")
+            notes.append(f"{_shown(key)} is left out: it is identical to {_shown(_key(first))}")
     return kept, notes
 
 
 def _key(task: Task) -> str:
-    """SUITE/TASK; a task of no suite shares nothing that is known."""
+    """SUITE/TASK; for a task without a suite no overlaps are known."""
     return f"{task.suite}/{task.name}"
 
 
-def _told(key: str) -> str:
+def _shown(key: str) -> str:
     suite, _, name = key.partition("/")
     return name if suite == name else key

@@ -1,4 +1,4 @@
-"""The suites' YAML files: what they hold, and that their keys are known ones."""
+"""The YAML files of the suites."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _NO_SUITE = ("overlaps",)
 
 
 def read_yaml(name: str) -> dict[str, Any]:
-    """One of the YAML files beside this module."""
+    """Read one of the YAML files beside this module."""
     text = (resources.files("weft.suites") / f"{name}.yaml").read_text(encoding="utf-8")
     table: dict[str, Any] = yaml.safe_load(text)
     return table
 
 
 def table_names() -> list[str]:
-    """The suites that are read from files."""
+    """Return the names of the suites that have a YAML file."""
     names = (p.name for p in resources.files("weft.suites").iterdir())
     return sorted(n.removesuffix(".yaml") for n in names if n.endswith(".yaml") and n[:-5] not in _NO_SUITE)

@@ -1,4 +1,4 @@
-"""Tasks and their kinds."""
+"""Tasks and the kinds of task."""
 
 from weft.tasks.task import Task, check_tasks
 

@@ -1,4 +1,4 @@
-"""What a task may say, and what is refused: its options, its head, its splits."""
+"""Checks of a task's settings: its options, head, metrics and splits."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 SPLITS = ("train", "validation", "test")
 STARTS = ("auto", "average", "random", "xavier")
-"""What `grow.start` may be besides the name of a task."""
+"""The values of `grow.start` besides the name of a task."""
 IDENTITY = ("kind", "labels", "size", "range", "texts", "choices", "marks", "apart", "compare")
-"""What two tasks of one name must have in common to be the same task."""
+"""The settings in which two tasks of one name must agree to be the same task."""
 OPTIONS: dict[str, Any] = {
     "choices": (),
     "marks": (),
@@ -37,27 +37,27 @@ OPTIONS: dict[str, Any] = {
     "layers": None,
     "hidden": None,
 }
-"""What most tasks do without, and what it is then."""
+"""Optional settings and their defaults."""
 OF_KINDS = ("choices", "marks", "apart", "compare", "rank_loss", "stride", "class_weights")
-"""Options that some kinds alone have."""
+"""Options that only some kinds have."""
 OF_HEADS = ("pool", "layers", "hidden")
-"""What a task may say of its own head."""
+"""The settings of a task's head."""
 OF_SPLITS: dict[str, Any] = {"fraction": 1.0, "cut": None, "halves": False, "split_seed": 1}
-"""What a task may say of which rows are its splits, and what it is otherwise."""
+"""The settings that select the rows of a task's splits, and their defaults."""
 POOLS = ("pooler", "cls", "mean", "task_pooler")
 
 
 def check_range(task: Task) -> None:
-    """Refuse a range of a kind that has none, or one that is no two numbers in order."""
+    """Refuse a range for a kind without ranges, or one that is not two ascending numbers."""
     if task.range is None:
         return
     if not KINDS[task.kind].has_range:
         raise WeftError(
             f"task {task.name!r}: a range belongs to regress and similarity; its kind is {task.kind!r}"
         )
-    given: Any = task.range
-    numbers = [x for x in given if type(x) in (int, float)] if isinstance(given, list | tuple) else []
-    low, high = map(float, numbers) if len(numbers) == 2 == len(given) else (1.0, 0.0)
+    value: Any = task.range
+    numbers = [x for x in value if type(x) in (int, float)] if isinstance(value, list | tuple) else []
+    low, high = map(float, numbers) if len(numbers) == 2 == len(value) else (1.0, 0.0)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise WeftError(
             f"task {task.name!r}: range: expected two numbers such as [0, 5]; found {task.range!r}"
@@ -66,7 +66,7 @@ def check_range(task: Task) -> None:
 
 
 def check_options(task: Task) -> None:
-    """Refuse what belongs to other kinds, and options of a wrong form."""
+    """Refuse options that belong to other kinds, and options with invalid values."""
     for key in OF_KINDS:
         if getattr(task, key) != OPTIONS[key] and key not in KINDS[task.kind].options:
             having = ", ".join(name for name in KINDS if key in KINDS[name].options)
@@ -92,7 +92,7 @@ def check_options(task: Task) -> None:
 
 
 def check_head(task: Task) -> None:
-    """Refuse what no head has."""
+    """Refuse invalid settings of the head."""
     if task.pool is not None and task.pool not in POOLS:
         raise WeftError(f"task {task.name!r}: pool {task.pool!r}; {did_you_mean(task.pool, POOLS)}")
     if task.layers is not None and (type(task.layers) is not int or not 1 <= task.layers <= 3):
@@ -102,7 +102,7 @@ def check_head(task: Task) -> None:
 
 
 def check_metrics(task: Task, kind: Kind) -> None:
-    """Give a task the usual metrics of its answers; refuse one that compares something else."""
+    """Set the default metrics of a task that names none; refuse metrics that do not fit its answers."""
     from weft.metrics import ANSWER_TYPES, METRICS, fitting
 
     types = kind.answer_types_of(task)
@@ -122,29 +122,30 @@ def check_metrics(task: Task, kind: Kind) -> None:
 
 
 def _why(metric: Metric, answer_types: Sequence[str]) -> str:
-    """Why a metric cannot judge answers of these types."""
+    """The reason why a metric cannot judge answers of these types."""
     from weft.metrics import ANSWER_TYPES
 
     if set(metric.compares) & set(answer_types):
         return f"it needs {metric.labels} labels"
-    needs = [ANSWER_TYPES[one].needs for one in metric.compares if ANSWER_TYPES[one].needs]
+    needs = [ANSWER_TYPES[name].needs for name in metric.compares if ANSWER_TYPES[name].needs]
     further = f" ({', '.join(needs)})" if needs else ""
     compares, answers = " or ".join(metric.compares), " or ".join(answer_types)
     return f"it compares {compares}{further}, and the task's answers are {answers}"
 
 
 def check_splits(task: Task) -> None:
-    """Refuse further sets without a name or a split to stand beside, and shares that are none."""
-    for further, files in task.also.items():
-        if not NAME.fullmatch(str(further)) or not isinstance(files, Mapping) or not files:
+    """Refuse invalid further evaluation sets (`also`) and invalid shares (`fraction`, `cut`)."""
+    for set_name, files in task.also.items():
+        if not NAME.fullmatch(str(set_name)) or not isinstance(files, Mapping) or not files:
             raise WeftError(
-                f"task {task.name!r}: also: expected NAME: {{validation: FILE}}, the name of letters, "
-                f"digits, _ and -; found {further!r}: {files!r}"
+                f"task {task.name!r}: also: expected NAME: {{validation: FILE}}, where NAME has letters, "
+                f"digits, _ and -; found {set_name!r}: {files!r}"
             )
         for split in files:
             if split not in SPLITS[1:]:
                 raise WeftError(
-                    f"task {task.name!r}: also: {further}: split {split!r}; {did_you_mean(split, SPLITS[1:])}"
+                    f"task {task.name!r}: also: {set_name}: split {split!r}; "
+                    f"{did_you_mean(split, SPLITS[1:])}"
                 )
     for key in ("fraction", "cut"):
         value = getattr(task, key)
@@ -157,9 +158,9 @@ def check_splits(task: Task) -> None:
 
 
 def check_new_name(name: str) -> None:
-    """Refuse a task's name that `start` would take for something else."""
+    """Refuse a name for a new task that `grow.start` would read as something else."""
     if name in STARTS:
         raise WeftError(
-            f"task name {name!r} cannot be given to a new task: as a start it means something else; "
-            "give it another"
+            f"task name {name!r} cannot be used for a new task: it has another meaning as a value of "
+            f"grow.start ({', '.join(STARTS)}); choose a different name"
         )

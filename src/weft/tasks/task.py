@@ -1,4 +1,4 @@
-"""A task: its name, its kind, where its texts and labels are, and how its answers are judged."""
+"""Task: its name, its kind, the source of its texts and labels, and the metrics that judge it."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ __all__ = [
 ]
 
 ALSO = ":"
-"""Between a task and a further set that it is judged on: "mnli:mm"."""
+"""The separator between a task and a further evaluation set: "mnli:mm"."""
 
 SYNTHETIC = "swatch"
-"""The suite whose rows are generated, not read."""
+"""The suite whose rows are generated and not read from files."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,39 +56,40 @@ class Task:
     """One task.
 
     Args:
-        name: letters, digits, `_` and `-`: it names the task's file too.
+        name: letters, digits, `_` and `-`; the task's file in a bundle has the same name.
         kind: a registered kind, such as `classify` or `span`.
         labels: the label names in the order of their ids; a file may hold names or ids.
         size: the number of outputs; by default the number of labels, and 1 for `regress`.
-        range: of the labels of `regress` and `similarity`, such as (0, 5): they are learnt as 0 to 1, and
-            answers lie inside. Without it they are learnt as they are, which is slow far from 0.
-        texts: the column of the text, or the two columns of a pair; a template puts several columns into
+        range: the range of the labels of `regress` and `similarity`, such as (0, 5). Labels are scaled to 0
+            to 1 for training, and answers lie inside the range. Without a range labels are not scaled;
+            labels far from 0 are then learned slowly.
+        texts: the column of the text, or the two columns of a pair; a template combines several columns into
             one text: `"{question} {answer}"`.
-        label: the column of the label; several for `regress` and `multilabel` of that size.
-        metrics: the metrics that judge it; the first is its score. By default those of its kind.
+        label: the column of the label; several columns for `regress` and `multilabel` of that size.
+        metrics: the metrics that judge the task; the first is its score. Default: those of its kind.
         files: the file of each split, `train`, `validation`, `test` (csv, tsv, jsonl, parquet, conll, …), or
             the rows themselves as dicts.
-        hub: a data set's hub id, `name` or `name/config`, where there are no files.
-        suite: the built-in suite that it is of.
-        choices: `choose`, `rank`: the columns of the choices, or the one that holds a list of them.
-        marks: `marked`: the two places that are compared; see `Mark`.
-        group: columns whose values say which examples are judged together (`question_em`).
+        hub: the hub id of a data set, `name` or `name/config`, if there are no files.
+        suite: the built-in suite that the task belongs to.
+        choices: `choose`, `rank`: the columns of the choices, or the one column that holds a list of them.
+        marks: `marked`: the two marked spans of text; see `Mark`.
+        group: columns whose values define groups of examples that are judged together (`question_em`).
         id: columns that name an example, for submissions.
-        drop: labels, as written, whose rows are left out: "-1" where it stands for no gold label.
-        apart: whether the two texts are encoded apart, and the head reads both.
+        drop: labels, as written in the file, whose rows are left out: "-1" if it means "no gold label".
+        apart: whether the two texts are encoded separately, with a head that reads both.
         compare: `similarity`: `cosine`, or `head`, a head on [u; v].
         rank_loss: `rank`: `softmax` or `pairwise`.
-        stride: `span`, `tag`: the tokens that neighbouring windows of a long text share.
-        class_weights: `classify`, `marked`: a weight for each label, or `balanced`: n / (C·n_c) of the
+        stride: `span`, `tag`: the number of tokens that neighbouring windows of a long text share.
+        class_weights: `classify`, `marked`: one weight per label, or `balanced`: n / (C·n_c) over the
             training rows.
-        pool: what its head reads (`pooler`, `cls`, `mean`, `task_pooler`), where not as the others.
-        layers: of its head, 1 to 3, where not as the others.
-        hidden: the width between them, where not as the others.
-        also: further sets that are judged beside a split: {"mm": {"validation": FILE}} gives `accuracy_mm`.
+        pool: what the task's head reads (`pooler`, `cls`, `mean`, `task_pooler`); None: the model's setting.
+        layers: the number of layers of the task's head, 1 to 3; None: the model's setting.
+        hidden: the width between these layers; None: the model's setting.
+        also: further evaluation sets beside a split: {"mm": {"validation": FILE}} gives `accuracy_mm`.
         fraction: the share of the training rows that is used.
-        cut: the share of the training rows that is cut off to validate on, where there is no validation file.
-        halves: whether the validation rows are halved: one half to choose by, the other as the test split.
-        split_seed: of these choices.
+        cut: the share of the training rows that becomes the validation split, if there is no validation file.
+        halves: whether to halve the validation rows: one half for model selection, the other as test split.
+        split_seed: the random seed of `fraction`, `cut` and `halves`.
     """
 
     name: str
@@ -133,18 +134,19 @@ class Task:
             raise WeftError(f"task {self.name!r}: size: expected a whole number; found {self.size!r}")
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             raise WeftError(
-                f"task name {self.name!r} cannot be used; expected letters, digits, _ and -, 100 at the most"
+                f"task name {self.name!r} cannot be used; "
+                "expected at most 100 characters: letters, digits, _ and -"
             )
         kind = KINDS[str(self.kind)]()
         for key in ("labels", "texts", "choices", "group", "id", "drop"):
             self._set(key, tuple(str(item) for item in getattr(self, key)))
         if len(set(self.labels)) < len(self.labels):
             twice = next(x for x in self.labels if self.labels.count(x) > 1)
-            raise WeftError(f"task {self.name!r}: label {twice!r} is given twice")
+            raise WeftError(f"task {self.name!r}: label {twice!r} is listed twice")
         self._set("label", self.label if isinstance(self.label, str) else tuple(self.label))
         columns = len(self.label_columns)
         if columns != 1 and self.size not in (None, columns):
-            raise WeftError(f"task {self.name!r}: {columns} label columns do not fit size {self.size}")
+            raise WeftError(f"task {self.name!r}: {columns} label columns do not match size {self.size}")
         self._set("size", kind.size(self.name, self.labels, columns if columns != 1 else self.size))
         self._set("labels", kind.label_names(self.labels, self.size or 0))
         check_range(self)
@@ -159,18 +161,18 @@ class Task:
         check_splits(self)
         kind.complete(self)
         check_metrics(self, kind)
-        given: Mapping[str, Any] = self.files
-        self._set("files", {s: Path(f) if isinstance(f, str) else f for s, f in given.items()})
+        files: Mapping[str, Any] = self.files
+        self._set("files", {s: Path(f) if isinstance(f, str) else f for s, f in files.items()})
         for split in self.files:
             if split not in SPLITS:
                 raise WeftError(f"task {self.name!r}: split {split!r}; {did_you_mean(split, SPLITS)}")
 
     def __repr__(self) -> str:
-        """The settings that are not defaults, rows in memory counted: a line or two."""
+        """The settings that are not defaults, in a line or two; rows in memory are shown as a count."""
         return task_repr(self)
 
     def target(self, label: Any) -> Any:
-        """What the model learns for a label: (label − low)/(high − low) where there is a range."""
+        """The training target of a label: (label − low)/(high − low) if the task has a range."""
         if self.range is None:
             return label
         low, high = self.range
@@ -179,7 +181,7 @@ class Task:
         return (label - low) / (high - low)
 
     def in_range(self, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The model's outputs [..., k] as labels: low + x·(high − low), kept inside the range."""
+        """The model's outputs [..., k] as labels: low + x·(high − low), clipped to the range."""
         if self.range is None:
             return outputs
         low, high = self.range
@@ -189,8 +191,8 @@ class Task:
         object.__setattr__(self, name, value)
 
     def settings(self) -> dict[str, Any]:
-        """What the task is, without its data: JSON-able, and enough to build it again."""
-        options = {key: getattr(self, key) for key, plain in OPTIONS.items() if getattr(self, key) != plain}
+        """The task's definition without its data: JSON-serializable, and enough to rebuild the task."""
+        options = {key: getattr(self, key) for key in OPTIONS if getattr(self, key) != OPTIONS[key]}
         if self.marks:
             options["marks"] = [mark.settings() for mark in self.marks]
         return {
@@ -207,7 +209,7 @@ class Task:
 
     @property
     def head(self) -> str:
-        """The name of its head's shape, such as `classify-2`: tasks with equal shapes are stacked."""
+        """The name of the shape of its head, such as `classify-2`; heads of equal shape are stacked."""
         parts = [self.kind, str(self.size)]
         parts += ["apart"] if self.apart else []
         parts += [self.compare] if self.compare is not None else []
@@ -218,12 +220,12 @@ class Task:
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """The columns of the label: one, or one for each output."""
+        """The columns of the label: a single one, or one per output."""
         return (self.label,) if isinstance(self.label, str) else self.label
 
 
 def check_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """The tasks as a tuple; none at all, or two of one name, is an error."""
+    """Return the tasks as a tuple; refuse an empty list and two tasks with the same name."""
     if isinstance(tasks, Task):
         raise WeftError("tasks: expected a list of tasks; found one task")
     tasks = tuple(tasks)
@@ -240,5 +242,5 @@ def check_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 def task_of(name: str) -> str:
-    """The task of `TASK` or `TASK:SET`."""
+    """Return the task's name in `TASK` or `TASK:SET`."""
     return name.partition(ALSO)[0]

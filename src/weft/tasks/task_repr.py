@@ -1,4 +1,4 @@
-"""How a task prints: short, whatever it holds."""
+"""The short repr of a task."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ if TYPE_CHECKING:
     from weft.tasks.task import Task
 
 LONGEST = 80
-"""A value that takes more characters is cut."""
+"""The maximal number of characters of a value; longer ones are truncated."""
 
 
 def task_repr(task: Task) -> str:
-    """`Task('rte', kind='classify', labels=('yes', 'no'), files={'train': 2490 rows})`, without defaults."""
+    """Return `Task('rte', kind='classify', files={'train': 2490 rows})`, without default values."""
     shown = [repr(task.name), f"kind={task.kind!r}"]
-    for one in fields(task):
-        value: Any = getattr(task, one.name)
-        if one.name not in ("name", "kind", "also") and value != _default(one):
-            shown.append(f"{one.name}={_files(value) if one.name == 'files' else _short(value)}")
+    for setting in fields(task):
+        value: Any = getattr(task, setting.name)
+        if setting.name not in ("name", "kind", "also") and value != _default(setting):
+            shown.append(f"{setting.name}={_files(value) if setting.name == 'files' else _short(value)}")
     if task.also:
         shown.append(f"also={_short(list(task.also))}")
     return f"Task({', '.join(shown)})"
 
 
-def _default(one: Field[Any]) -> Any:
-    return one.default_factory() if one.default_factory is not MISSING else one.default
+def _default(setting: Field[Any]) -> Any:
+    return setting.default_factory() if setting.default_factory is not MISSING else setting.default
 
 
 def _files(files: Mapping[str, Any]) -> str:
-    """Of each split the file's path, or how many rows there are in memory."""
+    """The path of each split's file, or its number of rows in memory."""
     return "{" + ", ".join(f"{split!r}: {_file(file)}" for split, file in files.items()) + "}"
 
 

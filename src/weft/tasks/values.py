@@ -1,4 +1,4 @@
-"""Values as files give them: whole numbers that may be spelt, lists that may be arrays."""
+"""Values read from files: numbers that may be written as text, lists, texts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def number_of(value: object) -> float | None:
-    """The finite number that a value is or spells, or None."""
+    """Return the finite number that a value is or that its text spells, else None."""
     if isinstance(value, bool):
         return None
     try:
@@ -17,28 +17,28 @@ def number_of(value: object) -> float | None:
 
 
 def whole(value: object) -> int | None:
-    """The whole number that a value is or spells, or None."""
+    """Return the whole number that a value is or that its text spells, else None."""
     number = number_of(value)
     return int(number) if number is not None and number.is_integer() else None
 
 
 def listed(value: object) -> list[object] | None:
-    """The items of a list, or None of anything else."""
+    """Return the items of a list or tuple, else None."""
     return list(value) if isinstance(value, list | tuple) else None
 
 
 def wrong_text(value: object) -> str | None:
-    """What is wrong with a text, or None."""
+    """Return what is wrong with a text, or None if it is valid."""
     if value is None:
         return "the text is missing"
     if not isinstance(value, str):
-        return f"expected a string; this is {type(value).__name__}"
+        return f"expected a string; found {type(value).__name__}"
     if not value or value.isspace():
         return "expected a text that is not empty"
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            # JSON's \ud83d without its other half: no tokenizer takes it
-            return "expected valid Unicode; this has half of a surrogate pair"
+            # JSON's \ud83d without its other half; no tokenizer accepts it
+            return "expected valid Unicode; found half of a surrogate pair"
     return None

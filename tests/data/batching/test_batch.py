@@ -186,9 +186,9 @@ def test_filled_up_by_examples_of_one_row():
     assert batch.examples == len(batch.labels["classify"]) == 5
     assert batch.inputs["attention_mask"].sum(1).tolist()[3:] == [1, 1]
     assert len(model(**batch.inputs).logits) == 5
-    with pytest.raises(WeftError, match="3 rows; expected 2 at the most"):
+    with pytest.raises(WeftError, match="3 rows; expected at most 2"):
         make_batch(model, items, ids, CPU, rows=2)
-    with pytest.raises(WeftError, match="fewer than 3, so that one is left"):
+    with pytest.raises(WeftError, match="fewer than 3, so that a filling row is left"):
         make_batch(model, items, ids, CPU, rows=3, keys=["example"])
 
 

@@ -72,7 +72,7 @@ def test_what_cannot_be(splits):
     tokens = splits[SINGLE[0]]
     with pytest.raises(WeftError, match="row 1 of the batch has 24 tokens and length is 10"):
         collate([(tokens, 0), (tokens, 2)], 0, length=10)
-    with pytest.raises(WeftError, match="at least one row"):
+    with pytest.raises(WeftError, match="at least one example"):
         collate([], 0)
 
 

@@ -94,7 +94,7 @@ def test_duplicates_inside_train():
     assert (found.severity, found.split, found.value) == ("note", "train", 2)
     assert found.message == (
         "2 rows repeat the text of an earlier one (rows 1 and 7; rows 2 and 8), "
-        "1 of them with another label (first rows 2 and 8)"
+        "1 of them with a different label (first rows 2 and 8)"
     )
 
 
@@ -149,7 +149,7 @@ def test_tokens_and_truncation(tokenizer, tmp_path):
     report = check([task([*TRAIN, *long])], tokenizer, max_length=16, cache=tmp_path)
     found = only(report)
     assert found.severity == "warning"
-    assert found.message.startswith("25.0% of the rows are longer than max_length 16 and lose their end")
+    assert found.message.startswith("25.0% of the rows are longer than max_length 16 and are truncated")
     facts = report.facts[0]
     assert (facts.max_tokens, facts.truncated, facts.mean_tokens) == (33, 0.25, (6 * 4 + 2 * 33) / 8)
     assert "tokens 11.2 mean, 33 max, 25.0% of the rows truncated" in report.lines()[0]

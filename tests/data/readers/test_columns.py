@@ -63,7 +63,7 @@ def test_a_template_without_a_value_is_told_as_such(value):
 
 @pytest.mark.parametrize("text", ["{q", "q}", "{q} {", "{}", "{q!r}", "{q:>9}"])
 def test_templates_that_are_none(text):
-    with pytest.raises(WeftError, match="is no template"):
+    with pytest.raises(WeftError, match="is not a template"):
         load_split(Task("a", size=2, texts=(text,), files={"train": [{"q": "x", "label": 0}]}), "train")
 
 

@@ -139,24 +139,24 @@ WRONG = {
     "column twice": (
         "a.csv",
         b"text,label,text\na,0,b\n",
-        ["line 1, column 'text'", "found 2 columns of this name"],
+        ["line 1, column 'text'", "found 2 columns with this name"],
     ),
     "short row": ("a.csv", b"text,label\na,0\nb\n", ["line 3, column 'label'", "found 1 values; expected 2"]),
     "long row": (
         "a.csv",
         b"text,label\na,0\nwell, b,1\n",
-        ["line 3", "found 3 values; expected 2", "'1'", "in quotes"],
+        ["line 3", "found 3 values; expected 2", "'1'", "must be quoted"],
     ),
     "open quote": (
         "a.csv",
         b'text,label\na,0\n"b,1\nc,0\n',
-        ["line 3", "broken quotes", "goes on to line 4"],
+        ["line 3", "broken quotes", "ends in line 4"],
     ),
     "quote inside": ("a.csv", b'text,label\n"a "b" c",0\n', ["line 2", "broken quotes", "doubled"]),
     "latin-1": ("a.csv", b"text,label\na,0\nn\xe9,1\n", ["line 3", "found the byte 0xe9; expected UTF-8"]),
     "latin-1, CR": ("a.csv", b"text,label\ra,0\rn\xe9,1\r", ["line 3", "0xe9"]),
     "utf-16": ("a.csv", "text,label\na,0\n".encode("utf-16"), ["line 1", "it looks like UTF-16"]),
-    "gzip without .gz": ("a.csv", PACKED, ["line 1", "it looks like gzip: let its name end in .gz"]),
+    "gzip without .gz": ("a.csv", PACKED, ["line 1", "it looks like gzip: rename it to end in .gz"]),
     "excel": ("a.csv", b"PK\x03\x04\xff\xff", ["it looks like a zip or Excel file"]),
     "parquet as csv": ("a.csv", b"PAR1\xff\xff", ["it looks like parquet"]),
     "commas in tsv": ("a.tsv", b"text,label\na,0\n", ["line 1, column 'text'", r"separated by '\t'"]),
@@ -176,30 +176,30 @@ WRONG = {
     "a list a line": (
         "a.jsonl",
         b'\n["a", 0]\n',
-        ["line 2", "found ['a', 0]; expected one JSON object a line"],
+        ["line 2", "found ['a', 0]; expected one JSON object per line"],
     ),
     "a number a line": ("a.jsonl", b"1\n", ["line 1", "found 1; expected one JSON object"]),
     "pretty json": (
         "a.jsonl",
         b'[\n {"text": "a"}\n]\n',
-        ["line 1", "not JSON", "expected one JSON object a line"],
+        ["line 1", "not JSON", "expected one JSON object per line"],
     ),
     "deep json": ("a.jsonl", b"[" * 100_000, ["line 1", "JSON that cannot be read"]),
     "huge number": ("a.jsonl", b'{"text": ' + b"1" * 5000 + b"}", ["line 1", "JSON that cannot be read"]),
     "blank jsonl": ("a.jsonl", b"\n \n", ["the file is empty"]),
     "no such key": ("a.jsonl", b'{"texts": "a", "label": 0}\n', ["column 'text'", "did you mean 'texts'?"]),
     "latin-1 jsonl": ("a.jsonl", b'{"text": "a"}\n{"text": "\xe9"}\n', ["line 2", "0xe9"]),
-    "not gzip": ("a.csv.gz", b"text,label\na,0\n", ["not whole gzip", "take .gz off"]),
-    "cut gzip": ("a.csv.gz", PACKED[: len(PACKED) // 2], ["not whole gzip"]),
-    "damaged gzip": ("a.csv.gz", PACKED[:-8] + b"\x00" * 8, ["not whole gzip", "CRC"]),
+    "not gzip": ("a.csv.gz", b"text,label\na,0\n", ["not complete gzip", "remove .gz"]),
+    "cut gzip": ("a.csv.gz", PACKED[: len(PACKED) // 2], ["not complete gzip"]),
+    "damaged gzip": ("a.csv.gz", PACKED[:-8] + b"\x00" * 8, ["not complete gzip", "CRC"]),
     "empty gzip": ("a.tsv.gz", gzip.compress(b""), ["the file is empty"]),
     "latin-1 in gzip": ("a.jsonl.gz", gzip.compress(b'{}\n{"\xe9": 1}'), ["line 2", "0xe9"]),
-    "not parquet": ("a.parquet", b"text,label\na,0\n", ["not whole parquet"]),
+    "not parquet": ("a.parquet", b"text,label\na,0\n", ["not complete parquet"]),
     "empty parquet": ("a.parquet", b"", ["the file is empty"]),
     "unknown ending": (
         "a.xlsx",
         b"{}",
-        ["found the ending '.xlsx'; expected a name that ends in .conll, .conll.gz, .csv", "say the format"],
+        ["found the ending '.xlsx'; expected a name that ends in .conll, .conll.gz, .csv", "set the format"],
     ),
     "no ending": ("data", b"{}", ["found the ending ''; expected a name that ends in"]),
 }
@@ -223,7 +223,7 @@ def test_wrong_parquet(tmp_path):
     whole = path.read_bytes()
     for broken in (whole[: len(whole) // 2], whole[:20] + b"\xff" * 40 + whole[60:]):
         path.write_bytes(broken)
-        with pytest.raises(DataError, match=r"a\.parquet: the file is not whole parquet"):
+        with pytest.raises(DataError, match=r"a\.parquet: the file is not complete parquet"):
             read_rows(path, ["text"])
 
 
@@ -254,7 +254,7 @@ def test_files_that_are_not_there(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="the file cannot be read: File name too long"):
         read_rows(tmp_path / ("x" * 300 + ".csv"), ["text"])
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match="looked for from"):
+    with pytest.raises(DataError, match="relative to"):
         read_rows("tran.csv", ["text"])
 
 

@@ -69,7 +69,7 @@ def test_a_format_for_another_name(tmp_path):
     path = tmp_path / "msr.txt"
     path.write_text("a\tb\n1\t2\n")
     assert read_rows(Source(path, "tsv"), ["b"]).columns == {"b": ["2"]}
-    with pytest.raises(DataError, match=r"found the ending '\.txt'.*of another name say the format"):
+    with pytest.raises(DataError, match=r"found the ending '\.txt'.*for any other ending, set the format"):
         read_rows(Source(path), ["b"])
 
 
@@ -115,7 +115,7 @@ def test_rows_that_are_chosen(tmp_path):
         listed = {"file": "ids.txt", "columns": ["n"], "keep": keep}
         assert read_rows(Source(path, options={"listed": listed}), ["s"]).columns == {"s": expected}
     (tmp_path / "ids.txt").write_text("1\n2 3\n")
-    with pytest.raises(DataError, match=r"ids\.txt, line 2: found 2 values; expected 1, a row's ids"):
+    with pytest.raises(DataError, match=r"ids\.txt, line 2: found 2 values; expected 1, one per column"):
         read_rows(Source(path, options={"listed": {"file": "ids.txt", "columns": ["n"]}}), ["s"])
 
 

@@ -50,7 +50,7 @@ def test_label_columns_that_are_not_there():
     with pytest.raises(WeftError, match="column 'label': there is no such column"):
         load_split(task(rows), "train")
     two = Task("t", "regress", size=2, label=("x", "y"), files={"test": rows})
-    with pytest.raises(WeftError, match="column 'y': there is no such column, though other columns"):
+    with pytest.raises(WeftError, match="column 'y': there is no such column, but other label columns"):
         load_split(two, "test")
 
 
@@ -61,15 +61,15 @@ def test_label_columns_that_are_not_there():
         ({"label": 0}, "column 'text': found None; the text is missing"),
         ({"text": "", "label": 0}, "column 'text': found ''; expected a text that is not empty"),
         ({"text": " \t\n", "label": 0}, r"column 'text': found ' \t\n'; expected a text that is not empty"),
-        ({"text": 7, "label": 0}, "column 'text': found 7; expected a string; this is int"),
-        ({"text": ["a"], "label": 0}, "column 'text': found ['a']; expected a string; this is list"),
+        ({"text": 7, "label": 0}, "column 'text': found 7; expected a string; found int"),
+        ({"text": ["a"], "label": 0}, "column 'text': found ['a']; expected a string; found list"),
         ({"text": "\ud83d", "label": 0}, "half of a surrogate pair"),
         ({"text": "a", "label": "maybe"}, "column 'label': found 'maybe'; expected one of no, yes, or an id"),
         ({"text": "a", "label": 2}, "column 'label': found 2; expected one of no, yes"),
         ({"text": "a", "label": 0.5}, "column 'label': found 0.5; expected one of"),
         (
             {"text": "a", "label": -1},
-            "found -1; expected one of no, yes, or an id from 0 to 1; −1 usually stands",
+            "found -1; expected one of no, yes, or an id from 0 to 1; −1 usually means",
         ),
         ({"text": "a", "label": 10**400}, "expected one of no, yes, or an id from 0 to 1"),
         ({"text": "a", "label": True}, "found True; expected one of"),
@@ -170,7 +170,7 @@ def test_hub(monkeypatch, hub, place):
 def test_hub_that_fails(monkeypatch):
     x = task(None, files={}, hub="a/b")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(WeftError, match=r"type: pip install datasets, or give the task files"):
+    with pytest.raises(WeftError, match=r"type: pip install datasets, or configure files for the task"):
         load_split(x, "train")
     fake_hub(monkeypatch, {})
     with pytest.raises(WeftError, match="the hub answered: Dataset 'a/b' doesn't exist; check the name"):

@@ -96,7 +96,7 @@ def test_smaller_fractions_lie_inside_larger_ones(sizes, some, seed):
 
 
 def test_one_group_cannot_be_cut():
-    message = r"1 group of rows that are judged together; expected two or more.*or halves: false"
+    message = r"1 group of rows that are judged together; expected two or more.*or use halves: false"
     with pytest.raises(WeftError, match=message):
         halves(grouped([7]), 1)
     with pytest.raises(WeftError, match="1 group of rows"):
@@ -133,11 +133,11 @@ def test_what_was_done_is_told():
         (480, 9606, "train"),
     ]
     assert found.notes == (
-        "task 't' has no validation file: 961 of 9606 training rows are cut off to validate on (cut 0.1, "
+        "task 't' has no validation file: 961 of 9606 training rows are used for validation (cut 0.1, "
         "split_seed 7)",
         "task 't' trains on 87 of 8645 rows (fraction 0.01, split_seed 7)",
-        "task 't': its 961 validation rows are halved (split_seed 7): 481 to choose by, 'validation', and "
-        "480 to report on, 'test'",
+        "task 't': its 961 validation rows are halved (split_seed 7): 481 for model selection, 'validation', "
+        "and 480 for reporting, 'test'",
     )
     assert json.loads(json.dumps(found.as_dict()))["train"]["rows"] == 87
 

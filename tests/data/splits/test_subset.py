@@ -51,7 +51,7 @@ def test_a_cut_is_in_two_parts_that_no_share_changes():
 def test_one_row_is_left_to_train_on():
     left, validation = cut(split_of(2), 0.9, 1)
     assert (len(left), len(validation)) == (1, 1)
-    with pytest.raises(WeftError, match=r"1 row; expected two or more.*give task 't' more rows, or a valid"):
+    with pytest.raises(WeftError, match=r"1 row; expected two or more.*add rows to task 't', or use a valid"):
         cut(split_of(1), 0.5, 1)
 
 

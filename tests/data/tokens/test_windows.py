@@ -220,9 +220,7 @@ def test_strides_that_leave_no_step(kind, max_length, stride):
     with pytest.raises(WeftError, match=rf"task 't': .*(leaves windows of )?max_length {max_length}"):
         stride_of(stride, kind, max_length, "t")
     task = span_task(span_rows([("q", "c")]), stride) if kind == "context" else tag_task([["a"]], stride)
-    with pytest.raises(
-        WeftError, match=r"leaves windows of max_length|leaves windows no room|leaves no room"
-    ):
+    with pytest.raises(WeftError, match=r"leaves windows of max_length|leaves no room"):
         windowed(task, tiny_tokenizer("roberta"), max_length)
 
 

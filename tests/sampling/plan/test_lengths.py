@@ -16,7 +16,7 @@ def test_lengths_by_task_and_index():
 @pytest.mark.parametrize(
     ("lengths", "text"),
     [
-        ([[5, 6, 7]], "expected an array for each of 2 tasks; found 1"),
+        ([[5, 6, 7]], "expected one array per task, 2; found 1"),
         ([[5, 6, 7], [8]], "task 'rte' has 2 examples and needs as many whole numbers; found shape [1]"),
         ([[5, 6, 7], [8.0, 9.5]], "task 'rte' has 2 examples and needs as many whole numbers"),
         ([[5, -6, 7], [8, 9]], "task 'cola' has the length -6 at 1"),

@@ -294,13 +294,13 @@ def test_the_order_is_that_of_the_version():
             {"sizes": [4, 0], "names": ["cola", "rte"]},
             "task 'rte' needs at least one training example; found 0",
         ),
-        ({"names": ["cola"]}, "expected one for each of 2 tasks; found 1"),
+        ({"names": ["cola"]}, "expected one per task, 2; found 1"),
         ({"steps": 0}, "steps must be at least 1; found 0"),
         ({"batch_size": -1}, "batch_size must be at least 1; found -1"),
         ({"loss": "taskmean"}, "loss 'taskmean' does not exist; did you mean 'task_mean'?"),
         ({"sampler": "unform"}, "did you mean 'uniform'?"),
         ({"group_by_length": True}, "needs the token lengths"),
-        ({"lengths": [[1, 2]]}, "expected an array for each of 2 tasks; found 1"),
+        ({"lengths": [[1, 2]]}, "expected one array per task, 2; found 1"),
     ],
 )
 def test_wrong_arguments_are_explained(change, text):
@@ -312,7 +312,7 @@ def test_wrong_arguments_are_explained(change, text):
 
 @pytest.mark.parametrize("number", [-1, 200])
 def test_a_step_outside_the_plan_is_refused(number):
-    with pytest.raises(WeftError, match=f"step {number} is outside the plan, which has the steps 0 to 199"):
+    with pytest.raises(WeftError, match=f"step {number} is outside the plan, which has steps 0 to 199"):
         make().step(number)
 
 

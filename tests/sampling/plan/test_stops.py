@@ -1,4 +1,4 @@
-"""Tasks that are drawn no more, from some step on."""
+"""Tasks that are no longer sampled from some step on."""
 
 import numpy as np
 import pytest
@@ -132,18 +132,18 @@ def test_every_task_but_one_from_the_first_step_on():
 @pytest.mark.parametrize(
     ("more", "stops", "text"),
     [
-        ({}, [(9, t) for t in range(4)], "from step 9 on every task has stopped and nothing is left"),
-        ({}, [(9, 4)], "there is no task 4; the plan has the tasks 0 to 3"),
+        ({}, [(9, t) for t in range(4)], "from step 9 on every task has stopped and nothing remains"),
+        ({}, [(9, 4)], "there is no task 4; the plan has tasks 0 to 3"),
         ({}, [(-1, 2)], "task 'c' stops at step -1; expected at least 0"),
         (
             {"mixed": True, "group_by_length": True},
             [(65, 2)],
-            "task 'c' stops at step 65; expected a multiple of 64, as plan.stop_at gives it",
+            "task 'c' stops at step 65; expected a multiple of 64, as plan.stop_at returns",
         ),
         (
             {"sampler": {"use": "counterfactual", "policy": {"a": 0.5, "b": 0.5, "c": 0, "d": 0}}},
             [(9, 0), (8, 1)],
-            "from step 9 on only tasks are left that the sampler gives probability 0: 'c', 'd'",
+            "from step 9 on the sampler gives all remaining tasks probability 0: 'c', 'd'",
         ),
     ],
 )

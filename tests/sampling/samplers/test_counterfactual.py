@@ -71,8 +71,8 @@ def test_people_may_round():
         ({"cola": "half", "rte": 0.5}, ["cola: expected a probability from 0 to 1; found 'half'"]),
         ({"cola": float("nan"), "rte": 1}, ["cola: expected a probability from 0 to 1; found nan"]),
         ({"cola": True}, ["cola: expected a probability from 0 to 1; found True"]),
-        ({}, ["expected a probability for each task, {cola: 0.25, rte: 0.75}; found {}"]),
-        ([0.5, 0.5], ["expected a probability for each task", "found [0.5, 0.5]"]),
+        ({}, ["expected one probability per task, {cola: 0.25, rte: 0.75}; found {}"]),
+        ([0.5, 0.5], ["expected one probability per task", "found [0.5, 0.5]"]),
         ("nowhere.yaml", ["there is no file 'nowhere.yaml'", "weft policy RUN --out nowhere.yaml"]),
     ],
 )
@@ -91,8 +91,8 @@ def test_a_policy_is_needed():
 @pytest.mark.parametrize(
     ("names", "messages"),
     [
-        (["cola", "rte"], ["sampler.policy: 'sst2' is no task of this run", "Known: cola, rte"]),
-        (["cola", "rte", "sst"], ["'sst2' is no task of this run; did you mean 'sst'?"]),
+        (["cola", "rte"], ["sampler.policy: 'sst2' is not a task of this run", "Known: cola, rte"]),
+        (["cola", "rte", "sst"], ["'sst2' is not a task of this run; did you mean 'sst'?"]),
         ([*TASKS, "qnli", "wnli"], ["no probability for qnli, wnli", "each of the run's 5 tasks"]),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_policy_of_other_tasks_is_refused(names, messages):
         ("p.json", "{", "neither as YAML nor as JSON"),
         ("p.yaml", "a: [", "neither as YAML nor as JSON"),
         ("p.yaml", "a: 0.5\nb: 0.1", "p.yaml: the probabilities must sum to 1; found 0.6"),
-        ("p.yaml", "", "expected a probability for each task"),
+        ("p.yaml", "", "expected one probability per task"),
     ],
 )
 def test_wrong_files_are_refused(tmp_path, name, text, message):

@@ -181,7 +181,7 @@ def test_it_is_said_to_be_synthetic():
     from weft.suites import swatch
 
     assert "synthetic" in str(swatch.__doc__)
-    assert "no benchmark" in str(swatch.__doc__)
+    assert "not a benchmark" in str(swatch.__doc__)
     assert all(facts.about.startswith("Synthetic: ") for facts in SWATCH.values())
 
 

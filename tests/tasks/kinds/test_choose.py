@@ -99,19 +99,21 @@ def test_labels(value, expected):
 
 @pytest.mark.parametrize("wrong", [-1, "x", None, [], [0, -1], 0.5, True, {"a": 1}])
 def test_labels_that_are_none(wrong):
-    with pytest.raises(ValueError, match="the number of the right choice, from 0, or a list of such numbers"):
+    with pytest.raises(
+        ValueError, match="the index of the right choice, counted from 0, or a list of indices"
+    ):
         KIND.parse([wrong], ())
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"label": 2}, "the number of a choice from 0 to 1, since there are 2"),
-        ({"label": [0, 2]}, "the number of a choice from 0 to 1"),
+        ({"label": 2}, "the index of a choice, from 0 to 1: the example has 2"),
+        ({"label": [0, 2]}, "the index of a choice, from 0 to 1"),
         ({"c": ["a"]}, "expected a list of two choices or more"),
         ({"c": "a, b"}, "expected a list of two choices or more"),
         ({"c": ["a", ""]}, "expected a text that is not empty"),
-        ({"c": ["a", 3]}, "expected a string; this is int"),
+        ({"c": ["a", 3]}, "expected a string; found int"),
         ({"text": None}, "the text is missing"),
     ],
 )
@@ -131,8 +133,8 @@ def test_columns_with_too_few_choices():
     ("settings", "message"),
     [
         ({"choices": ()}, "choose needs 'choices'"),
-        ({"size": 2}, "choose has no labels and no size"),
-        ({"labels": ("a", "b")}, "choose has no labels and no size"),
+        ({"size": 2}, "choose has neither labels nor size"),
+        ({"labels": ("a", "b")}, "choose has neither labels nor size"),
         ({"metrics": ("f1",)}, "metric 'f1' does not fit choose-1"),
         ({"class_weights": "balanced"}, "class_weights belongs to classify, marked"),
     ],
@@ -143,7 +145,7 @@ def test_settings_it_cannot_have(settings, message):
 
 
 def test_a_target_for_every_row():
-    with pytest.raises(WeftError, match="example 0: 1 targets for 2 rows; expected one for each row"):
+    with pytest.raises(WeftError, match="example 0: 1 targets for 2 rows; expected one per row"):
         KIND.collate([[1.0]], [True], Places([0, 0], 3))
 
 

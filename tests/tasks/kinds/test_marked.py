@@ -115,11 +115,11 @@ def test_words_and_characters_say_the_same():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"s1": -1}, "'?s1, e1'?.*expected two places in the text of 7 characters, the first one first"),
-        ({"s1": 5, "e1": 5}, "expected two places in the text"),
-        ({"e1": 99}, "expected two places in the text"),
-        ({"s1": "x"}, "expected two places in the text"),
-        ({"s1": 3, "e1": 4}, "expected a place that holds more than white space"),
+        ({"s1": -1}, "'?s1, e1'?.*expected two positions in the text of 7 characters, start before end"),
+        ({"s1": 5, "e1": 5}, "expected two positions in the text"),
+        ({"e1": 99}, "expected two positions in the text"),
+        ({"s1": "x"}, "expected two positions in the text"),
+        ({"s1": 3, "e1": 4}, "expected a span that holds more than white space"),
         ({"w2": 2}, "expected the number of a word, from 0 to 1"),
         ({"w2": None}, "expected the number of a word"),
         ({"p2": " "}, "expected the marked words as a text"),

@@ -105,9 +105,9 @@ def test_labels(values, expected):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (-1, "a list of numbers, one a candidate, or the number of the relevant one"),
-        ("x", "a list of numbers, one a candidate"),
-        (None, "a list of numbers, one a candidate"),
+        (-1, "a list of numbers, one per candidate, or the index of the relevant one"),
+        ("x", "a list of numbers, one per candidate"),
+        (None, "a list of numbers, one per candidate"),
         ([1, -1], "a list of numbers of 0 or more"),
         ([1, "x"], "a list of numbers of 0 or more"),
         ([1, math.inf], "a list of numbers of 0 or more"),
@@ -122,9 +122,9 @@ def test_labels_that_do_not_fit():
     task, inputs = Task("r", "rank", choices=("c",)), Inputs(("q", "a", "b"))
     KIND.fits(1, task, inputs)
     KIND.fits((0.0, 2.0), task, inputs)
-    with pytest.raises(ValueError, match="the number of a candidate from 0 to 1"):
+    with pytest.raises(ValueError, match="the index of a candidate, from 0 to 1"):
         KIND.fits(2, task, inputs)
-    with pytest.raises(ValueError, match="2 numbers, one for each candidate; these are 3"):
+    with pytest.raises(ValueError, match="2 numbers, one per candidate; there are 3"):
         KIND.fits((1.0, 0.0, 0.0), task, inputs)
 
 
@@ -146,7 +146,7 @@ def test_one_candidate_is_enough_and_none_is_not():
     [
         ({"choices": ()}, "rank needs 'choices'"),
         ({"rank_loss": "pairwize"}, "rank_loss 'pairwize'; did you mean 'pairwise'"),
-        ({"size": 3}, "rank has no labels and no size"),
+        ({"size": 3}, "rank has neither labels nor size"),
         ({"metrics": ("accuracy",)}, "metric 'accuracy' does not fit rank-1"),
     ],
 )

@@ -140,10 +140,10 @@ def test_tags_that_are_no_entities_are_judged_word_by_word():
 @pytest.mark.parametrize(
     ("words", "tags", "message"),
     [
-        (["the", "cat"], ["O"], "2 tags, one for each word; these are 1"),
+        (["the", "cat"], ["O"], "2 tags, one per word; there are 1"),
         (["the", "cat"], ["O", "B-z"], "one of O, B-x, I-x, B-y, I-y, or an id from 0 to 4"),
         (["the", "cat"], [0, 5], "one of O, B-x"),
-        (["the", "cat"], 3, "a list of tags, one a word"),
+        (["the", "cat"], 3, "a list of tags, one per word"),
         ([], [], "a list of words, one or more"),
         ("  ", "O", "a list of words, one or more"),
         (7, ["O"], "a list of words, one or more"),

@@ -169,7 +169,7 @@ def test_requests_in_every_form(straight):
         (("marked", {k: v for k, v in MARKED.items() if k != "p2"}), "'p2' is missing"),
         (
             ("marked", {"a": "the cat", "b": "a dog", "s1": 4, "e1": 9, "w2": 1, "p2": "dog"}),
-            "two places in the text",
+            "two positions in the text",
         ),
         (("choose", "the cat"), r"takes \(one text, a list of choices\)"),
         (("choose", ("the cat", ["a dog"])), "expected a list of two choices or more"),

@@ -1,4 +1,4 @@
-"""The batch of some of a step's examples: rows, targets, and what labels weigh."""
+"""TrainingBatch: the rows and targets of some examples of a step; and class weights."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """Some examples, ready for the model.
+    """A batch of examples for the model.
 
     Attributes:
-        inputs: what the forward pass takes, `task` of each row among it, on the host, where the model can see
-            that all are one.
-        labels: as `Model.collate_labels` gives them.
-        examples: how many the model sees: E, and those that only fill the batch up.
+        inputs: the arguments of the forward pass, with `task` [R]. `task` stays on the host, where the model
+            can check without synchronization whether all rows have one task.
+        labels: the targets, as `Model.collate_labels` returns them.
+        examples: the number of examples that the model sees: E plus those that fill up the batch.
     """
 
     inputs: dict[str, Tensor]
@@ -34,7 +34,7 @@ class TrainingBatch:
     examples: int
 
     def to(self, device: torch.device) -> TrainingBatch:
-        """The same with all but the task ids on a device."""
+        """Return the batch with everything except the task ids on a device."""
         inputs = {
             name: x if name == "task" else x.to(device, non_blocking=True) for name, x in self.inputs.items()
         }
@@ -54,36 +54,36 @@ def make_batch(
 ) -> TrainingBatch:
     """Collate examples and their targets.
 
-    With `rows`, further rows of one token each fill the batch up. With `example` among the `keys`, or where
-    an example has several rows, they are all of one example more, number E, and there must be one at the
-    least; else each is an example by itself. Such examples have the task of the first and any target: the
-    losses of the first E are those that count.
+    With `rows`, further rows of one token each fill up the batch. If `example` is among the `keys`, or if an
+    example has several rows, all filling rows belong to one additional example, number E, and there must be
+    at least one; otherwise each is a separate example. Such examples have the task of the first example and
+    an arbitrary target: only the losses of the first E examples count.
 
     Args:
         model: the model.
-        items: (tokens, example) of each of E examples.
-        task: the model's task id of each, [E].
-        device: where all but the task ids go.
+        items: (tokens, index) of each of the E examples.
+        task: the model's task id of each example, [E].
+        device: the device of everything except the task ids.
         length: L; by default the length of the longest row.
-        rows: R; by default as many as the examples have.
-        keys: which of `token_type_ids`, `marks` and `example` the inputs have; by default what the examples
-            need.
+        rows: R; by default the number of rows of the examples.
+        keys: which of `token_type_ids`, `marks` and `example` the inputs have; by default those that the
+            examples need.
     """
     chosen = picked(items, task)
-    found = gather(chosen, model.pad_id, length, rows, keys)
-    labels = model.targets.gather(chosen, found, task)
-    of_examples = np.full(found.total, task[0])
-    of_examples[: len(task)] = task
-    found.inputs["task"] = torch.from_numpy(of_examples[found.example])
-    batch = TrainingBatch(found.inputs, labels, found.total)
+    gathered = gather(chosen, model.pad_id, length, rows, keys)
+    labels = model.targets.gather(chosen, gathered, task)
+    task_of_example = np.full(gathered.total, task[0])
+    task_of_example[: len(task)] = task
+    gathered.inputs["task"] = torch.from_numpy(task_of_example[gathered.example])
+    batch = TrainingBatch(gathered.inputs, labels, gathered.total)
     return batch if device.type == "cpu" else batch.to(device)
 
 
 def class_weights(tokens: Tokens) -> NDArray[np.float32] | None:
-    """The weight of each label of a task, [C], or None if it has none.
+    """Return the weight of each label of a task, [C], or None if the task has no class weights.
 
-    `balanced` is n / (C·n_c) with n_c the training examples of label c: each label then weighs the same in
-    all, and the mean weight is 1 where every label occurs. One without examples has the weight 1.
+    `balanced` is n / (C·n_c) with n_c the number of training examples of label c: all labels then have equal
+    total weight, and the mean weight is 1 if every label occurs. A label without examples has weight 1.
     """
     task = tokens.split.task
     if not task.class_weights:

@@ -1,4 +1,4 @@
-"""Rows of tokens → the tensors of a batch."""
+"""Collate rows of tokens into the tensors of a batch."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 CHANNELS = {"token_type_ids": "types", "marks": "marks"}
-"""What a batch may hold beside ids and mask, and what `Tokens` calls it."""
+"""Optional inputs of a batch, and their names in `Tokens`."""
 
 
 class Share(NamedTuple):
-    """Those of a batch's examples that are of one split.
+    """The examples of a batch that come from one split.
 
     Attributes:
         tokens: the split.
-        examples: which of the batch's examples they are, [k].
-        which: which of the split's, [k].
-        at: which of the batch's rows are theirs, [r].
-        rows: which of the split's rows these are, [r].
+        examples: their indices among the batch's examples, [k].
+        which: their indices among the split's examples, [k].
+        at: the indices of their rows among the batch's rows, [r].
+        rows: the indices of their rows among the split's rows, [r].
     """
 
     tokens: Tokens
@@ -39,10 +39,10 @@ class Share(NamedTuple):
 
 
 class Picked(NamedTuple):
-    """The E examples of a batch, by split.
+    """The E examples of a batch, grouped by split.
 
     Attributes:
-        shares: those of each split.
+        shares: the examples of each split.
         example: the example of each row, [R].
         total: E.
     """
@@ -53,15 +53,15 @@ class Picked(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """A batch's rows.
+    """The rows of a batch.
 
     Attributes:
-        inputs: what the forward pass takes, without the tasks.
-        real: true at tokens, [R, L].
-        places: of each share, where its rows' tokens are among all of its split's, [r, L]; beyond a row's end
-            any number.
-        example: the example of each row, those of no example included, [R].
-        total: the examples, those that stand for nothing included.
+        inputs: the arguments of the forward pass, without the tasks.
+        real: true at tokens, false at padding, [R, L].
+        places: per share, the indices of its rows' tokens among all tokens of the split, [r, L]; arbitrary
+            beyond the end of a row.
+        example: the example of each row, filling rows included, [R].
+        total: the number of examples, filling ones included.
     """
 
     inputs: dict[str, Tensor]
@@ -81,63 +81,66 @@ def collate(
     """Pad the rows of some examples on the right.
 
     Args:
-        items: (tokens, example) of each of E examples, from any mix of splits and tasks.
+        items: (tokens, index) of each of the E examples, from any mix of splits and tasks.
         pad_id: the tokenizer's pad_token_id.
         length: L; by default the length of the longest row.
-        rows: R; by default as many as the examples have. Further rows have one token and are of example E,
-            which stands for nothing; in a batch without `example` each is one by itself.
-        keys: which of `token_type_ids`, `marks` and `example` the batch has, whatever its examples need.
+        rows: R; by default the number of rows of the examples. Further rows have one token and belong to a
+            filling example, number E; in a batch without `example` each is a separate example.
+        keys: which of `token_type_ids`, `marks` and `example` the batch has; by default those that its
+            examples need.
 
     Returns:
-        `input_ids` and `attention_mask`, [R, L] of int64; `token_type_ids`, the same, if any of the items has
-        types (a row of tokens without types has type 0); `marks`, the same, if any has marks; and `example`,
-        the example of each row, [R], if any example has not exactly one.
+        `input_ids` and `attention_mask`, [R, L] of int64; `token_type_ids`, [R, L], if any item has types (0
+        for items without); `marks`, [R, L], if any item has marks; and `example`, the example of each row,
+        [R], if any example does not have exactly one row.
     """
     return gather(picked(items), pad_id, length, rows, keys).inputs
 
 
 def picked(items: Sequence[tuple[Tokens, int]], task: Ints | None = None) -> Picked:
-    """The examples of a batch by split; with the task of each, [E], by split and task."""
+    """Group the examples of a batch by split or, with the task of each example, [E], by split and task."""
     if not items:
-        raise WeftError("a batch needs at least one row; found none")
+        raise WeftError("a batch needs at least one example; found none")
     count = len(items)
     first = items[0][0]
     every = np.arange(count)
-    alike = task is None or bool((task == task[0]).all())
-    if alike and all(tokens is first for tokens, _ in items):
-        found = [(first, every, np.fromiter((i for _, i in items), np.int64, count))]
+    same_task = task is None or bool((task == task[0]).all())
+    if same_task and all(tokens is first for tokens, _ in items):
+        groups = [(first, every, np.fromiter((i for _, i in items), np.int64, count))]
     else:
         ids = [0] * count if task is None else task.tolist()
         by_split: dict[tuple[int, int], tuple[Tokens, list[int], list[int]]] = {}
-        for place, ((tokens, i), t) in enumerate(zip(items, ids, strict=True)):
-            own = by_split.setdefault((id(tokens), t), (tokens, [], []))
-            own[1].append(place)
-            own[2].append(i)
-        found = [(tokens, np.array(a, np.int64), np.array(b, np.int64)) for tokens, a, b in by_split.values()]
-    return picked_by_split(found, count)
+        for position, ((tokens, i), t) in enumerate(zip(items, ids, strict=True)):
+            group = by_split.setdefault((id(tokens), t), (tokens, [], []))
+            group[1].append(position)
+            group[2].append(i)
+        groups = [
+            (tokens, np.array(a, np.int64), np.array(b, np.int64)) for tokens, a, b in by_split.values()
+        ]
+    return picked_by_split(groups, count)
 
 
-def picked_by_split(found: Sequence[tuple[Tokens, Ints, Ints]], count: int) -> Picked:
-    """The examples of a batch.
+def picked_by_split(groups: Sequence[tuple[Tokens, Ints, Ints]], count: int) -> Picked:
+    """Return the examples of a batch, with the rows of each split.
 
     Args:
-        found: of each split, which of the batch's examples are its own, [k], and which of its examples these
-            are, [k].
-        count: the batch's examples, E.
+        groups: per split: the tokens, the indices of its examples in the batch, [k], and their indices in the
+            split, [k].
+        count: the number of examples of the batch, E.
     """
     every = np.arange(count)
-    if all(tokens.one_row_each for tokens, _, _ in found):
-        return Picked([Share(tokens, at, index, at, index) for tokens, at, index in found], every, count)
+    if all(tokens.one_row_each for tokens, _, _ in groups):
+        return Picked([Share(tokens, at, index, at, index) for tokens, at, index in groups], every, count)
     counts = np.empty(count, np.int64)
-    for tokens, at, index in found:
+    for tokens, at, index in groups:
         counts[at] = tokens.row_counts[index]
     example = np.repeat(every, counts)
     shares = []
-    for tokens, at, index in found:
-        mine = np.zeros(count, bool)
-        mine[at] = True
-        # both in the order of the batch's examples, within each in the order of its rows
-        shares.append(Share(tokens, at, index, np.flatnonzero(mine[example]), tokens.rows_of_many(index)))
+    for tokens, at, index in groups:
+        in_group = np.zeros(count, bool)
+        in_group[at] = True
+        # both are in the order of the batch's examples, and within an example in the order of its rows
+        shares.append(Share(tokens, at, index, np.flatnonzero(in_group[example]), tokens.rows_of_many(index)))
     return Picked(shares, example, count)
 
 
@@ -148,12 +151,12 @@ def gather(
     rows: int | None = None,
     keys: Collection[str] | None = None,
 ) -> Gathered:
-    """The rows of a batch; arguments as `collate` has them."""
-    import torch  # here: the package imports this module, and must not import torch
+    """Return the rows of a batch; the arguments are those of `collate`."""
+    import torch  # imported here: the package imports this module and must not import torch
 
-    own = len(chosen.example)
+    real_rows = len(chosen.example)
     example, total = _filled(chosen, rows, keys)
-    lengths = np.ones(len(example), np.int64)  # a row of no example has one token: nothing is ever nan
+    lengths = np.ones(len(example), np.int64)  # a filling row has one token, so that nothing is nan
     for share in chosen.shares:
         lengths[share.at] = share.tokens.row_lengths[share.rows]
     longest = int(lengths.max())
@@ -170,20 +173,20 @@ def gather(
 
     def channel(name: str, rest: int) -> Tensor:
         values = np.full(real.shape, rest, np.int64)
-        for share, where in zip(chosen.shares, places, strict=True):
+        for share, indices in zip(chosen.shares, places, strict=True):
             flat = share.tokens.flat(name)
             if flat is not None:
-                # beyond the end of the last row there is nothing to take: clipped, and left out by the mask
-                values[share.at] = np.where(real[share.at], flat.take(where, mode="clip"), rest)
+                # indices beyond the end of the last row are clipped; the mask excludes their values
+                values[share.at] = np.where(real[share.at], flat.take(indices, mode="clip"), rest)
         if name == "ids":
-            values[own:, 0] = values[0, 0]
+            values[real_rows:, 0] = values[0, 0]
         return torch.from_numpy(values)
 
     inputs = {"input_ids": channel("ids", pad_id), "attention_mask": torch.from_numpy(real.astype(np.int64))}
     needed = {
         k for k, name in CHANNELS.items() if any(s.tokens.flat(name) is not None for s in chosen.shares)
     }
-    needed |= {"example"} if own != chosen.total else set()
+    needed |= {"example"} if real_rows != chosen.total else set()
     wanted = needed if keys is None else set(keys)
     if not needed <= wanted:
         raise WeftError(f"the examples need {', '.join(sorted(needed - wanted))} beside {sorted(wanted)}")
@@ -196,16 +199,16 @@ def gather(
 
 
 def _filled(chosen: Picked, rows: int | None, keys: Collection[str] | None) -> tuple[Ints, int]:
-    """The example of each of R rows, and how many examples there are with those that stand for nothing."""
-    own = len(chosen.example)
+    """Return the example of each of R rows, and the number of examples, filling ones included."""
+    real_rows = len(chosen.example)
     if rows is None:
         return chosen.example, chosen.total
-    if "example" not in (keys or ()) and own == chosen.total:
-        if rows < own:
-            raise WeftError(f"the examples have {own} rows; expected {rows} at the most")
+    if "example" not in (keys or ()) and real_rows == chosen.total:
+        if rows < real_rows:
+            raise WeftError(f"the examples have {real_rows} rows; expected at most {rows}")
         return np.arange(rows), rows
-    if rows <= own:
+    if rows <= real_rows:
         raise WeftError(
-            f"the examples have {own} rows; expected fewer than {rows}, so that one is left for no example"
+            f"the examples have {real_rows} rows; expected fewer than {rows}, so that a filling row is left"
         )
-    return np.concatenate([chosen.example, np.full(rows - own, chosen.total)]), chosen.total + 1
+    return np.concatenate([chosen.example, np.full(rows - real_rows, chosen.total)]), chosen.total + 1

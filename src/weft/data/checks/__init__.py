@@ -1,1 +1,1 @@
-"""Checking a task's data before it is used."""
+"""Checks of the data of tasks before training."""

@@ -1,4 +1,4 @@
-"""Looking over the data of all tasks before any training."""
+"""Check the data of all tasks before training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TRUNCATED = 0.05
 """The share of truncated rows above which `check` warns."""
 NEED_VARIETY = ("pearson", "spearman", "matthews")
-"""Metrics that are not defined where every label is the same."""
+"""Metrics that are undefined if all labels are equal."""
 
 
 def check(
@@ -39,22 +39,22 @@ def check(
 ) -> Report:
     """Report everything that is wrong or odd with the data of the tasks.
 
-    A problem of the data never raises: it becomes a finding, and the next split is looked at. Sound splits
-    are tokenized into the cache, where training finds them.
+    A problem of the data never raises: it becomes a finding, and the check continues with the next split.
+    Valid splits are tokenized into the cache, where training reads them.
 
     Args:
         tasks: the tasks.
-        tokenizer: the encoder's; without it nothing is said about lengths.
-        max_length: where rows are cut, in tokens.
-        cache: the cache's folder (see `tokenize`).
-        most: how many problems of a split are listed one by one; the others are counted.
-        progress: show the tokenizing.
+        tokenizer: the encoder's tokenizer; without it lengths are not reported.
+        max_length: the maximal number of tokens of a row; longer rows are truncated.
+        cache: the folder of the token cache (see `tokenize`).
+        most: how many problems per split are listed; the rest is counted.
+        progress: show the progress of tokenization.
     """
     report = Report()
-    with tokenizing(progress) as told:
+    with tokenizing(progress) as progress_display:
         for task in tasks:
-            for one in (task, *further_sets(task)):
-                _check_task(report, one, tokenizer, max_length, cache, most, told)
+            for task_or_set in (task, *further_sets(task)):
+                _check_task(report, task_or_set, tokenizer, max_length, cache, most, progress_display)
     return report
 
 
@@ -65,9 +65,9 @@ def _check_task(
     max_length: int,
     cache: str | Path | None,
     most: int,
-    told: Tokenizing,
+    progress_display: Tokenizing,
 ) -> None:
-    """Add what is found of one task."""
+    """Add the facts and findings of one task to the report."""
     raw: dict[str, Split] = {}
     broken: set[str] = set()
     for name in SPLITS:
@@ -82,19 +82,19 @@ def _check_task(
             raw[name] = split
     try:
         rows = arrange(task, raw)
-    except WeftError as wrong:  # a split too small to be cut
+    except WeftError as wrong:  # a split too small to be divided
         report.findings.append(Finding("error", task.name, None, None, None, None, None, str(wrong)))
         return
     for note in rows.notes:
         report.findings.append(Finding("note", task.name, None, None, None, None, None, note))
     for name, split in rows.splits.items():
-        # the sound rows of a split with problems are never trained on as they are: not worth a cache entry
+        # the valid rows of a split with problems are never trained on alone: not worth a cache entry
         with tempfile.TemporaryDirectory() as scratch:
             folder = scratch if rows.parts[name].file in broken else cache
             tokens = None
             if tokenizer is not None:
-                shown = told.of((task.name, name), split)
-                tokens = tokenize(split, tokenizer, max_length, folder, shown)
+                callback = progress_display.of((task.name, name), split)
+                tokens = tokenize(split, tokenizer, max_length, folder, callback)
             facts = _facts(split, tokens, max_length)
             report.facts.append(facts)
             report.findings.extend(_oddities(split, facts, max_length))
@@ -105,11 +105,11 @@ def _check_task(
 
 
 def _no_file(task: Task, split: str) -> Iterator[Finding]:
-    # nothing needs a test split, and a hub's is looked at only when it is asked for; nor does a further set
+    # test splits are optional (a hub's is read on request only), and further sets need no split
     if split != "test" and ALSO not in task.name and not (split == "validation" and task.cut is not None):
-        use = "to train on" if split == "train" else "to choose the best model by"
-        message = f"the task has no {split!r} split, which is needed {use}; give it a file: {split}: FILE"
-        message += ", or a part of the training rows: cut: 0.1" * (split == "validation")
+        use = "for training" if split == "train" else "to select the best model"
+        message = f"the task has no {split!r} split, which is needed {use}; add it to the task: {split}: FILE"
+        message += ", or split off part of the training rows: cut: 0.1" * (split == "validation")
         yield Finding("error", task.name, split, None, None, None, None, message)
 
 
@@ -129,7 +129,7 @@ def _facts(split: Split, tokens: Tokens | None, max_length: int) -> Facts:
         return facts
     full = tokens.full_lengths
     rows = float(tokens.row_counts.mean()), int(tokens.row_counts.max())
-    # windows lose nothing
+    # windows do not truncate
     truncated = 0.0 if kind.windows else float((full > max_length).mean())
     return replace(
         facts,
@@ -142,7 +142,7 @@ def _facts(split: Split, tokens: Tokens | None, max_length: int) -> Facts:
 
 
 def _of_kind(split: Split, tokens: Tokens) -> Iterator[Finding]:
-    """What the task's kind finds odd."""
+    """The findings of the task's kind."""
     for message, column, value, first, severity in KINDS[split.task.kind]().oddities(tokens):
         row = None if first is None else int(split.row[first])
         where = "" if row is None else f" (first {split.unit} {row})"
@@ -160,7 +160,7 @@ def _of_kind(split: Split, tokens: Tokens) -> Iterator[Finding]:
 
 
 def _oddities(split: Split, facts: Facts, max_length: int) -> Iterator[Finding]:
-    """What training would accept and the user should know."""
+    """Findings that training accepts but the user should know."""
 
     def warning(message: str, column: str | None = None, value: object = None) -> Finding:
         return Finding(
@@ -169,13 +169,13 @@ def _oddities(split: Split, facts: Facts, max_length: int) -> Iterator[Finding]:
 
     column = ", ".join(split.task.label_columns)
     if len(split) == 1:
-        yield warning("the split has 1 row: too few to learn from or to measure by", value=1)
+        yield warning("the split has 1 row: too few for training or evaluation", value=1)
     if split.task.drop and not split.dropped and split.labels is not None:
-        told = ", ".join(split.task.drop)
+        dropped = ", ".join(split.task.drop)
         message = (
-            f"no row has a label that the task drops ({told}); leave drop out, or write it as the file does"
+            f"no row has a label that the task drops ({dropped}); remove drop or write it as the file does"
         )
-        yield replace(warning(message, column, told), severity="note")
+        yield replace(warning(message, column, dropped), severity="note")
     if split.labels is not None and len(split) > 1:
         constant = all(label == split.labels[0] for label in split.labels)
         if split.task.labels and facts.labels is not None:
@@ -191,7 +191,7 @@ def _oddities(split: Split, facts: Facts, max_length: int) -> Iterator[Finding]:
             yield warning(message, column, split.labels[0])
     if facts.truncated is not None and facts.truncated > TRUNCATED:
         message = (
-            f"{facts.truncated:.1%} of the rows are longer than max_length {max_length} and lose their end "
+            f"{facts.truncated:.1%} of the rows are longer than max_length {max_length} and are truncated "
             f"(the longest has {facts.max_tokens} tokens); raise train.max_length"
         )
         yield warning(message, ", ".join(split.task.texts), round(facts.truncated, 4))

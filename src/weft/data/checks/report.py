@@ -1,4 +1,4 @@
-"""What `check` found: findings, facts, and both as plain text or JSON."""
+"""The report of `check`: findings and facts, as plain text or JSON."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Finding:
     """One thing worth knowing before training.
 
     Attributes:
-        severity: "error" (training would not start), "warning" (it would, and the result may mislead) or
+        severity: "error" (training would not start), "warning" (it would start, but results may mislead) or
             "note".
         task: the task's name.
         split: the split; None for the task as a whole.
-        file: the file, or "rows of task X"; None where there is none.
+        file: the file, or "rows of task X"; None if there is none.
         row: the line (text files) or row, from 1; None for the split as a whole.
         column: the column.
         value: the value found.
@@ -50,21 +50,21 @@ class Finding:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a split holds, counted over its sound rows.
+    """Statistics of a split, over its valid rows.
 
     Attributes:
         task: the task's name.
         split: the split.
         file: the file, or "rows of task X".
-        rows: how many rows are sound.
+        rows: the number of valid rows.
         labels: the number of rows of each label name; for numbers `min`, `mean` and `max`; None if it has no
             labels.
-        mean_tokens: tokens a row before truncation, special tokens included; None without a tokenizer.
-        max_tokens: of the longest row, before truncation.
-        truncated: the share of examples that lose text because they are longer than max_length.
-        mean_rows: rows an example: windows, choices, texts apart; None without a tokenizer.
-        max_rows: the most of them.
-        dropped: rows left out, because their label says that there is none (`drop`).
+        mean_tokens: mean tokens per row before truncation, with special tokens; None without a tokenizer.
+        max_tokens: tokens of the longest row before truncation.
+        truncated: the share of examples that are truncated because they are longer than max_length.
+        mean_rows: mean rows per example (windows, choices, separate texts); None without a tokenizer.
+        max_rows: the largest number of rows of an example.
+        dropped: the number of rows left out because of their label (`drop`).
     """
 
     task: str
@@ -91,7 +91,7 @@ class Facts:
             text += f"; tokens {self.mean_tokens:.1f} mean, {self.max_tokens} max"
             text += f", {self.truncated:.1%} of the rows truncated"
         if self.max_rows is not None and self.max_rows > 1:
-            text += f"; {self.mean_rows:.1f} rows an example, {self.max_rows} at the most"
+            text += f"; {self.mean_rows:.1f} rows per example, at most {self.max_rows}"
         return text
 
 
@@ -101,8 +101,8 @@ class Report:
 
     Attributes:
         findings: what is worth knowing.
-        facts: what each split holds.
-        tokens: the splits that are sound enough to be tokenized, by (task, split).
+        facts: the statistics of each split.
+        tokens: the tokenized splits, by (task, split).
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -111,12 +111,12 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether training may start: no finding is an error."""
+        """Whether training can start: no finding is an error."""
         return all(finding.severity != "error" for finding in self.findings)
 
     @property
     def summary(self) -> str:
-        """How many findings of each severity, as words."""
+        """The number of findings per severity, as text."""
         counts = Counter(finding.severity for finding in self.findings)
         severities: tuple[Severity, ...] = ("error", "warning", "note")
         return ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1)}" for s in severities)
@@ -132,7 +132,7 @@ class Report:
         }
 
     def lines(self) -> list[str]:
-        """The report as lines of text: a line a split, a line a finding, the summary."""
+        """The report as text: one line per split, one line per finding, and the summary."""
         return [*map(str, self.facts), *map(str, self.findings), self.summary]
 
 

@@ -1,1 +1,1 @@
-"""Reading rows from files, in every format."""
+"""Readers of rows, one per file format."""

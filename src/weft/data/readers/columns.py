@@ -1,4 +1,4 @@
-"""Which columns a task reads, and the values of one example in them."""
+"""The columns that a task reads, and their values for each example."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ if TYPE_CHECKING:
 
 
 def template_columns(text: str) -> tuple[str, ...]:
-    """The columns in braces of a template; none of a plain column's name."""
+    """Return the columns in braces of a template; an empty tuple for a plain column name."""
     return tuple(name for _, name in _parts(text) if name is not None)
 
 
 def _parts(text: str) -> list[tuple[str, str | None]]:
-    """(what stands before it, a column's name) of each pair of braces; at the end without a name."""
+    """Split a template into (text before the braces, column name); the last name may be None."""
     try:
         parts = list(Formatter().parse(text))
     except ValueError as wrong:
-        raise WeftError(f"texts: {text!r} is no template: {wrong}") from None
+        raise WeftError(f"texts: {text!r} is not a template: {wrong}") from None
     for _, name, form, conversion in parts:
         if name == "" or form or conversion:
-            raise WeftError(f"texts: {text!r} is no template: expected the names of columns in its braces")
+            raise WeftError(f"texts: {text!r} is not a template: expected the names of columns in braces")
     return [(before, name) for before, name, _, _ in parts]
 
 
 def text_columns(task: Task) -> tuple[str, ...]:
-    """The columns that the task's texts are made of."""
-    every = [column for text in task.texts for column in template_columns(text) or (text,)]
-    return tuple(dict.fromkeys(every))
+    """Return the columns that the task's texts are built from."""
+    columns = [column for text in task.texts for column in template_columns(text) or (text,)]
+    return tuple(dict.fromkeys(columns))
 
 
 def read_columns(task: Task) -> tuple[str, ...]:
-    """The columns that the encoder reads: what an answer needs."""
+    """Return the columns of the encoder's input: those needed for a prediction."""
     marks = [column for mark in task.marks for column in mark.columns]
     return tuple(dict.fromkeys((*text_columns(task), *task.choices, *marks)))
 
 
 def input_columns(task: Task) -> tuple[str, ...]:
-    """All columns that an example is made of, its label apart."""
+    """Return all columns of an example except its label."""
     return tuple(dict.fromkeys((*read_columns(task), *task.group)))
 
 
 def givens(task: Task, table: Table) -> Iterator[Given]:
-    """The values of each example."""
+    """Yield the values of each example."""
     n = len(table)
     texts = list(zip(*(_texts(text, table) for text in task.texts), strict=True))
     choices = _rows([table.columns[c] for c in task.choices], n)
     marks = [list(zip(*(table.columns[c] for c in mark.columns), strict=True)) for mark in task.marks]
-    places = _rows(marks, n)
+    mark_values = _rows(marks, n)
     for at in range(n):
-        yield Given(texts[at], choices[at], places[at])  # type: ignore[arg-type]
+        yield Given(texts[at], choices[at], mark_values[at])  # type: ignore[arg-type]
 
 
 def _rows(columns: Sequence[Sequence[object]], n: int) -> Sequence[tuple[object, ...]]:
@@ -64,7 +64,7 @@ def _rows(columns: Sequence[Sequence[object]], n: int) -> Sequence[tuple[object,
 
 
 def _texts(text: str, table: Table) -> list[object]:
-    """A column's values, or the template filled; a value that is not there stays missing."""
+    """Return the values of a column or the filled templates; a missing value stays missing."""
     names = template_columns(text)
     if not names:
         return table.columns[text]
@@ -75,8 +75,8 @@ def _texts(text: str, table: Table) -> list[object]:
         plain = [isinstance(value, str | int | float) and not isinstance(value, bool) for value in row]
         if all(plain):
             # not by str.format: a column may be named "answer.text"
-            given = iter(row)
-            filled.append("".join(b if name is None else f"{b}{next(given)}" for b, name in parts))
+            values_of_row = iter(row)
+            filled.append("".join(b if name is None else f"{b}{next(values_of_row)}" for b, name in parts))
         else:
             filled.append(row[plain.index(False)])
     return filled

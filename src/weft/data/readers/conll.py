@@ -1,7 +1,7 @@
-"""conll files: a word a line with its tag, a blank line between sentences.
+"""conll files: one word per line with its tag, and a blank line between sentences.
 
-The values of a line are separated by tabs where it has one, else by spaces; the first is the word, the last
-the tag, and every line has as many. `-DOCSTART-` lines are skipped.
+The values of a line are separated by tabs if it contains one, else by spaces. By default the first value is
+the word and the last the tag. All lines have equally many values. `-DOCSTART-` lines are skipped.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _EXPECTED = "expected a word and its tag, separated by a tab or spaces, and a bl
 def read_conll(
     path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, word: int = 0, tag: int = -1
 ) -> Table:
-    """The sentences as `tokens` and `ner_tags`, two lists of strings; the line is that of the first word.
+    """Read sentences as `tokens` and `ner_tags`, two lists of strings; their line is that of the first word.
 
     Args:
         path: the file.
-        columns: the columns that must be there.
-        optional: columns that are read where they are there.
-        word: the place of the word among a line's values, from 0; −1 is the last.
-        tag: the place of the tag. Lines of one value have no tags.
+        columns: the required columns.
+        optional: columns that are read if the file has them.
+        word: the index of the word among a line's values, from 0; −1 is the last.
+        tag: the index of the tag. Lines with one value have no tags.
     """
     source = str(path)
     tokens: list[object] = []
@@ -40,7 +40,7 @@ def read_conll(
     with text_lines(path) as text:
         for number, line in enumerate(text, 1):
             line = line.rstrip("\r\n")
-            # WNUT's files have lines of a tab alone between sentences
+            # WNUT's files have lines with a single tab between sentences
             if not line.strip(" \t") or line.startswith("-DOCSTART-"):
                 if words:
                     tokens.append(words)
@@ -63,30 +63,30 @@ def read_conll(
     known = ["tokens", "ner_tags"] if width > 1 else ["tokens"]
     hint = f"; its lines have {width} value{'s' * (width > 1)}; {_EXPECTED}"
     chosen = wanted_columns(source, known, columns, optional, row=lines[0], unit="line", hint=hint)
-    found = {"tokens": tokens, "ner_tags": tags}
-    return Table(source, {column: found[column] for column in chosen}, np.array(lines, np.int64), "line")
+    both = {"tokens": tokens, "ner_tags": tags}
+    return Table(source, {column: both[column] for column in chosen}, np.array(lines, np.int64), "line")
 
 
 def _width(
     source: str, number: int, line: str, values: list[str], width: int | None, word: int, tag: int
 ) -> int:
-    """How many values a line has: as many as the first."""
+    """Return the number of values of a line; refuse a line that differs from the first."""
     if width is None:
-        for column, place in (("tokens", word), ("ner_tags", tag)):
-            if not -len(values) <= place < len(values):
-                message = f"found {len(values)} values; expected one at place {place}, as the option says"
+        for column, index in (("tokens", word), ("ner_tags", tag)):
+            if not -len(values) <= index < len(values):
+                message = f"found {len(values)} values; expected one at index {index}, the option's value"
                 raise DataError(Problem(source, message, number, column, line[:80], "line"))
         return len(values)
     if len(values) != width:
         column = "ner_tags" if len(values) < width else "tokens"
-        found = f"found {len(values)} values in {show(line)}"
-        message = f"{found}; expected {width}, as the first line has; {_EXPECTED}"
+        description = f"found {len(values)} values in {show(line)}"
+        message = f"{description}; expected {width}, as in the first line; {_EXPECTED}"
         raise DataError(Problem(source, message, number, column, line[:80], "line"))
     return width
 
 
-def _value(source: str, number: int, values: list[str], place: int, column: str) -> str:
-    value = values[place]
+def _value(source: str, number: int, values: list[str], index: int, column: str) -> str:
+    value = values[index]
     if not value or value.isspace():
         message = f"found {show(value)}; {_EXPECTED}"
         raise DataError(Problem(source, message, number, column, value, "line"))

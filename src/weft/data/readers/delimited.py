@@ -1,8 +1,8 @@
-"""csv and tsv files, whose first line names the columns (or the option `header` does).
+"""csv and tsv files. The first line or the option `header` names the columns.
 
-In csv a text with a comma, a quote or a line break stands in quotes, and quotes inside are doubled. In tsv a
-quote is a character like any other, since the public tsv files (GLUE's among them) write texts as they are;
-so a text in tsv can hold no tab and no line break.
+In csv a text with a comma, a quote or a line break must be quoted, and quotes inside it are doubled. In tsv a
+quote is a plain character, because public tsv files (such as GLUE's) do not escape texts; a text in tsv
+therefore cannot contain a tab or a line break.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from weft.data.readers.table import Table, no_rows, wanted_columns
 from weft.errors import WeftError
 
 _HINTS = {
-    True: "in csv, a text with a comma, quote or line break stands in quotes, with the quotes inside doubled",
-    False: "in tsv, a text has no tab or line break, and quotes are plain characters; csv and jsonl hold all",
+    True: "in csv, a text with a comma, quote or line break must be quoted, with the quotes inside doubled",
+    False: "in tsv, a text has no tab or line break, and quotes are plain characters; use csv or jsonl",
 }
 
 
@@ -36,16 +36,16 @@ def read_csv(
     quotes: bool = True,
     ragged: str = "error",
 ) -> Table:
-    """Some columns of a csv file; every value is a string.
+    """Read some columns of a csv file; every value is a string.
 
     Args:
         path: the file.
-        columns: the columns that must be there.
-        optional: columns that are read where they are there.
-        header: the names of the columns, for a file whose first line has none.
-        delimiter: what stands between values.
-        quotes: whether a text may stand in quotes.
-        ragged: what a line with too few or too many values is: `error`, or `skip` to leave it out.
+        columns: the required columns.
+        optional: columns that are read if the file has them.
+        header: the names of the columns, for a file whose first line does not name them.
+        delimiter: the character between values.
+        quotes: whether a text may be quoted.
+        ragged: how to treat a line with too few or too many values: `error`, or `skip` to leave it out.
     """
     return _read(path, columns, optional, delimiter, quotes, header, ragged)
 
@@ -60,7 +60,7 @@ def read_tsv(
     quotes: bool = False,
     ragged: str = "error",
 ) -> Table:
-    """Some columns of a tsv file; every value is a string. The options are those of `read_csv`."""
+    """Read some columns of a tsv file; every value is a string. The options are those of `read_csv`."""
     return _read(path, columns, optional, delimiter, quotes, header, ragged)
 
 
@@ -78,7 +78,7 @@ def _read(
     lines: list[int] = []
     quoting: Any = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
     with text_lines(path) as text, _long_fields():
-        # strict: without it, broken quotes silently swallow the rows that follow
+        # strict: without it, unbalanced quotes silently swallow the following rows
         records = _records(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True), source, hint)
         if names is None:
             line, header = next(records, (0, None))
@@ -89,23 +89,23 @@ def _read(
         if header is None:
             raise no_rows(source)
         chosen = wanted_columns(source, header, columns, optional, row=line, unit="line", hint=first)
-        places = [header.index(column) for column in chosen]
-        values: list[list[object]] = [[] for _ in places]
+        positions = [header.index(column) for column in chosen]
+        values: list[list[object]] = [[] for _ in positions]
         for line, record in records:
             if len(record) != len(header):
                 if ragged == "skip":
                     continue
                 raise _ragged(source, line, header, record, hint, names is not None)
             lines.append(line)
-            for column, place in zip(values, places, strict=True):
-                column.append(record[place])
+            for column, position in zip(values, positions, strict=True):
+                column.append(record[position])
     if not lines:
-        what = (
+        reason = (
             "the file is empty"
             if names is not None
             else f"the file names {len(header)} columns and has no rows"
         )
-        raise no_rows(source, what)
+        raise no_rows(source, reason)
     return Table(source, dict(zip(chosen, values, strict=True)), np.array(lines, np.int64), "line")
 
 
@@ -121,7 +121,7 @@ def _check_options(path: Path, delimiter: str, names: Sequence[str] | None, ragg
 
 
 def _records(reader: Any, source: str, hint: str) -> Iterator[tuple[int, list[str]]]:
-    """The records that are not blank, each with the line where it begins."""
+    """Yield the records that are not blank, each with its first line number."""
     while True:
         line = reader.line_num + 1
         try:
@@ -129,7 +129,7 @@ def _records(reader: Any, source: str, hint: str) -> Iterator[tuple[int, list[st
         except StopIteration:
             return
         except csv.Error as failed:
-            end = "" if reader.line_num <= line else f" in the record that goes on to line {reader.line_num}"
+            end = "" if reader.line_num <= line else f" in the record that ends in line {reader.line_num}"
             message = f"broken quotes{end} ({failed}); {hint}"
             raise DataError(Problem(source, message, line, unit="line")) from failed
         if record:
@@ -137,21 +137,21 @@ def _records(reader: Any, source: str, hint: str) -> Iterator[tuple[int, list[st
 
 
 def _ragged(
-    source: str, line: int, header: list[str], record: list[str], hint: str, given: bool
+    source: str, line: int, header: list[str], record: list[str], hint: str, has_header_option: bool
 ) -> DataError:
     if len(record) < len(header):
-        column, value, more = header[len(record)], None, "this column is missing"
+        column, value, detail = header[len(record)], None, "this column is missing"
     else:
         column, value = header[-1], record[len(header)]
-        more = f"what follows this column is {show(value)}"
-    by = "the option header" if given else "the first line"
-    message = f"found {len(record)} values; expected {len(header)}, as {by} has; {more}; {hint}"
+        detail = f"this column is followed by {show(value)}"
+    origin = "the option header" if has_header_option else "the first line"
+    message = f"found {len(record)} values; expected {len(header)}, as {origin} has; {detail}; {hint}"
     return DataError(Problem(source, message, line, column, value, "line"))
 
 
 @contextmanager
 def _long_fields() -> Iterator[None]:
-    """Let a text be longer than the csv module's 131,072 characters."""
+    """Allow texts longer than the csv module's limit of 131,072 characters."""
     before = csv.field_size_limit(2**31 - 1)
     try:
         yield

@@ -1,4 +1,4 @@
-"""One example as its rows of tokens: what targets and answers are made from."""
+"""ExampleRows: the rows of tokens of one example, from which targets and answers are computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ExampleRows:
     """The rows of one example.
 
     Attributes:
-        texts: the example's texts, as its kind has them.
+        texts: the example's texts, as defined by its kind.
         count: the number of its rows.
     """
 
@@ -31,10 +31,10 @@ class ExampleRows:
 
     @classmethod
     def of_texts(cls, texts: tuple[str, ...]) -> ExampleRows:
-        """An example that is not tokenized: its texts alone."""
+        """Return an example that is not tokenized, with texts only."""
         return cls(texts, range(0), np.zeros(1, np.int64), {})
 
     def channel(self, name: str) -> list[NDArray[Any]]:
-        """What is kept of the tokens under this name, an array [length] for each row."""
+        """Return the values stored per token under this name: one array [length] per row."""
         flat, offsets = self._channels[name], self._offsets
         return [flat[offsets[r] : offsets[r + 1]] for r in self._rows]

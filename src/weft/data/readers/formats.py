@@ -1,4 +1,4 @@
-"""The formats that a file may have: who reads each, and how a name tells it."""
+"""The file formats: the reader of each, and the endings of its file names."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Format:
     """A format of files.
 
     Attributes:
-        reader: who reads it, `(path, columns, optional, **options) → Table`, or where that is,
-            "module:function". Its keyword arguments are the format's options.
-        endings: how names of such files end, in lower case; a file with another name says its `format`.
+        reader: the function `(path, columns, optional, **options) → Table`, or its location
+            "module:function". Its keyword-only arguments are the format's options.
+        endings: the endings of file names, in lower case; a file with a different name needs `format`.
     """
 
     reader: Reader | str
@@ -30,7 +30,7 @@ class Format:
 
     @property
     def read(self) -> Reader:
-        """The reader itself, imported when first used."""
+        """The reader, imported on first use."""
         if not isinstance(self.reader, str):
             return self.reader
         module, _, function = self.reader.partition(":")
@@ -57,24 +57,24 @@ FORMATS: Registry[Format] = Registry(
 
 
 def endings() -> dict[str, str]:
-    """How a name ends → its format. Other names, and other meanings of these, are said by `Source.format`."""
+    """Return ending → format. `Source.format` sets the format of other names, and overrides these."""
     return {ending: name for name in FORMATS for ending in FORMATS[name].endings}
 
 
 def format_of(name: str) -> str | None:
-    """The format that a file's name tells, or None."""
+    """Return the format of a file name's ending, or None."""
     known = endings()
     fitting = [ending for ending in known if name.lower().endswith(ending)]
     return known[max(fitting, key=len)] if fitting else None
 
 
 def check_options(form: str, options: Mapping[str, Any], general: Iterable[str]) -> dict[str, Any]:
-    """Those of the options that the format's reader takes; one that nobody takes is an error.
+    """Return the options for the format's reader; refuse unknown options.
 
     Args:
         form: the format.
-        options: what was given.
-        general: the options that every format has, which no reader sees.
+        options: the configured options.
+        general: the options of all formats, which are not passed to the reader.
     """
     parameters = inspect.signature(FORMATS[form].read).parameters
     takes = [name for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]

@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, where the `datasets` package is installed."""
+"""Data sets of the Hugging Face hub; needs the `datasets` package."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from weft.data.readers.table import Table, no_rows, wanted_columns
 
 
 def read_hub(name: str, split: str, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
-    """Some columns of a split of a data set.
+    """Read some columns of a split of a data set.
 
     Args:
         name: `NAME`, `NAME/CONFIG`, `OWNER/NAME` or `OWNER/NAME/CONFIG`.
-        split: `train`, `validation` or `test`, as the data set names it.
-        columns: the columns that must be there.
-        optional: columns that are read where they are there.
+        split: the data set's name of the split, such as `train`, `validation` or `test`.
+        columns: the required columns.
+        optional: columns that are read if the data set has them.
     """
     source = f"hub data set {name}, split {split}"
     try:
@@ -28,16 +28,16 @@ def read_hub(name: str, split: str, columns: Sequence[str], optional: Sequence[s
     except ImportError as failed:
         message = (
             "reading from the hub needs the package datasets, which is not installed; "
-            "type: pip install datasets, or give the task files (csv, tsv, jsonl, parquet)"
+            "type: pip install datasets, or configure files for the task (csv, tsv, jsonl, parquet)"
         )
         raise DataError(Problem(source, message)) from failed
     try:
         data = _load(datasets, name, split)
     except (
         Exception
-    ) as failed:  # the package raises of every kind, from the network to the data set's own code
+    ) as failed:  # the package raises any exception, from network errors to those of a data set's code
         words = str(failed).strip().split("\n")[0] or type(failed).__name__
-        message = f"the hub answered: {words}; check the name and the network, or give the task files"
+        message = f"the hub answered: {words}; check the name and the network, or configure task files"
         raise DataError(Problem(source, message)) from failed
     chosen = wanted_columns(source, list(data.column_names), columns, optional)
     if not len(data):
@@ -46,13 +46,13 @@ def read_hub(name: str, split: str, columns: Sequence[str], optional: Sequence[s
 
 
 def read_hub_source(path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, split: str) -> Table:
-    """Some columns of a split, where the path of a source is the data set's id.
+    """Read some columns of a split, for a source whose path is the id of a data set.
 
     Args:
         path: the id.
-        columns: the columns that must be there.
-        optional: columns that are read where they are there.
-        split: as the data set names it, such as `validation_matched`.
+        columns: the required columns.
+        optional: columns that are read if the data set has them.
+        split: the data set's name of the split, such as `validation_matched`.
     """
     return read_hub(path.as_posix(), split, columns, optional)
 
@@ -63,6 +63,6 @@ def _load(datasets: Any, name: str, split: str) -> Any:
         # glue/cola is a data set and its configuration, stanfordnlp/imdb an owner and a data set
         try:
             return datasets.load_dataset(parts[0], parts[1], split=split)
-        except FileNotFoundError:  # what DatasetNotFoundError derives from
+        except FileNotFoundError:  # the base class of DatasetNotFoundError
             return datasets.load_dataset(name, split=split)
     return datasets.load_dataset("/".join(parts[:2]), *parts[2:], split=split)

@@ -1,4 +1,4 @@
-"""jsonl files: one JSON object a line, its keys the columns."""
+"""jsonl files: one JSON object per line; its keys are the columns."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from weft.data.readers.table import Table, no_rows, wanted_columns
 
 
 def read_jsonl(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
-    """Some columns of a jsonl file; a key that a line lacks reads as None."""
+    """Read some columns of a jsonl file; a key that a line lacks is read as None."""
     source = str(path)
-    asked = list(dict.fromkeys((*columns, *optional)))
-    values: dict[str, list[object]] = {column: [] for column in asked}
+    requested = list(dict.fromkeys((*columns, *optional)))
+    values: dict[str, list[object]] = {column: [] for column in requested}
     lines: list[int] = []
     known: dict[str, None] = {}
-    for number, found in parsed_lines(path):
+    for number, record in parsed_lines(path):
         lines.append(number)
-        known.update(dict.fromkeys(found))
-        for column in asked:
-            values[column].append(found.get(column))
+        known.update(dict.fromkeys(record))
+        for column in requested:
+            values[column].append(record.get(column))
     if not lines:
         raise no_rows(source)
     chosen = wanted_columns(source, list(known), columns, optional, hint="; no line has this key")
@@ -32,7 +32,7 @@ def read_jsonl(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
 
 
 def parsed_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    """The objects of the lines that are not blank, each with its line."""
+    """Yield (line number, object) for the lines that are not blank."""
     source = str(path)
     with text_lines(path) as text:
         for number, line in enumerate(text, 1):
@@ -41,9 +41,9 @@ def parsed_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
 
 
 def _parsed(source: str, number: int, line: str) -> dict[str, object]:
-    expected = 'expected one JSON object a line, such as {"text": "It rains.", "label": 1}'
+    expected = 'expected one JSON object per line, such as {"text": "It rains.", "label": 1}'
     try:
-        found = json.loads(line)
+        parsed = json.loads(line)
     except json.JSONDecodeError as failed:
         rest = line[failed.pos :].rstrip("\r\n")
         message = f"not JSON: {failed.msg} at character {failed.colno}, before {show(rest, 40)}; {expected}"
@@ -52,7 +52,7 @@ def _parsed(source: str, number: int, line: str) -> dict[str, object]:
         # numbers of thousands of digits, lists nested thousands deep
         message = f"JSON that cannot be read ({failed}); {expected}"
         raise DataError(Problem(source, message, number, None, line[:80], "line")) from None
-    if not isinstance(found, dict):
-        message = f"found {show(found, 40)}; {expected}"
+    if not isinstance(parsed, dict):
+        message = f"found {show(parsed, 40)}; {expected}"
         raise DataError(Problem(source, message, number, None, line[:80].strip(), "line"))
-    return found
+    return parsed

@@ -1,4 +1,4 @@
-"""Text files as lines: gzip, UTF-8, and what to say where a file is neither."""
+"""Lines of text files: gzip, UTF-8, and errors for files that are neither."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import BinaryIO, TextIO, cast
 
 from weft.data.readers.problem import DataError, Problem
 
-# a file of another format under a wrong name is told by its first bytes
+# the first bytes identify a file of another format with a wrong name
 _LOOKS_LIKE = {
     b"\xff\xfe": "it looks like UTF-16: save it as UTF-8",
     b"\xfe\xff": "it looks like UTF-16: save it as UTF-8",
-    b"\x1f\x8b": "it looks like gzip: let its name end in .gz",
-    b"PAR1": "it looks like parquet: let its name end in .parquet",
+    b"\x1f\x8b": "it looks like gzip: rename it to end in .gz",
+    b"PAR1": "it looks like parquet: rename it to end in .parquet",
     b"PK\x03\x04": "it looks like a zip or Excel file: save it as csv, UTF-8",
 }
 
 
 @contextmanager
 def text_lines(path: Path) -> Iterator[TextIO]:
-    r"""Open a text file, packed by gzip where its name ends in .gz, to be iterated by lines.
+    r"""Open a text file for iteration by lines; it is decompressed if its name ends in .gz.
 
-    A line ends with \n, \r\n or \r and keeps its end, as the csv module wants it. A byte order mark is
+    A line ends with \n, \r\n or \r and keeps its end, as the csv module requires. A byte order mark is
     skipped.
 
     Raises:
-        DataError: bytes that are not UTF-8 or not gzip, at whatever line, or a file that cannot be opened.
+        DataError: some bytes are not UTF-8 or not gzip, or the file cannot be opened.
     """
     try:
         with _binary(path) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
@@ -38,7 +38,7 @@ def text_lines(path: Path) -> Iterator[TextIO]:
     except UnicodeDecodeError:
         raise _not_utf8(path) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as failed:
-        message = f"the file is not whole gzip ({failed}); pack it again, or take .gz off a name that is not"
+        message = f"the file is not complete gzip ({failed}); compress it again, or remove .gz from its name"
         raise DataError(Problem(str(path), message)) from failed
     except OSError as failed:
         message = f"the file cannot be read: {failed.strerror or failed}"
@@ -52,7 +52,7 @@ def _binary(path: Path) -> BinaryIO:
 
 
 def _not_utf8(path: Path) -> DataError:
-    """Find the line of the first wrong byte: decoding in blocks does not say it, so all is read again."""
+    """Read the file again to find the line of the first invalid byte: block decoding does not report it."""
     with _binary(path) as raw:
         data = raw.read()
     try:

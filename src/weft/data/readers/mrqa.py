@@ -1,4 +1,4 @@
-"""MRQA's jsonl.gz files (Fisch et al., 2019): a header line, then a context a line with its questions."""
+"""MRQA's jsonl.gz files (Fisch et al., 2019): a header line, then one context per line with its questions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ COLUMNS = ("qid", "question", "context", "answers")
 
 
 def read_mrqa(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
-    """A row a question: qid, question, context and answers {text: […], answer_start: […]}.
+    """Read one row per question: qid, question, context and answers {text: […], answer_start: […]}.
 
-    The detected answers stand there at each of their places; `char_spans` are [first, last] characters, both
-    inside, and the text is the context's there. The answers as the data set writes them follow without a
-    place (−1): MRQA judges by these.
+    Detected answers come first, one per occurrence: `char_spans` are the [first, last] characters, inclusive;
+    the text is that of the context. The answers as written in the original data set follow with start −1:
+    MRQA evaluates with these.
     """
     source = str(path)
     rows = FlatRows(source, COLUMNS)
@@ -44,7 +44,7 @@ def read_mrqa(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) 
 def _answers(qa: Nested, context: str) -> dict[str, list[Any]] | None:
     if "detected_answers" not in qa.value:
         return None  # a test set
-    places: dict[tuple[str, int], None] = {}
+    positions: dict[tuple[str, int], None] = {}
     for answer in qa.children("detected_answers"):
         answer.get("text", str)
         for span in answer.get("char_spans", list):
@@ -52,10 +52,10 @@ def _answers(qa: Nested, context: str) -> dict[str, list[Any]] | None:
             if type(first) is not int or type(last) is not int or not 0 <= first <= last < len(context):
                 expected = f"[first, last] characters of the context, which has {len(context)}"
                 raise answer.wrong("char_spans", span, True, expected)
-            places[context[first : last + 1], first] = None
+            positions[context[first : last + 1], first] = None
     for text in qa.get("answers", list) if "answers" in qa.value else []:
         if not isinstance(text, str):
             raise qa.wrong("answers", text, True, "a list of texts")
         if text.strip():
-            places[text, -1] = None
-    return {"text": [text for text, _ in places], "answer_start": [start for _, start in places]}
+            positions[text, -1] = None
+    return {"text": [text for text, _ in positions], "answer_start": [start for _, start in positions]}

@@ -1,4 +1,4 @@
-"""MultiRC's jsonl files as SuperGLUE has them: a paragraph a line, with questions and their answers."""
+"""MultiRC's jsonl files from SuperGLUE: one paragraph per line, with questions and their answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = ("paragraph", "question", "answer", "idx_paragraph", "idx_question", "
 
 
 def read_multirc(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
-    """A row an answer, with the numbers of its paragraph, question and itself; no label in a test set."""
+    """Read one row per answer, with the indices of paragraph, question and answer; no label in a test set."""
     source = str(path)
     rows = FlatRows(source, COLUMNS)
     for number, line in parsed_lines(path):
@@ -21,9 +21,9 @@ def read_multirc(path: Path, columns: Sequence[str], optional: Sequence[str] = (
         passage = entry.child("passage")
         paragraph = (passage.get("text", str), entry.get("idx", int))
         for question in passage.children("questions"):
-            asked = (question.get("question", str), question.get("idx", int))
+            question_and_index = (question.get("question", str), question.get("idx", int))
             for answer in question.children("answers"):
-                texts = paragraph[0], asked[0], answer.get("text", str)
-                places = paragraph[1], asked[1], answer.get("idx", int)
-                rows.add(number, *texts, *places, answer.value.get("label"))
+                texts = paragraph[0], question_and_index[0], answer.get("text", str)
+                indices = paragraph[1], question_and_index[1], answer.get("idx", int)
+                rows.add(number, *texts, *indices, answer.value.get("label"))
     return rows.table(columns, optional)

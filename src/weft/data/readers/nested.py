@@ -1,4 +1,4 @@
-"""Walking through nested JSON, with the place of whatever is not as expected."""
+"""Access to nested JSON, with errors that name the path of an unexpected value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text", int
 
 @dataclass(frozen=True)
 class Nested:
-    """A value inside JSON, and where it is.
+    """A value inside JSON, and its path.
 
     Attributes:
         value: the value.
@@ -33,29 +33,31 @@ class Nested:
     path: str = ""
 
     def get(self, key: str, kind: type) -> Any:
-        """The plain value of a key, which must be there and of the kind."""
-        found = self.value.get(key)
-        # true and false are whole numbers to Python, never to a file
-        if not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
-            raise self.wrong(key, found, key in self.value, _WORDS[kind])
-        return found
+        """Return the value of a key; refuse a missing one and one of a different type."""
+        value = self.value.get(key)
+        # true and false are integers in Python but not in a file
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+            raise self.wrong(key, value, key in self.value, _WORDS[kind])
+        return value
 
     def child(self, key: str) -> Nested:
-        """The object under a key."""
+        """Return the object under a key."""
         return self._at(self.get(key, dict), self._path(key))
 
     def children(self, key: str) -> Iterator[Nested]:
-        """The objects of the list under a key."""
-        for place, found in enumerate(self.get(key, list)):
-            path = f"{self._path(key)}[{place}]"
-            if not isinstance(found, dict):
-                raise _error(self, path, f"found {show(found)}; expected an object", found)
-            yield self._at(found, path)
+        """Yield the objects of the list under a key."""
+        for index, item in enumerate(self.get(key, list)):
+            path = f"{self._path(key)}[{index}]"
+            if not isinstance(item, dict):
+                raise _error(self, path, f"found {show(item)}; expected an object", item)
+            yield self._at(item, path)
 
-    def wrong(self, key: str, found: object, there: bool, expected: str) -> DataError:
-        """The error for the value of a key."""
-        what = f"found {show(found)}" if there else f"there is no such key; there are: {_keys(self.value)}"
-        return _error(self, self._path(key), f"{what}; expected {expected}", found)
+    def wrong(self, key: str, value: object, exists: bool, expected: str) -> DataError:
+        """Return the error for the value of a key."""
+        description = (
+            f"found {show(value)}" if exists else f"there is no such key; there are: {_keys(self.value)}"
+        )
+        return _error(self, self._path(key), f"{description}; expected {expected}", value)
 
     def _at(self, value: Any, path: str) -> Nested:
         return Nested(value, self.source, self.row, self.unit, path)
@@ -65,7 +67,7 @@ class Nested:
 
 
 class FlatRows:
-    """The rows that a nested file is flattened to, as they are found.
+    """The flat rows of a nested file, collected one by one.
 
     Args:
         source: the file.
@@ -79,7 +81,7 @@ class FlatRows:
         self._numbers: list[int] = []
 
     def add(self, number: int, *values: object) -> None:
-        """Add a row that is found at this line (or question)."""
+        """Add a row from this line (or question)."""
         self._numbers.append(number)
         for column, value in zip(self._values, values, strict=True):
             column.append(value)
@@ -87,13 +89,13 @@ class FlatRows:
     def table(
         self, needed: Sequence[str], optional: Sequence[str], empty: str = "the file is empty"
     ) -> Table:
-        """The columns that were asked for; no row at all is an error, which says what is `empty`."""
+        """Return the requested columns; without any row, raise an error with the message `empty`."""
         if not self._numbers:
             raise no_rows(self._source, empty)
         chosen = wanted_columns(self._source, self._columns, needed, optional)
-        found = dict(zip(self._columns, self._values, strict=True))
+        values = dict(zip(self._columns, self._values, strict=True))
         numbers = np.array(self._numbers, np.int64)
-        return Table(self._source, {column: found[column] for column in chosen}, numbers, self._unit)
+        return Table(self._source, {column: values[column] for column in chosen}, numbers, self._unit)
 
 
 def _keys(value: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from weft.errors import WeftError
 
 
 def read_parquet(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
-    """Some columns of a parquet file; the others are not read from the disk."""
+    """Read some columns of a parquet file; others are not read from disk."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -31,7 +31,7 @@ def read_parquet(path: Path, columns: Sequence[str], optional: Sequence[str] = (
     except (pa.ArrowException, OSError) as failed:
         words = str(failed).strip().split("\n")[0]
         raise DataError(
-            Problem(source, f"the file is not whole parquet: {words}; fetch or write it again")
+            Problem(source, f"the file is not complete parquet: {words}; download or write it again")
         ) from failed
     if not table.num_rows:
         raise no_rows(source, "the file has no rows")
@@ -40,7 +40,7 @@ def read_parquet(path: Path, columns: Sequence[str], optional: Sequence[str] = (
 
 
 def _values(source: str, column: str, array: Any) -> list[object]:
-    """The column as Python values."""
+    """Return the column as Python values."""
     try:
         return list(array.to_pylist())
     except UnicodeDecodeError:
@@ -48,7 +48,7 @@ def _values(source: str, column: str, array: Any) -> list[object]:
             try:
                 value.as_py()
             except UnicodeDecodeError:
-                found = value.as_buffer().to_pybytes()
-                message = f"found the bytes {show(found)}; expected UTF-8"
-                raise DataError(Problem(source, message, row, column, repr(found[:80]))) from None
+                data = value.as_buffer().to_pybytes()
+                message = f"found the bytes {show(data)}; expected UTF-8"
+                raise DataError(Problem(source, message, row, column, repr(data[:80]))) from None
         raise

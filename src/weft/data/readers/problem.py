@@ -1,4 +1,4 @@
-"""What is wrong with a file, with its place, and the error that carries it."""
+"""Problem: something wrong in a file, with its position; DataError carries problems."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Problem:
 
     @property
     def place(self) -> str:
-        """Where in the source it is, such as "line 3, column 'label'"; empty for the file as a whole."""
+        """Its position in the source, such as "line 3, column 'label'"; empty for the file as a whole."""
         parts = [] if self.row is None else [f"{self.unit} {self.row}"]
         return ", ".join(parts if self.column is None else [*parts, f"column {self.column!r}"])
 
@@ -38,7 +38,7 @@ class Problem:
 
 
 class DataError(WeftError):
-    """Data that cannot be read; its problems can be told one by one.
+    """Data that cannot be read, with a list of its problems.
 
     Args:
         problems: at least one.
@@ -50,7 +50,7 @@ class DataError(WeftError):
 
 
 def show(value: object, most: int = 80) -> str:
-    """A value as a message shows it: its repr, cut to `most` characters."""
-    # a text of megabytes need not be escaped whole to show its beginning
+    """Return the repr of a value for a message, truncated to `most` characters."""
+    # do not escape megabytes of text to show its beginning
     text = repr(value[: most + 1] if isinstance(value, str) else value)
     return text if len(text) <= most else text[:most] + "…"

@@ -1,4 +1,4 @@
-"""Reading the columns that a task needs from a file of any known format, or from rows in memory."""
+"""Read the columns that a task needs from a file of any known format, or from rows in memory."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def read_rows(
 ) -> Table:
     """Read some columns of a file or of rows in memory.
 
-    Values are what the format gives: strings from csv and tsv, anything from jsonl, parquet and rows. A value
-    that is not there is None. Blank lines of text files are skipped.
+    The format decides on the types of values: strings in csv and tsv, any type in jsonl, parquet and rows.
+    A missing value is None. Blank lines of text files are skipped.
 
     Args:
-        path: a file whose name ends as one of `endings()`, a `Source`, or a sequence of dicts.
-        columns: the columns that must be there.
-        optional: columns that are read where they are there.
-        name: what messages call rows in memory.
+        path: a file whose name has one of the `endings()`, a `Source`, or a sequence of dicts.
+        columns: the required columns.
+        optional: columns that are read if the file has them.
+        name: the name of rows in memory in messages.
 
     Raises:
         DataError: a `WeftError` with the file, the row, the column, the value found and what was expected.
@@ -52,7 +52,7 @@ def _from_file(
     if form is None:
         message = (
             f"found the ending {path.suffix!r}; expected a name that ends in {', '.join(sorted(endings()))}; "
-            "of another name say the format"
+            "for any other ending, set the format: {path: FILE, format: NAME}"
         )
         raise DataError(Problem(str(path), message, value=path.suffix))
     try:
@@ -65,31 +65,31 @@ def _from_file(
 
 
 def _from_source(source: Source, columns: Sequence[str], optional: Sequence[str]) -> Table:
-    """Read by the file's names, shape the rows, and give the columns the task's names."""
+    """Read columns by the file's names, filter and transform the rows, and use the task's column names."""
     form = source.form
     options = {} if form is None else check_options(form, source.options, SHAPING)
     computed: Mapping[str, Any] = source.options.get("computed", {})
     needed, wanted = (_by_file(source, names) for names in (columns, optional))
     table = _inputs(source, form, options, [*needed.values()], [*wanted.values()])
     table = filtered(table, source.options, source.path.parent)
-    found: dict[str, list[object]] = {}
+    columns_read: dict[str, list[object]] = {}
     for column, name in (*needed.items(), *wanted.items()):
         if name in computed:
             (inputs,) = computed[name].values()
-            if not all(given in table.columns for given in inputs):
-                continue  # an optional one whose inputs are not there; see _inputs
-            found[column] = compute(table, name, computed[name])
+            if not all(input_column in table.columns for input_column in inputs):
+                continue  # an optional column whose inputs are missing; see _inputs
+            columns_read[column] = compute(table, name, computed[name])
         elif (values := _values(table, name)) is not None:
-            found[column] = values
+            columns_read[column] = values
         elif column in needed:
-            # the reader's own words for a column that is not there
+            # raises the reader's own message for a missing column
             _from_file(source.path, form, options, [name], ())
             raise DataError(Problem(table.source, "there is no such column", None, name))
     for column, mapping in source.options.get("values", {}).items():
-        if column in found:
-            found[column] = exchanged(found[column], mapping)
-    names = {column: source.columns[column] for column in found if column in source.columns}
-    return Table(table.source, found, table.row, table.unit, names)
+        if column in columns_read:
+            columns_read[column] = exchanged(columns_read[column], mapping)
+    names = {column: source.columns[column] for column in columns_read if column in source.columns}
+    return Table(table.source, columns_read, table.row, table.unit, names)
 
 
 def _by_file(source: Source, names: Sequence[str]) -> dict[str, str]:
@@ -99,7 +99,7 @@ def _by_file(source: Source, names: Sequence[str]) -> dict[str, str]:
 def _inputs(
     source: Source, form: str | None, options: Mapping[str, Any], needed: list[str], wanted: list[str]
 ) -> Table:
-    """The file's columns that the task's are made of."""
+    """Read the file's columns that the task's columns are built from."""
     computed: Mapping[str, Any] = source.options.get("computed", {})
 
     def inputs(names: list[str]) -> list[str]:
@@ -114,20 +114,20 @@ def _inputs(
 
 
 def _values(table: Table, name: str) -> list[object] | None:
-    """A column's values; of `a.b` those of the column itself, of `a_b`, or under the key b of column a."""
+    """Return the values of a column; `a.b` may be a column, the column `a_b`, or the key b of column a."""
     for form in (name, name.replace(".", "_")):
         if form in table.columns:
             return table.columns[form]
     first, _, key = name.partition(".")
     if not key or first not in table.columns:
         return None
-    found: list[object] = []
+    values: list[object] = []
     for row, value in zip(table.row, table.columns[first], strict=True):
         if value is not None and not isinstance(value, Mapping):
             message = f"found {show(value)}; expected an object with the key {key!r}"
             raise DataError(Problem(table.source, message, int(row), first, value, table.unit))
-        found.append(None if value is None else value.get(key))
-    return found
+        values.append(None if value is None else value.get(key))
+    return values
 
 
 def _must_exist(path: Path) -> None:
@@ -145,7 +145,7 @@ def _must_exist(path: Path) -> None:
         shown = ", ".join(others[:8]) + (", …" if len(others) > 8 else "")
         message += f" The folder holds: {shown or 'nothing'}"
     if not path.is_absolute():
-        message += f" (looked for from {str(Path.cwd())!r})"
+        message += f" (relative to {str(Path.cwd())!r})"
     raise DataError(Problem(str(path), message))
 
 

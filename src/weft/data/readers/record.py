@@ -1,4 +1,4 @@
-"""ReCoRD's jsonl files as SuperGLUE has them: a passage a line, with its entities and queries."""
+"""ReCoRD's jsonl files from SuperGLUE: one passage per line, with its entities and queries."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ COLUMNS = ("passage", "query", "entities", "answers", "label", "idx_passage", "i
 
 
 def read_record(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
-    """A row a query.
+    """Read one row per query.
 
-    `entities` are the texts that are marked in the passage, each once, in the order of their first places; an
-    entity's `end` is its last character, inside it. `answers` are the right texts, `label` their places among
+    `entities` are the distinct texts marked in the passage, in the order of their first occurrence; the `end`
+    of an entity in the file is its last character. `answers` are the right texts, `label` their indices among
     the entities; a test set has neither.
     """
     source = str(path)
@@ -31,24 +31,24 @@ def read_record(path: Path, columns: Sequence[str], optional: Sequence[str] = ()
             label = None if answers is None else [i for i, entity in enumerate(entities) if entity in answers]
             if label == []:
                 raise query.wrong("answers", answers, True, "an answer that is one of the passage's entities")
-            places = entry.get("idx", int), query.get("idx", int)
-            rows.add(number, text, query.get("query", str), entities, answers, label, *places)
+            indices = entry.get("idx", int), query.get("idx", int)
+            rows.add(number, text, query.get("query", str), entities, answers, label, *indices)
     return rows.table(columns, optional)
 
 
 def _entities(passage: Nested, text: str) -> list[str]:
-    places = []
+    spans = []
     for entity in passage.children("entities"):
         start, end = entity.get("start", int), entity.get("end", int)
         if not 0 <= start <= end < len(text):
-            expected = f"a place in the passage of {len(text)} characters, from start {start}"
+            expected = f"a position in the passage of {len(text)} characters, not before start {start}"
             raise entity.wrong("end", end, True, expected)
-        places.append((start, end))
-    return list(dict.fromkeys(text[start : end + 1] for start, end in sorted(places)))
+        spans.append((start, end))
+    return list(dict.fromkeys(text[start : end + 1] for start, end in sorted(spans)))
 
 
 def _answers(query: Nested) -> list[str] | None:
     if "answers" not in query.value:
         return None
-    found = dict.fromkeys(answer.get("text", str) for answer in query.children("answers"))
-    return list(found) or None
+    texts = dict.fromkeys(answer.get("text", str) for answer in query.children("answers"))
+    return list(texts) or None

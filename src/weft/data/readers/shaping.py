@@ -1,12 +1,12 @@
-"""What a `Source` does to the rows of a file of any format, so that they are what a task expects.
+"""Options of a `Source` that filter and transform the rows of a file of any format.
 
-The options, each by the file's column names except `values`, which goes by the task's:
+Columns are named as in the file, except in `values`, which uses the task's names:
 
-- `where: {COLUMN: VALUE}`: only rows with this value (MRQA's `subset` on the hub);
-- `listed: {file: FILE, columns: [A, B], keep: true}`: only rows whose values of the columns are a line of the
-  file, or, with `keep: false`, the others (MRPC's dev_ids.tsv);
-- `values: {COLUMN: {"-": -1}}`: other values, by the old one as a string (SNLI's `-`);
-- `computed: {COLUMN: {RULE: [COLUMN, …]}}`: a column made of others by one of `RULES`.
+- `where: {COLUMN: VALUE}`: keep only rows with this value (MRQA's `subset` on the hub);
+- `listed: {file: FILE, columns: [A, B], keep: true}`: keep only rows whose values in the columns are a line
+  of the file, or, with `keep: false`, only the other rows (MRPC's dev_ids.tsv);
+- `values: {COLUMN: {"-": -1}}`: replace values; the keys are the old values as strings (SNLI's `-`);
+- `computed: {COLUMN: {RULE: [COLUMN, …]}}`: a column computed from others by one of `RULES`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from weft.errors import WeftError, did_you_mean
 
 SHAPING = ("where", "listed", "values", "computed")
 _MOST = 20
-"""How many rows that a rule refuses are told; more of them are the same mistake."""
+"""The maximal number of reported rows that a rule refuses; further ones are likely the same mistake."""
 
 
 def ids_among(answers: object, choices: object) -> list[int] | None:
-    """The places of the answers in the list of choices (ReCoRD on the hub); None without answers."""
+    """Return the indices of the answers in the list of choices (ReCoRD on the hub); None without answers."""
     if answers is None:
         return None
     for texts in (answers, choices):
@@ -38,18 +38,18 @@ def ids_among(answers: object, choices: object) -> list[int] | None:
     assert isinstance(choices, list)
     if not answers:
         return None
-    found = [place for place, choice in enumerate(choices) if choice in answers]
-    if not found:
+    indices = [index for index, choice in enumerate(choices) if choice in answers]
+    if not indices:
         raise ValueError(f"an answer that is one of the choices, {show(choices)}")
-    return found
+    return indices
 
 
 def char_spans(detected: object, answers: object = None) -> dict[str, list[Any]] | None:
-    """MRQA's answers as the hub has them → SQuAD's shape; None without them.
+    """Convert MRQA's answers from the hub's form to SQuAD's; None if there are none.
 
     Args:
-        detected: where they are in the context.
-        answers: as the data set writes them, which MRQA judges by: they have no place, −1.
+        detected: the answers with their positions in the context.
+        answers: the answers as written in the original data set, which MRQA evaluates with (start −1).
     """
     expected = "{text: [TEXT, …], char_spans: [{start: [INT, …], end: [INT, …]}, …]}"
     if detected is None:
@@ -59,28 +59,28 @@ def char_spans(detected: object, answers: object = None) -> dict[str, list[Any]]
     texts, spans = detected.get("text"), detected.get("char_spans")
     if not isinstance(texts, list) or not isinstance(spans, list) or len(texts) != len(spans):
         raise ValueError(expected)
-    found: dict[tuple[str, int], None] = {}
+    positions: dict[tuple[str, int], None] = {}
     for text, span in zip(texts, spans, strict=True):
         starts = span.get("start") if isinstance(span, Mapping) else None
         if not isinstance(text, str) or not isinstance(starts, list):
             raise ValueError(expected)
-        found.update(dict.fromkeys((text, start) for start in starts))
+        positions.update(dict.fromkeys((text, start) for start in starts))
     for text in answers if isinstance(answers, list) else []:
         if isinstance(text, str) and text.strip():
-            found[text, -1] = None
-    return {"text": [text for text, _ in found], "answer_start": [start for _, start in found]}
+            positions[text, -1] = None
+    return {"text": [text for text, _ in positions], "answer_start": [start for _, start in positions]}
 
 
 RULES: dict[str, Callable[..., object]] = {"ids_among": ids_among, "char_spans": char_spans}
-"""How a computed column is made of one row's values. A rule raises ValueError with what it expected."""
+"""Rules that compute a column from one row's values. A rule raises ValueError with what it expected."""
 
 
 def check_shaping(options: Mapping[str, Any]) -> None:
-    """Refuse options of a wrong form."""
+    """Refuse malformed options."""
     for key in SHAPING:
-        given = options.get(key, {})
-        if not isinstance(given, Mapping):
-            raise WeftError(f"options: {key}: expected columns with their values; found {given!r}")
+        value = options.get(key, {})
+        if not isinstance(value, Mapping):
+            raise WeftError(f"options: {key}: expected columns with their values; found {value!r}")
     for column, mapping in options.get("values", {}).items():
         if not isinstance(mapping, Mapping):
             raise WeftError(f"options: values: {column}: expected old: new; found {mapping!r}")
@@ -100,21 +100,21 @@ def check_shaping(options: Mapping[str, Any]) -> None:
 
 
 def filter_columns(options: Mapping[str, Any]) -> list[str]:
-    """The columns that the filters look at."""
+    """Return the columns that the filters read."""
     return [*options.get("where", {}), *options.get("listed", {}).get("columns", ())]
 
 
 def filtered(table: Table, options: Mapping[str, Any], folder: Path) -> Table:
-    """The rows that `where` and `listed` keep.
+    """Return the rows that `where` and `listed` keep.
 
     Args:
-        table: the rows, by the file's names.
-        options: the source's.
-        folder: where the file lies, and a list beside it.
+        table: the rows, with the file's column names.
+        options: the options of the source.
+        folder: the folder of the file; the path of a list is relative to it.
     """
     keep = np.ones(len(table), bool)
     for column, value in options.get("where", {}).items():
-        keep &= [str(found) == str(value) for found in table.columns[column]]
+        keep &= [str(cell) == str(value) for cell in table.columns[column]]
     if listed := options.get("listed"):
         known = _listed(folder / str(listed["file"]), len(listed["columns"]))
         values = zip(*(table.columns[column] for column in listed["columns"]), strict=True)
@@ -122,10 +122,10 @@ def filtered(table: Table, options: Mapping[str, Any], folder: Path) -> Table:
     if keep.all():
         return table
     if not keep.any():
-        raise no_rows(table.source, f"none of the {len(table)} rows is of those wanted: {_wanted(options)}")
-    places = np.flatnonzero(keep)
-    columns = {name: [values[at] for at in places] for name, values in table.columns.items()}
-    return Table(table.source, columns, table.row[places], table.unit, table.names)
+        raise no_rows(table.source, f"none of the {len(table)} rows passes the filter: {_wanted(options)}")
+    kept = np.flatnonzero(keep)
+    columns = {name: [values[at] for at in kept] for name, values in table.columns.items()}
+    return Table(table.source, columns, table.row[kept], table.unit, table.names)
 
 
 def _wanted(options: Mapping[str, Any]) -> str:
@@ -136,33 +136,33 @@ def _wanted(options: Mapping[str, Any]) -> str:
 
 
 def _listed(path: Path, width: int) -> set[tuple[str, ...]]:
-    found = set()
+    entries = set()
     with text_lines(path) as text:
         for number, line in enumerate(text, 1):
             if not line.strip():
                 continue
             values = tuple(line.split())
             if len(values) != width:
-                message = f"found {len(values)} values; expected {width}, a row's ids"
+                message = f"found {len(values)} values; expected {width}, one per column of `listed`"
                 raise DataError(Problem(str(path), message, number, None, line.strip()[:80], "line"))
-            found.add(values)
-    if not found:
+            entries.add(values)
+    if not entries:
         raise no_rows(str(path))
-    return found
+    return entries
 
 
 def compute(table: Table, column: str, rule: Mapping[str, Any]) -> list[object]:
-    """A computed column's values.
+    """Return the values of a computed column.
 
     Raises:
-        DataError: the rows of which the rule can make nothing.
+        DataError: the rule refuses some rows; they are listed.
     """
     ((name, inputs),) = rule.items()
-    made: list[object] = []
+    values: list[object] = []
     problems: list[Problem] = []
-    for at, row in enumerate(zip(*(table.columns[given] for given in inputs), strict=True)):
+    for at, row in enumerate(zip(*(table.columns[input_column] for input_column in inputs), strict=True)):
         try:
-            made.append(RULES[name](*row))
+            values.append(RULES[name](*row))
         except ValueError as failed:
             message = f"found {show(row[0])}; expected {failed}"
             problems.append(Problem(table.source, message, int(table.row[at]), inputs[0], row[0], table.unit))
@@ -170,10 +170,10 @@ def compute(table: Table, column: str, rule: Mapping[str, Any]) -> list[object]:
                 break
     if problems:
         raise DataError(*problems)
-    return made
+    return values
 
 
 def exchanged(values: list[object], mapping: Mapping[Any, object]) -> list[object]:
-    """The values with those exchanged that the mapping names, by the old value as a string."""
+    """Replace values by a mapping whose keys are the old values as strings."""
     by_text = {str(old): new for old, new in mapping.items()}
     return [value if isinstance(value, list | dict) else by_text.get(str(value), value) for value in values]

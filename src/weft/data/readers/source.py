@@ -1,4 +1,4 @@
-"""A file with what must be known to read it: its format, its names for the task's columns, and options."""
+"""Source: a file with its format, its column names and options for reading it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.data.readers.shaping import SHAPING, check_shaping
 from weft.errors import WeftError, did_you_mean
 
 HUB = "hub"
-"""The format whose path is no file but the id of a data set."""
+"""The format whose path is the id of a data set and not a file."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class Source:
 
     Attributes:
         path: the file; for the format `hub` a data set's id, `NAME`, `OWNER/NAME` or `OWNER/NAME/CONFIG`.
-        format: one of `FORMATS`; by default what the name's ending tells.
-        columns: the task's name of a column → the file's, for those that differ. `a.b` is the key `b` of the
+        format: one of `FORMATS`; by default derived from the ending of the file name.
+        columns: the task's name of a column → the file's name, if they differ. `a.b` is the key `b` of the
             objects in column `a`, or the column `a_b`.
-        options: of the format (see its reader), and of any format (see `weft.data.readers.shaping`).
+        options: options of the format (see its reader) and of all formats (see `weft.data.readers.shaping`).
     """
 
     path: Path
@@ -38,10 +38,10 @@ class Source:
         path = Path(self.path)
         object.__setattr__(self, "path", path if self.format == HUB else path.expanduser())
         for key in ("columns", "options"):
-            given: Any = getattr(self, key)
-            if not isinstance(given, Mapping):
-                raise WeftError(f"{self.path}: {key}: expected names with their values; found {given!r}")
-            object.__setattr__(self, key, dict(given))
+            value: Any = getattr(self, key)
+            if not isinstance(value, Mapping):
+                raise WeftError(f"{self.path}: {key}: expected names with their values; found {value!r}")
+            object.__setattr__(self, key, dict(value))
         for name, column in self.columns.items():
             if not isinstance(name, str) or not isinstance(column, str) or not column:
                 raise WeftError(
@@ -60,47 +60,47 @@ class Source:
 
     @property
     def form(self) -> str | None:
-        """The format: the one that was given, else the one that the name tells; None if it tells none."""
+        """The configured format, else the one of the file's ending; None if the ending is unknown."""
         return self.format or format_of(self.path.name)
 
     @property
     def is_file(self) -> bool:
-        """Whether the path is a file's, not a data set's on the hub."""
+        """Whether the path is a file and not a data set on the hub."""
         return self.form != HUB
 
     def settings(self) -> dict[str, Any]:
-        """What `as_source` takes: JSON-able, the path absolute."""
+        """The settings that `as_source` accepts: JSON-serializable, with an absolute path."""
         path = str(self.path.resolve()) if self.is_file else str(self.path)
-        found = {
+        settings = {
             "path": path,
             "format": self.format,
             "columns": dict(self.columns),
             "options": dict(self.options),
         }
-        return {key: value for key, value in found.items() if value}
+        return {key: value for key, value in settings.items() if value}
 
 
-def as_source(given: object, folder: Path | None = None) -> Source | Path:
-    """A file as a run file says it: a path, or `{path: FILE, format: …, columns: {…}, options: {…}}`.
+def as_source(entry: object, folder: Path | None = None) -> Source | Path:
+    """Return the file of a run-file entry: a path, or `{path: FILE, format: …, columns: {…}, options: {…}}`.
 
     Args:
-        given: what the run file says.
-        folder: what relative paths start from.
+        entry: the entry of the run file.
+        folder: the folder that relative paths start from.
     """
-    if isinstance(given, Source):
-        return given
-    if isinstance(given, str | Path) and str(given):
-        path = Path(given).expanduser()
+    if isinstance(entry, Source):
+        return entry
+    if isinstance(entry, str | Path) and str(entry):
+        path = Path(entry).expanduser()
         return path if folder is None else folder / path
     known = ("path", "format", "columns", "options")
-    if not isinstance(given, Mapping) or "path" not in given:
+    if not isinstance(entry, Mapping) or "path" not in entry:
         raise WeftError(
-            f"expected a file, or {{path: FILE, format: {'|'.join(FORMATS)}, columns: …}}; found {given!r}"
+            f"expected a file, or {{path: FILE, format: {'|'.join(FORMATS)}, columns: …}}; found {entry!r}"
         )
-    for key in given:
+    for key in entry:
         if key not in known:
             raise WeftError(f"a file has no setting {key!r}; {did_you_mean(str(key), known)}")
-    settings: dict[str, Any] = {str(key): value for key, value in given.items() if value is not None}
+    settings: dict[str, Any] = {str(key): value for key, value in entry.items() if value is not None}
     if not isinstance(settings.get("path"), str | Path) or not str(settings["path"]):
         raise WeftError(f"path: expected a file; found {settings.get('path')!r}")
     if settings.get("format") != HUB:

@@ -1,7 +1,7 @@
 """SQuAD's json files, v1.1: articles, their paragraphs, and the questions on each.
 
-A question of v2.0 that has no answer (`is_impossible`) is refused, not kept with an empty list: weft's `span`
-answers every question, as v1.1 asks, so such a question would count as wrong whatever is learnt.
+A question of v2.0 without an answer (`is_impossible`) is refused and not kept with an empty list: weft's
+`span` answers every question, as v1.1 requires, so such a question would always count as wrong.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table, no_rows
 
 COLUMNS = ("id", "title", "context", "question", "answers")
-_EXPECTED = 'expected SQuAD\'s {"data": [{"title": …, "paragraphs": […]}]}; rows of one\'s own are jsonl'
+_EXPECTED = 'expected SQuAD\'s {"data": [{"title": …, "paragraphs": […]}]}; write other rows as jsonl'
 
 
 def read_squad(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
-    """A row a question: id, title, context, question and answers {text: […], answer_start: […]}."""
+    """Read one row per question: id, title, context, question and answers {text: […], answer_start: […]}."""
     source = str(path)
     with text_lines(path) as text:
         whole = text.read()
@@ -36,16 +36,16 @@ def read_squad(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
 
 def _parsed(source: str, whole: str) -> dict[str, Any]:
     try:
-        found = json.loads(whole)
+        parsed = json.loads(whole)
     except json.JSONDecodeError as failed:
         rest = whole[failed.pos : failed.pos + 80]
         message = f"not JSON: {failed.msg} at character {failed.colno}, before {show(rest, 40)}; {_EXPECTED}"
         raise DataError(Problem(source, message, failed.lineno, None, rest, "line")) from None
     except (ValueError, RecursionError) as failed:
         raise DataError(Problem(source, f"JSON that cannot be read ({failed}); {_EXPECTED}")) from None
-    if not isinstance(found, dict) or "data" not in found:
-        raise DataError(Problem(source, f"found {show(found, 40)}; {_EXPECTED}", value=show(found)))
-    return found
+    if not isinstance(parsed, dict) or "data" not in parsed:
+        raise DataError(Problem(source, f"found {show(parsed, 40)}; {_EXPECTED}", value=show(parsed)))
+    return parsed
 
 
 def _questions(top: Nested) -> Iterator[tuple[object, ...]]:
@@ -66,7 +66,7 @@ def _answers(qa: Nested) -> dict[str, list[Any]] | None:
             "is_impossible",
             True,
             True,
-            "a question with an answer: take SQuAD v1.1, or leave such questions out",
+            "a question with an answer: use SQuAD v1.1, or remove such questions",
         )
     if "answers" not in qa.value:
         return None  # a test set

@@ -1,4 +1,4 @@
-"""The columns of a file that were asked for, whatever its format."""
+"""Table: the requested columns of a file of any format."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ class Table:
 
     Attributes:
         source: the file, or "rows of task X".
-        columns: the values of each column, n of them; an optional column that is not there is left out.
-        row: the line (text files) or row that each comes from, from 1, [n]; None stands for a value that is
-            not there.
+        columns: the n values of each column; None is a missing value. A missing optional column is left out.
+        row: the line (text files) or row of each example, from 1, [n].
         unit: what `row` counts, "line", "row" or "question".
-        names: the file's names of those columns that it calls otherwise.
+        names: the task's column name → the file's, for columns whose names differ.
     """
 
     source: str
@@ -35,7 +34,7 @@ class Table:
         return len(self.row)
 
     def called(self, column: str) -> str:
-        """The column as the file calls it, for messages."""
+        """The file's name of the column, for messages."""
         return self.names.get(column, column)
 
 
@@ -49,37 +48,37 @@ def wanted_columns(
     unit: str = "row",
     hint: str = "",
 ) -> list[str]:
-    """The columns to read of those a source has.
+    """Select the columns to read.
 
     Args:
         source: the file, for messages.
-        known: the columns that it has.
-        columns: those that must be there.
-        optional: those that may be missing.
-        row: where the names stand, for messages.
+        known: the columns of the file.
+        columns: the required columns.
+        optional: columns that may be missing.
+        row: the row of the column names, for messages.
         unit: what `row` counts.
         hint: more words for the message about a missing column.
 
     Raises:
-        DataError: a column is missing, or there twice; all such columns at once.
+        DataError: a column is missing or occurs twice; all such columns are listed.
     """
     problems = []
-    # where a file lacks its line of names, a whole text stands in their place
+    # if a file lacks its header line, the "names" are whole texts
     names = [name if len(name) <= 40 else f"{name[:40]}…" for name in known]
     for column in dict.fromkeys(columns):
         if column not in known:
             message = f"there is no such column; {did_you_mean(column, names)}{hint}"
             problems.append(Problem(source, message, row, column, list(known), unit))
-    found = [column for column in dict.fromkeys((*columns, *optional)) if column in known]
-    for column in found:
+    selected = [column for column in dict.fromkeys((*columns, *optional)) if column in known]
+    for column in selected:
         if (times := list(known).count(column)) > 1:
-            message = f"found {times} columns of this name; expected one"
+            message = f"found {times} columns with this name; expected one"
             problems.append(Problem(source, message, row, column, list(known), unit))
     if problems:
         raise DataError(*problems)
-    return found
+    return selected
 
 
 def no_rows(source: str, what: str = "the file is empty") -> DataError:
-    """The error for a source without a single row."""
+    """Return the error for a source without rows."""
     return DataError(Problem(source, f"{what}; expected at least one row"))

@@ -1,4 +1,4 @@
-"""Rows that say the same, inside a split and across splits."""
+"""Duplicate examples, inside a split and across splits."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from weft.data.checks.report import Finding
 from weft.data.splits.split import Split
 
 SHOWN = 3
-"""How many pairs of rows a finding names."""
+"""The maximal number of pairs of rows that a finding lists."""
 
-Said = tuple[tuple[str, ...], tuple[tuple[int, int, int], ...]]
-First = dict[Said, int]
+Content = tuple[tuple[str, ...], tuple[tuple[int, int, int], ...]]
+First = dict[Content, int]
 
 
 def duplicates(splits: dict[str, Split]) -> Iterator[Finding]:
-    """Findings about equal texts: a note for train, a warning for each two splits that share some.
+    """Yield findings about equal texts: a note for train, a warning for each pair of splits that share some.
 
-    Texts are compared as they are. What is in two splits makes a score better than it is.
+    Texts are compared exactly. Examples that occur in two splits make scores too good.
 
     Args:
         splits: the splits of one task by name.
@@ -27,56 +27,56 @@ def duplicates(splits: dict[str, Split]) -> Iterator[Finding]:
     seen = {name: _first_rows(split) for name, split in splits.items()}
     if "train" in splits:
         yield from _inside(splits["train"], seen["train"])
-    for one, other in combinations(splits, 2):
-        yield from _across(splits[one], seen[one], splits[other])
+    for earlier, later in combinations(splits, 2):
+        yield from _across(splits[earlier], seen[earlier], splits[later])
 
 
 def _first_rows(split: Split) -> First:
-    """What an example says → its first row's index."""
+    """Map the content of each example to the index of its first occurrence."""
     first: First = {}
-    for i, said in enumerate(_said(split)):
-        first.setdefault(said, i)
+    for i, content in enumerate(_contents(split)):
+        first.setdefault(content, i)
     return first
 
 
-def _said(split: Split) -> list[Said]:
-    """What each example says: its texts, and what is marked in them."""
+def _contents(split: Split) -> list[Content]:
+    """The content of each example: its texts and marks."""
     return list(zip(split.texts, split.marks or [()] * len(split), strict=True))
 
 
 def _inside(split: Split, first: First) -> Iterator[Finding]:
-    again = [(first[said], i) for i, said in enumerate(_said(split)) if first[said] != i]
-    if not again:
+    repeats = [(first[content], i) for i, content in enumerate(_contents(split)) if first[content] != i]
+    if not repeats:
         return
-    pairs = [f"{split.unit}s {split.row[i]} and {split.row[j]}" for i, j in again[:SHOWN]]
-    message = f"{_rows(len(again))} the text of an earlier one ({_listed(pairs, len(again))})"
+    pairs = [f"{split.unit}s {split.row[i]} and {split.row[j]}" for i, j in repeats[:SHOWN]]
+    message = f"{_rows(len(repeats))} the text of an earlier one ({_listed(pairs, len(repeats))})"
     labels = split.labels
-    if labels is not None and (other := [(i, j) for i, j in again if labels[i] != labels[j]]):
-        i, j = other[0]
+    if labels is not None and (conflicting := [(i, j) for i, j in repeats if labels[i] != labels[j]]):
+        i, j = conflicting[0]
         rows = f"{split.unit}s {split.row[i]} and {split.row[j]}"
-        message += f", {len(other)} of them with another label (first {rows})"
+        message += f", {len(conflicting)} of them with a different label (first {rows})"
     yield Finding(
-        "note", split.task.name, split.split, split.source, None, None, len(again), message, split.unit
+        "note", split.task.name, split.split, split.source, None, None, len(repeats), message, split.unit
     )
 
 
-def _across(one: Split, first: First, other: Split) -> Iterator[Finding]:
-    shared = [(first[said], j) for j, said in enumerate(_said(other)) if said in first]
+def _across(earlier: Split, first: First, later: Split) -> Iterator[Finding]:
+    shared = [(first[content], j) for j, content in enumerate(_contents(later)) if content in first]
     if not shared:
         return
-    names = [Path(split.source).name for split in (one, other)]
+    names = [Path(split.source).name for split in (earlier, later)]
     if names[0] == names[1]:
-        names = [one.source, other.source]
+        names = [earlier.source, later.source]
     pairs = [
-        f"{names[0]} {one.unit} {one.row[i]} and {names[1]} {other.unit} {other.row[j]}"
+        f"{names[0]} {earlier.unit} {earlier.row[i]} and {names[1]} {later.unit} {later.row[j]}"
         for i, j in shared[:SHOWN]
     ]
     message = (
-        f"{_rows(len(shared))} a text of {one.split!r} ({_listed(pairs, len(shared))}); "
-        f"take them out of one of the two, or the score on {other.split!r} is too good"
+        f"{_rows(len(shared))} a text of {earlier.split!r} ({_listed(pairs, len(shared))}); "
+        f"remove them from one of the two, or the score on {later.split!r} is too good"
     )
     yield Finding(
-        "warning", one.task.name, other.split, other.source, None, None, len(shared), message, other.unit
+        "warning", earlier.task.name, later.split, later.source, None, None, len(shared), message, later.unit
     )
 
 

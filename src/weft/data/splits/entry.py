@@ -1,4 +1,4 @@
-"""A task as a run file says it, its data included."""
+"""The run-file entry of a task, with its data."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from weft.tasks.task import OF_SPLITS, SYNTHETIC, Task
 
 
 def as_run_file(task: Task) -> dict[str, Any]:
-    """The entry of the `tasks` section that gives this task again, as far as its data is in files."""
-    splits = {key: getattr(task, key) for key, plain in OF_SPLITS.items() if getattr(task, key) != plain}
+    """Return the entry of the `tasks` section that rebuilds this task, if its data is in files."""
+    splits = {key: getattr(task, key) for key, default in OF_SPLITS.items() if getattr(task, key) != default}
     if task.suite == SYNTHETIC:
         return {"suite": task.suite, "only": [task.name], **splits}
     further = {
-        name: {split: said for split, file in files.items() if (said := _said(file)) is not None}
+        name: {split: entry for split, file in files.items() if (entry := _file_entry(file)) is not None}
         for name, files in task.also.items()
     }
     return {
         **task.settings(),
-        **{split: said for split, file in task.files.items() if (said := _said(file)) is not None},
+        **{split: entry for split, file in task.files.items() if (entry := _file_entry(file)) is not None},
         **({"also": further} if further else {}),
         **({"hub": task.hub} if task.hub else {}),
         **splits,
     }
 
 
-def _said(file: Any) -> object:
-    """A file's path; None of rows in memory."""
+def _file_entry(file: Any) -> object:
+    """Return the entry of a file; None for rows in memory."""
     if isinstance(file, Source):
         return file.settings()
     return str(file.resolve()) if isinstance(file, Path) else None

@@ -1,4 +1,4 @@
-"""One split of a task: its texts and labels, checked row by row."""
+"""Split: the texts and labels of one split of a task, checked row by row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.tasks.task import Task
 from weft.tasks.values import wrong_text as wrong_text
 
 SHOWN = 10
-"""How many problems a message lists before it counts the rest."""
+"""The maximal number of problems that a message lists; the rest is counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +32,15 @@ class Split:
         task: the task.
         split: `train`, `validation` or `test`.
         source: the file, or "rows of task X".
-        texts: the texts of each example, n tuples: one or two; of `choose` and `rank` the choices follow; of
-            `tag` they are the words.
-        labels: what the task's kind makes of them (an id, a number, …), n of them; None without labels.
-        row: the line (text files) or row that each comes from, from 1, [n].
+        texts: n tuples of one or two texts; for `choose` and `rank` the choices follow; for `tag` they are
+            the words.
+        labels: n labels as parsed by the task's kind (an id, a number, …); None without labels.
+        row: the line (text files) or row of each example, from 1, [n].
         unit: what `row` counts, "line" or "row".
-        marks: (text, first character, one after the last) of each mark, n tuples; None without marks.
-        groups: which examples are judged together, n values; None without `group`.
-        ids: the examples' names in the file, n values; None without `id`.
-        dropped: how many rows were left out, because their label says that there is none.
+        marks: n tuples of (text, first character, last character + 1), one per mark; None without marks.
+        groups: n values; examples with equal ones are judged together; None without `group`.
+        ids: n values that name the examples in the file; None without `id`.
+        dropped: the number of rows left out because of their label (`drop`).
     """
 
     task: Task
@@ -60,28 +60,28 @@ class Split:
 
 
 def load_split(task: Task, split: str) -> Split:
-    """Load a split that has no problem in any row.
+    """Load a split; any problem in any row raises.
 
     Raises:
-        WeftError: one for all that is wrong, with the first ten problems.
+        WeftError: the first ten problems, and the number of all.
     """
-    found, problems = collect_split(task, split)
-    if found is not None and not problems:
-        return found
+    loaded, problems = collect_split(task, split)
+    if loaded is not None and not problems:
+        return loaded
     count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
     lines = [f"task {task.name!r}, split {split!r}: {count} in {problems[0].source}"]
     lines += [f"  {': '.join(filter(None, (p.place, p.message)))}" for p in problems[:SHOWN]]
     if len(problems) > SHOWN:
         lines.append(f"  … and {len(problems) - SHOWN} more")
-    lines.append("To see what is wrong with every file of a run, type: weft check RUN.yaml")
+    lines.append("To check every file of a run, type: weft check RUN.yaml")
     raise WeftError("\n".join(lines))
 
 
 def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
-    """Load what can be loaded of a split, and list everything that is wrong.
+    """Load the valid rows of a split, and list all problems.
 
     Returns:
-        The split with its sound rows alone (None if the source cannot be read or no row is sound), and the
+        The split with its valid rows only (None if the source cannot be read or no row is valid), and the
         problems in the order of the rows.
     """
     try:
@@ -94,48 +94,53 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
     problems: list[Problem] = []
     examples: list[Inputs] = []
     labels: list[object] = []
-    sound: list[int] = []
+    valid: list[int] = []
     dropped = 0
     label_values = list(zip(*(table.columns[column] for column in label_columns), strict=True))
 
     def problem(at: int, column: str, value: object, message: str) -> None:
         row = int(table.row[at])
-        told, name = f"found {show(value)}; {message}", _called(table, column)
-        problems.append(Problem(table.source, told, row, name, value, table.unit))
+        text, name = f"found {show(value)}; {message}", _called(table, column)
+        problems.append(Problem(table.source, text, row, name, value, table.unit))
 
-    for at, given in enumerate(givens(task, table)):
+    for at, values in enumerate(givens(task, table)):
         if labelled and task.drop and any(_as_written(value) in task.drop for value in label_values[at]):
             dropped += 1
             continue
         before = len(problems)
-        inputs, wrong = kind.inputs(task, given)
+        inputs, wrong = kind.inputs(task, values)
         for column, value, message in wrong:
             problem(at, column, value, message)
         label: object = None
         if labelled:
-            values = label_values[at]
+            cells = label_values[at]
             missing = (
                 []
                 if kind.empty_label
-                else [c for c, v in zip(label_columns, values, strict=True) if _missing(v)]
+                else [c for c, v in zip(label_columns, cells, strict=True) if _missing(v)]
             )
             for column in missing:
-                problem(at, column, values[label_columns.index(column)], "the label is missing")
+                problem(at, column, cells[label_columns.index(column)], "the label is missing")
             if not missing:
                 try:
-                    label = _label(kind, values, task, inputs if len(problems) == before else None)
+                    label = _label(kind, cells, task, inputs if len(problems) == before else None)
                 except (ValueError, OverflowError) as failed:
-                    one = values[0] if len(values) == 1 else values
-                    # a whole number of 400 digits is no float
+                    cell = cells[0] if len(cells) == 1 else cells
+                    # an integer of 400 digits cannot become a float
                     expected = failed if isinstance(failed, ValueError) else "a smaller number"
-                    problem(at, ", ".join(label_columns), one, f"expected {expected}{_no_gold(one)}")
+                    problem(
+                        at,
+                        ", ".join(label_columns),
+                        cell,
+                        f"expected {expected}{_no_gold(cell)}",
+                    )
         if len(problems) == before:
-            sound.append(at)
+            valid.append(at)
             examples.append(inputs)
             labels.append(label)
-    if not sound:
+    if not valid:
         if not problems:
-            message = f"every row has a label that is dropped ({', '.join(task.drop)}); expected some to stay"
+            message = f"every row has a label that is dropped ({', '.join(task.drop)}); expected others too"
             problems.append(Problem(table.source, message, None, ", ".join(label_columns)))
         return None, problems
     return Split(
@@ -144,11 +149,11 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
         table.source,
         [inputs.texts for inputs in examples],
         labels if labelled else None,
-        table.row[sound],
+        table.row[valid],
         table.unit,
         [inputs.marks for inputs in examples] if task.marks else None,
-        _values(table, task.group, sound),
-        _values(table, task.id, sound),
+        _values(table, task.group, valid),
+        _values(table, task.id, valid),
         dropped,
     ), problems
 
@@ -161,12 +166,12 @@ def _label(kind: Kind, values: Sequence[object], task: Task, inputs: Inputs | No
 
 
 def _called(table: Table, columns: str) -> str:
-    """Columns as the file calls them."""
+    """The file's names of the columns."""
     return ", ".join(table.called(column) for column in columns.split(", "))
 
 
 def _values(table: Table, columns: Sequence[str], rows: Sequence[int]) -> list[tuple[object, ...]] | None:
-    """The values of some columns, for each of these rows; None where a column is not there."""
+    """The values of some columns in these rows; None if a column is missing."""
     if not columns or any(column not in table.columns for column in columns):
         return None
     return [tuple(table.columns[column][at] for column in columns) for at in rows]
@@ -174,7 +179,7 @@ def _values(table: Table, columns: Sequence[str], rows: Sequence[int]) -> list[t
 
 def _read(task: Task, split: str) -> Table:
     inputs = input_columns(task)
-    # a test split may have no labels at all; the columns of the others must be there
+    # a test split may have no labels; other splits must have the label columns
     needed = inputs if split == "test" else (*inputs, *task.label_columns)
     optional = (*(task.label_columns if split == "test" else ()), *task.id)
     if split in task.files:
@@ -182,17 +187,17 @@ def _read(task: Task, split: str) -> Table:
     if task.hub and not task.files:
         return read_hub(task.hub, split, needed, optional)
     have = ", ".join(task.files) or "none"
-    message = f"the task has no file for the split {split!r}; it has: {have}; give it one: {split}: FILE"
+    message = f"the task has no file for the split {split!r}; it has: {have}; add one: {split}: FILE"
     raise DataError(Problem(f"task {task.name!r}", message))
 
 
 def _label_columns(task: Task, split: str, table: Table) -> tuple[str, ...]:
-    """The label columns, or none of them where a test split has none."""
+    """The label columns, or an empty tuple for a test split without labels."""
     missing = [column for column in task.label_columns if column not in table.columns]
     if not missing:
         return task.label_columns
     if len(missing) < len(task.label_columns):
-        message = "there is no such column, though other columns of the label are there; expected all or none"
+        message = "there is no such column, but other label columns exist; expected all or none"
         raise DataError(*(Problem(table.source, message, None, column) for column in missing))
     return ()
 
@@ -204,7 +209,7 @@ def _missing(value: object) -> bool:
 
 
 def _as_written(value: object) -> str:
-    """A label as `drop` names it: −1 and −1.0 are one."""
+    """A label in the form of `drop`: −1.0 is written −1."""
     text = str(value).strip()
     return text.removesuffix(".0")
 
@@ -216,7 +221,7 @@ def _is_minus_one(value: object) -> bool:
 
 
 def _all_missing(table: Table, columns: Sequence[str]) -> bool:
-    """Whether no row has a label; −1 stands for none, as in the hub's test splits."""
+    """Whether no row has a label; −1 means no label, as in the hub's test splits."""
     return all(
         _missing(value) or _is_minus_one(value) for column in columns for value in table.columns[column]
     )
@@ -225,4 +230,4 @@ def _all_missing(table: Table, columns: Sequence[str]) -> bool:
 def _no_gold(value: object) -> str:
     if not _is_minus_one(value):
         return ""
-    return '; −1 usually stands for no gold label: take such rows out, with drop: ["-1"] in the task'
+    return '; −1 usually means "no gold label": leave such rows out with drop: ["-1"] in the task'

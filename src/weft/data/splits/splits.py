@@ -1,12 +1,12 @@
-"""Which rows are a task's `train`, `validation` and `test`: those of its files, or parts of them by a seed.
+"""The rows of a task's `train`, `validation` and `test` splits: those of its files, or random parts of them.
 
-Training, evaluation and `weft check` all ask here, so that they mean the same rows. In this order:
+Training, evaluation and `weft check` all use this module, so that they agree on the rows. In this order:
 
-1. `cut`: where there is no validation file, a share of the training rows is cut off to validate on;
-2. `fraction`: of the training rows that are left, a share is used, a smaller one inside a larger one;
-3. `halves`: the validation rows are halved, `validation` to choose a model by and `test` to report on.
+1. `cut`: without a validation file, a share of the training rows becomes the validation split;
+2. `fraction`: a share of the remaining training rows is used; a smaller share is a subset of a larger one;
+3. `halves`: the validation rows are halved into `validation`, for model selection, and `test`, for reporting.
 
-Each is a draw of its own, so that none changes another's; groups of rows are never torn apart (`subset`).
+Each has separate random draws, so that none changes another; groups of rows are never divided (`subset`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Load = Callable[[Task, str], Split]
 
 @dataclass(frozen=True)
 class SplitRules:
-    """What is made of a task's files.
+    """How splits are derived from a task's files.
 
     Attributes:
         fraction: the share of the training rows that is used, more than 0, at most 1.
-        cut: the share of the training rows that validates where there is no validation file; None: none.
+        cut: the share of the training rows that becomes the validation split if there is no such file.
         halves: whether the validation rows are halved.
-        seed: of all three choices.
+        seed: the random seed of all three.
     """
 
     fraction: float = 1.0
@@ -42,13 +42,13 @@ class SplitRules:
 
 @dataclass(frozen=True)
 class Part:
-    """How a split came about.
+    """The origin of a split.
 
     Attributes:
-        rows: how many rows it has.
-        given: how many rows the file has that they are from.
-        file: the split whose file that is.
-        how: the same in words, such as "half of 1043 rows, seed 1".
+        rows: its number of rows.
+        given: the number of rows of the file that they come from.
+        file: the split of that file.
+        how: a description, such as "half of 1043 rows, seed 1".
     """
 
     rows: int
@@ -63,8 +63,8 @@ class Prepared:
 
     Attributes:
         splits: the rows by split.
-        parts: how each of them came about.
-        notes: what a user should know of it, in whole sentences.
+        parts: the origin of each split.
+        notes: what a user should know about them, in whole sentences.
     """
 
     splits: dict[str, Split]
@@ -75,7 +75,7 @@ class Prepared:
         return self.splits[split]
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
-        """How each split came about, JSON-able."""
+        """The origin of each split, JSON-serializable."""
         return {name: vars(part) for name, part in self.parts.items()}
 
 
@@ -85,13 +85,13 @@ def prepare(
     load: Load = load_split,
     rules: SplitRules | None = None,
 ) -> Prepared:
-    """Read the rows of a task's splits; no file is read that they do not need, and none twice.
+    """Read the rows of a task's splits. Only the files that they need are read, each once.
 
     Args:
         task: the task, with its files.
-        names: the splits that are wanted.
-        load: reads the rows of a file.
-        rules: what is made of the files; by default what the task says.
+        names: the requested splits.
+        load: a function that reads the rows of a file.
+        rules: how splits are derived from files; by default the task's settings.
     """
     rules = rules or rules_of(task)
     raw = {name: load(task, name) for name in files_needed(task, names, rules)}
@@ -104,12 +104,12 @@ def prepare(
 
 
 def load_rows(task: Task, split: str) -> Split:
-    """The rows of one split, as `prepare` gives them: what training and evaluation read."""
+    """Return the rows of one split as training and evaluation read them; see `prepare`."""
     return prepare(task, (split,))[split]
 
 
 def files_needed(task: Task, names: Sequence[str], rules: SplitRules | None = None) -> tuple[str, ...]:
-    """The splits whose files must be read for these splits, in the order of `SPLITS`."""
+    """Return the splits whose files must be read for these splits, in the order of `SPLITS`."""
     for name in names:
         if name not in SPLITS:
             raise WeftError(f"split {name!r} does not exist; {did_you_mean(name, SPLITS)}")
@@ -121,18 +121,18 @@ def files_needed(task: Task, names: Sequence[str], rules: SplitRules | None = No
 
 
 def rules_of(task: Task) -> SplitRules:
-    """What the task says of its splits."""
+    """Return the split rules of a task's settings."""
     return SplitRules(task.fraction, task.cut, task.halves, task.split_seed)
 
 
 def arrange(task: Task, raw: Mapping[str, Split], rules: SplitRules | None = None) -> Prepared:
-    """The rows of a task, of those that were read; what follows from a file that is missing is left out.
+    """Derive the splits of a task from the rows of its files; splits of missing files are left out.
 
     Args:
         task: the task.
-        raw: the rows of its files, by split, as many as there are. A further set beside the validation rows
-            (`Task.also`) may stand here for them: it is halved alike.
-        rules: what is made of them; by default what the task says.
+        raw: the rows of its files, by split. The validation rows may be those of a further set (`Task.also`),
+            which is halved in the same way.
+        rules: how splits are derived from files; by default the task's settings.
     """
     rules = rules or rules_of(task)
     splits = dict(raw)
@@ -159,14 +159,14 @@ def arrange(task: Task, raw: Mapping[str, Split], rules: SplitRules | None = Non
 
 
 def _cuts(task: Task, rules: SplitRules) -> bool:
-    """Whether the validation rows are cut off the training rows."""
-    # a hub's data set has its splits, unless the task itself says that one must be cut
+    """Whether the validation rows are split off the training rows."""
+    # a data set of the hub has a validation split, unless the task itself sets `cut`
     on_hub = bool(task.hub) and not task.files and task.cut is None
     return rules.cut is not None and "validation" not in task.files and not on_hub
 
 
 def _cut(splits: dict[str, Split], parts: dict[str, Part], rules: SplitRules) -> str:
-    """Cut the validation rows off; returns what is told of it."""
+    """Split off the validation rows; return the note about it."""
     whole, share = splits["train"], rules.cut or 0.0
     splits["train"], splits["validation"] = left, taken = cut(whole, share, rules.seed)
     n = len(whole)
@@ -177,13 +177,13 @@ def _cut(splits: dict[str, Split], parts: dict[str, Part], rules: SplitRules) ->
         len(taken), n, "train", f"{_percent(share)} of {n} training rows, {_by(rules)}"
     )
     return (
-        f"task {whole.task.name!r} has no validation file: {len(taken)} of {n} training rows are cut off to "
-        f"validate on (cut {share:g}, split_seed {rules.seed})"
+        f"task {whole.task.name!r} has no validation file: {len(taken)} of {n} training rows are used for "
+        f"validation (cut {share:g}, split_seed {rules.seed})"
     )
 
 
 def _fraction(splits: dict[str, Split], parts: dict[str, Part], rules: SplitRules) -> Iterator[str]:
-    """Take a share of the training rows; yields what is told of it."""
+    """Take a share of the training rows; yield the notes about it."""
     whole = splits["train"]
     splits["train"] = train = share_of(whole, rules.fraction, rules.seed)
     how = f"{_percent(rules.fraction)} of {len(whole)} rows, {_by(rules)}"
@@ -199,7 +199,7 @@ def _fraction(splits: dict[str, Split], parts: dict[str, Part], rules: SplitRule
 
 
 def _halves(splits: dict[str, Split], parts: dict[str, Part], rules: SplitRules) -> str:
-    """Halve the validation rows; returns what is told of it."""
+    """Halve the validation rows; return the note about it."""
     whole, before = splits["validation"], parts["validation"]
     n = len(whole)
     of = f"{n} rows" if before.file == "validation" else f"{n} rows ({before.how})"
@@ -208,8 +208,8 @@ def _halves(splits: dict[str, Split], parts: dict[str, Part], rules: SplitRules)
         parts[half.split] = Part(len(half), before.given, before.file, f"half of {of}, {_by(rules)}")
     return (
         f"task {whole.task.name!r}: its {n} validation rows are halved (split_seed {rules.seed}): "
-        f"{len(splits['validation'])} to choose by, 'validation', and {len(splits['test'])} to report on, "
-        "'test'"
+        f"{len(splits['validation'])} for model selection, 'validation', and "
+        f"{len(splits['test'])} for reporting, 'test'"
     )
 
 

@@ -1,7 +1,7 @@
-"""A part of a split, chosen by a seed: a share of its rows, a part cut off to validate on, or two halves.
+"""Random parts of a split: a share of its rows, a part for validation, or two halves.
 
 Rows that are judged together (`Split.groups`, such as the answers to one question of MultiRC) stay together:
-what is drawn is groups. Without groups every row is one by itself.
+whole groups are drawn. Without groups every row is a group.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.utils.permutation import permute
 
 
 def rows_of(split: Split, rows: Sequence[int]) -> Split:
-    """The split with these of its rows alone, in this order; its lists and arrays have an entry a row."""
+    """Return the split with only these rows, in this order; its lists and arrays have one entry per row."""
     changed: dict[str, Any] = {}
     for field in fields(split):
         value = getattr(split, field.name)
@@ -33,14 +33,14 @@ def rows_of(split: Split, rows: Sequence[int]) -> Split:
 
 
 def share_of(split: Split, share: float, seed: int) -> Split:
-    """⌈share·n⌉ of a split's n rows, in the order of the file; with groups, the fewest that hold so many.
+    """Return ⌈share·n⌉ of a split's n rows in the order of the file; with groups, as few groups as suffice.
 
-    They are the first of an order that (seed, task) decides: a smaller share lies inside a larger one.
+    They are the first rows of an order that depends on (seed, task): a smaller share is a subset of a larger.
 
     Args:
         split: the split.
         share: more than 0, at most 1.
-        seed: of the order.
+        seed: the random seed of the order.
     """
     if share == 1:
         return split
@@ -48,32 +48,30 @@ def share_of(split: Split, share: float, seed: int) -> Split:
 
 
 def cut(split: Split, share: float, seed: int) -> tuple[Split, Split]:
-    """A split in two: what is left of it, and ⌈share·n⌉ rows to validate on, both in the order of the file.
+    """Split off ⌈share·n⌉ rows for validation; return the other rows and these, in the order of the file.
 
     Args:
         split: two rows or more; with groups, two groups or more.
-        share: of the second part, between 0 and 1.
-        seed: of the choice, which no `share_of` changes.
+        share: the share of the second part, between 0 and 1.
+        seed: the random seed; the draws are independent of `share_of`.
     """
-    _check_two(split, "a part of them is cut off to validate on", "a validation file")
+    _check_two(split, "a part of them is used for validation", "a validation file")
     taken = set(_first(split, share, seed, "validation", leave=1))
     left = [i for i in range(len(split)) if i not in taken]
     return rows_of(split, left), replace(rows_of(split, sorted(taken)), split="validation")
 
 
 def halves(split: Split, seed: int) -> tuple[Split, Split]:
-    """A split in two halves, to choose a model on the one (`validation`) and to report on the other (`test`).
+    """Divide a split into two halves, `validation` for model selection and `test` for reporting.
 
-    The rows, in an order that (seed, task) decides, go one by one to the half that has fewer: so the sizes
-    differ by one at the most, with groups by the size of the largest. Labels are not looked at.
+    The rows, in an order that depends on (seed, task), go one by one to the smaller half. The sizes differ by
+    at most one, with groups by at most the size of the largest group. Labels are not considered.
 
     Args:
         split: two rows or more; with groups, two groups or more.
-        seed: of the choice, which no `share_of` or `cut` changes.
+        seed: the random seed; the draws are independent of `share_of` and `cut`.
     """
-    _check_two(
-        split, "they are cut into halves, to choose on one and to report on the other", "halves: false"
-    )
+    _check_two(split, "they are halved, for model selection and for reporting", "halves: false")
     first: list[int] = []
     second: list[int] = []
     for group in _in_order(split, seed, "halves"):
@@ -85,22 +83,22 @@ def halves(split: Split, seed: int) -> tuple[Split, Split]:
 
 
 def without_rows(split: Split) -> list[str]:
-    """The task's labels that no row of the split has; none of a task without labels."""
+    """Return the task's labels that no row of the split has; empty for a task without labels."""
     counts = KINDS[split.task.kind]().label_facts(split.labels or [], split.task) if split.task.labels else {}
     return [name for name in split.task.labels if not counts.get(name)]
 
 
 def _first(split: Split, share: float, seed: int, purpose: str, leave: int = 0) -> list[int]:
-    """The first ⌈share·n⌉ rows of the order that belongs to (seed, purpose, task), in whole groups.
+    """Return the first ⌈share·n⌉ rows of the order of (seed, purpose, task), in whole groups.
 
     Args:
         split: n rows.
-        share: of them.
-        seed: of the order.
-        purpose: of the order.
-        leave: how many groups are not taken, whatever the share.
+        share: the share of the rows.
+        seed: the random seed of the order.
+        purpose: the purpose of the order; different purposes have independent orders.
+        leave: the number of groups that are never taken.
     """
-    count = max(1, math.ceil(share * len(split) - 1e-9))  # 0.07·100 is a little more than 7
+    count = max(1, math.ceil(share * len(split) - 1e-9))  # 0.07·100 is slightly more than 7 in floating point
     groups = list(_in_order(split, seed, purpose))
     taken: list[int] = []
     for group in groups[: len(groups) - leave]:
@@ -111,14 +109,14 @@ def _first(split: Split, share: float, seed: int, purpose: str, leave: int = 0) 
 
 
 def _in_order(split: Split, seed: int, purpose: str) -> Iterator[list[int]]:
-    """The rows of each group, the groups in the order that belongs to (seed, purpose, task)."""
+    """Return the rows of each group, with groups in the order of (seed, purpose, task)."""
     groups = _groups(split)
     order = permute(np.arange(len(groups)), len(groups), draw_key(seed, purpose, split.task.name))
     return (groups[int(i)] for i in order)
 
 
 def _groups(split: Split) -> list[list[int]]:
-    """The rows of each group, by its first row."""
+    """Return the rows of each group, groups ordered by their first row."""
     if split.groups is None:
         return [[i] for i in range(len(split))]
     rows: dict[object, list[int]] = {}
@@ -128,10 +126,10 @@ def _groups(split: Split) -> list[list[int]]:
 
 
 def _check_two(split: Split, why: str, instead: str) -> None:
-    found = len(split) if split.groups is None else len(set(split.groups))
-    if found < 2:
-        what = "row" if split.groups is None else "group of rows that are judged together"
+    count = len(split) if split.groups is None else len(set(split.groups))
+    if count < 2:
+        unit = "row" if split.groups is None else "group of rows that are judged together"
         raise WeftError(
-            f"{split.source}: {found} {what}; expected two or more, since {why}: give task "
-            f"{split.task.name!r} more rows, or {instead}"
+            f"{split.source}: {count} {unit}; expected two or more, because {why}: add rows to task "
+            f"{split.task.name!r}, or use {instead}"
         )

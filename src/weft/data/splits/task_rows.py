@@ -1,4 +1,4 @@
-"""All rows of a task: its splits, and the further sets that are judged beside them."""
+"""All rows of a task: its splits, and its further evaluation sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TaskRows(NamedTuple):
 
     Attributes:
         splits: by (name, split); a further set has the name `TASK:SET`.
-        notes: what a user should know of how they came about.
+        notes: what a user should know about their origin.
     """
 
     splits: dict[tuple[str, str], Split]
@@ -24,11 +24,11 @@ class TaskRows(NamedTuple):
 
 
 def rows_of_task(task: Task, names: Sequence[str] = ("train", "validation")) -> TaskRows:
-    """Read the rows of a task's splits, and of its further sets where one has such a split.
+    """Read the rows of a task's splits, and of the further sets that have such splits.
 
     Args:
         task: the task, with its files.
-        names: the splits that are wanted.
+        names: the requested splits.
     """
     prepared = prepare(task, names)
     splits = {(task.name, name): split for name, split in prepared.splits.items()}
@@ -36,19 +36,19 @@ def rows_of_task(task: Task, names: Sequence[str] = ("train", "validation")) -> 
 
 
 def further_rows(task: Task, names: Sequence[str]) -> dict[tuple[str, str], Split]:
-    """The rows of the further sets that have such splits, by (`TASK:SET`, split)."""
-    found: dict[tuple[str, str], Split] = {}
+    """Read the rows of the further sets that have such splits, by (`TASK:SET`, split)."""
+    splits: dict[tuple[str, str], Split] = {}
     for further in further_sets(task):
         halved = task.halves and "validation" in further.files
-        own = [name for name in names if name != "train" and (name in further.files or halved)]
-        if own:
-            rows = prepare(further, own)
-            found |= {(further.name, name): replace(rows[name], task=task) for name in own}
-    return found
+        present = [name for name in names if name != "train" and (name in further.files or halved)]
+        if present:
+            rows = prepare(further, present)
+            splits |= {(further.name, name): replace(rows[name], task=task) for name in present}
+    return splits
 
 
 def further_sets(task: Task) -> list[Task]:
-    """Each further set as a task of the name `TASK:SET`; its validation rows are halved as the task's are."""
+    """Return each further set as a task `TASK:SET`; its validation rows are halved like the task's."""
     return [
         _named(replace(task, files=dict(files), also={}, cut=None, hub=None, fraction=1.0), further)
         for further, files in task.also.items()
@@ -56,5 +56,5 @@ def further_sets(task: Task) -> list[Task]:
 
 
 def _named(task: Task, further: str) -> Task:
-    task._set("name", f"{task.name}{ALSO}{further}")  # no user's task can have such a name
+    task._set("name", f"{task.name}{ALSO}{further}")  # no task of a user can have such a name
     return task

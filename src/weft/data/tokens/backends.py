@@ -1,9 +1,9 @@
-"""Copies of a tokenizer's backend that nobody changes, so that any number of threads can use them at once.
+"""Immutable copies of a tokenizer's backend, which any number of threads can use at once.
 
-Truncation is a state of a backend (the Rust tokenizer inside a fast one). Switching it for each call would
-disturb every other user, and a copy for each call takes longer than a small model's answer. So there is one
-copy without truncation, and one for each way of cutting; they are made once and kept as long as the tokenizer
-lives. A tokenizer that was changed in the meantime gets new ones.
+Truncation is a state of a backend (the Rust tokenizer inside a fast one). Switching it in each call would
+disturb other users, and a copy per call takes longer than the forward pass of a small model. So there is one
+copy without truncation and one per truncation setting. They are made once and kept as long as the tokenizer
+lives. If the tokenizer is changed, new copies are made.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 MOST = 8
-"""How many ways of cutting are kept for one tokenizer: each is a copy of its vocabulary."""
+"""The maximal number of truncation settings kept per tokenizer: each is a copy of its vocabulary."""
 
 PARTS = ("normalizer", "pre_tokenizer", "post_processor")
 MODEL_SETTINGS = (
     *("unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "end_of_word_suffix"),
     *("dropout", "fuse_unk", "byte_fallback", "ignore_merges", "alpha", "nbest_size"),
 )
-"""What users can change of a backend in place, its added tokens apart."""
+"""The settings of a backend that users can change in place, besides its added tokens."""
 
 
 class Cut(NamedTuple):
-    """How rows are cut that are too long.
+    """A truncation setting.
 
     Attributes:
-        max_length: tokens of a row, special tokens included.
-        strategy: which text of a pair is cut.
-        direction: the side that is cut off.
-        stride: the tokens that neighboring windows share.
+        max_length: the maximal number of tokens of a row, special tokens included.
+        strategy: which text of a pair is truncated.
+        direction: the side that is removed.
+        stride: the number of tokens that neighboring windows share.
     """
 
     max_length: int
@@ -45,19 +45,19 @@ class Cut(NamedTuple):
 
 
 class Backends:
-    """The copies of one backend as it was when this was made.
+    """The copies of one backend, in its state at construction.
 
     Args:
-        backend: the tokenizer's own, which is read and not changed.
+        backend: the tokenizer's backend, which is read and not changed.
 
     Attributes:
-        plain: a copy without truncation and padding. Use it, and do not change it.
-        byte_level: whether it tells the beginning of a word by the space before it.
+        plain: a copy without truncation and padding. Do not change it.
+        byte_level: whether the space before a word marks the beginning of the word.
     """
 
     def __init__(self, backend: Any) -> None:
         self._of = backend
-        # before the copy: if the tokenizer changes in between, the next call makes a new one
+        # read before copying: if the tokenizer changes in between, the next call makes new copies
         self._facts = _facts(backend)
         self._cut: dict[Cut, Any] = {}
         self._lock = threading.Lock()
@@ -67,23 +67,23 @@ class Backends:
         self.byte_level = '"ByteLevel"' in self.plain.to_str()
 
     def cutting(self, cut: Cut) -> Any:
-        """A copy that cuts rows in this way. Use it, and do not change it."""
-        found = self._cut.get(cut)
-        if found is None:
+        """Return a copy with this truncation setting. Do not change it."""
+        copy = self._cut.get(cut)
+        if copy is None:
             with self._lock:
-                found = self._cut.get(cut)
-                if found is None:
-                    found = copied(self.plain)
-                    found.enable_truncation(
+                copy = self._cut.get(cut)
+                if copy is None:
+                    copy = copied(self.plain)
+                    copy.enable_truncation(
                         cut.max_length, stride=cut.stride, strategy=cut.strategy, direction=cut.direction
                     )
                     while len(self._cut) >= MOST:
                         del self._cut[next(iter(self._cut))]
-                    self._cut[cut] = found
-        return found
+                    self._cut[cut] = copy
+        return copy
 
     def are_of(self, backend: Any) -> bool:
-        """Whether these are copies of this backend as it is now."""
+        """Whether these are copies of this backend in its current state."""
         return self._of is backend and self._facts == _facts(backend)
 
 
@@ -92,46 +92,46 @@ _lock = threading.Lock()
 
 
 def backends_of(tokenizer: PreTrainedTokenizerBase) -> Backends:
-    """The copies of a fast tokenizer's backend, made when they are first asked for.
+    """Return the copies of a fast tokenizer's backend, made on first use.
 
     A change of the tokenizer is noticed if it replaces the backend or changes added tokens, the size of the
     vocabulary, the normalizer, the pre-tokenizer, the post-processor or the settings of the backend's model.
     """
     backend = backend_of(tokenizer)
-    found = _known.get(tokenizer)
-    if found is None or not found.are_of(backend):
+    backends = _known.get(tokenizer)
+    if backends is None or not backends.are_of(backend):
         with _lock:
-            found = _known.get(tokenizer)
-            if found is None or not found.are_of(backend):
-                found = _known[tokenizer] = Backends(backend)
-    return found
+            backends = _known.get(tokenizer)
+            if backends is None or not backends.are_of(backend):
+                backends = _known[tokenizer] = Backends(backend)
+    return backends
 
 
 def backend_of(tokenizer: PreTrainedTokenizerBase) -> Any:
-    """The Rust tokenizer inside a fast one."""
+    """Return the Rust tokenizer inside a fast one."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise WeftError(
-            f"{type(tokenizer).__name__} is no fast tokenizer (it has no backend_tokenizer); "
+            f"{type(tokenizer).__name__} is not a fast tokenizer (it has no backend_tokenizer); "
             "expected an encoder with a tokenizer.json"
         )
     return backend
 
 
 def copied(backend: Any) -> Any:
-    """A backend of one's own."""
+    """Return a copy of a backend."""
     return type(backend).from_str(backend.to_str())
 
 
 def _facts(backend: Any) -> tuple[object, ...]:
-    """What tells that a backend was changed: looked at in every call, so only what takes microseconds."""
+    """Return facts that reveal a change of a backend; read in every call, so only what takes microseconds."""
     added = backend.get_added_tokens_decoder()
     model = backend.model
     parts = [getattr(backend, part) for part in PARTS]
     return (
         backend.get_vocab_size(with_added_tokens=False),
         [(number, repr(added[number])) for number in sorted(added)],
-        # what they are pickled as: `repr` leaves out the end of long lists
+        # their pickled state, because `repr` truncates long lists
         *(None if part is None else part.__getstate__() for part in parts),
         *(getattr(model, name, None) for name in MODEL_SETTINGS),
     )

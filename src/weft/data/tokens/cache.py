@@ -1,19 +1,19 @@
-"""The token cache: entries of plain arrays, found by a key and mapped into memory.
+"""The token cache: entries of plain arrays, identified by a key and mapped into memory.
 
 An entry is a folder `tokens/KEY` that holds, for R rows of n examples:
 
-- ids.npy: int32, the token ids of all rows one after another
-- offsets.npy: int64 [R + 1], where each row begins; the last is the number of all tokens
-- full_lengths.npy: int32 [n], the length of each example's longest row before it was cut or windowed
-- first_rows.npy: int64 [n + 1], the first row of each example; only where rows and examples are not one
-- types.npy, marks.npy: int8 as ids.npy, the token types and the marks a token lies in (1, 2, both 3)
-- starts.npy, ends.npy, words.npy: int32 as ids.npy, a token's characters in the context, and the number of
-  the word it begins; −1 where there is none
+- ids.npy: int32, the token ids of all rows, concatenated
+- offsets.npy: int64 [R + 1], the start of each row; the last is the number of all tokens
+- full_lengths.npy: int32 [n], the length of each example's longest row before truncation or windowing
+- first_rows.npy: int64 [n + 1], the first row of each example; only if some example has not exactly one row
+- types.npy, marks.npy: int8 as ids.npy, the token types and the marks that contain a token (1, 2, both 3)
+- starts.npy, ends.npy, words.npy: int32 as ids.npy, a token's characters in the context, and the index of
+  the word it begins; −1 if there is none
 - meta.json: sizes and settings
 
-What a kind does not need is not there.
+Arrays that a kind does not need are absent.
 
-It is written beside its place under another name and moved there in one step, so it is whole or not there.
+An entry is written under a temporary name and renamed in one step, so it is either complete or absent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from weft.errors import WeftError
 
 FORMAT = 2
-"""It rises when the files of an entry, or what they hold for equal texts, change."""
+"""Increased whenever the files of an entry, or their content for equal texts, change."""
 
 Arrays = dict[str, NDArray[np.integer]]
 
@@ -52,18 +52,18 @@ _ABANDONED = 24 * 3600.0
 
 
 def cache_folder(cache: str | Path | None = None) -> Path:
-    """The cache's folder: the argument, else $WEFT_CACHE, else ~/.cache/weft."""
+    """Return the folder of the cache: the argument, else $WEFT_CACHE, else ~/.cache/weft."""
     chosen = cache or os.environ.get("WEFT_CACHE") or Path.home() / ".cache" / "weft"
     return Path(chosen).expanduser()
 
 
 def open_entry(cache: Path, key: str) -> Arrays | None:
-    """The arrays of an entry, mapped into memory; None if there is none or its sizes do not fit."""
+    """Return the arrays of an entry, mapped into memory; None if it is missing or its sizes are wrong."""
     folder = cache / "tokens" / key
     try:
         meta = json.loads((folder / "meta.json").read_text("utf-8"))
         names = meta["arrays"]
-        # asarray: a plain view of the map, whose slices cost a tenth of a memmap's
+        # asarray: slices of a plain view take a tenth of the time of a memmap's
         arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in names}
         rows, tokens, examples = meta["rows"], meta["tokens"], meta["examples"]
         sizes = {"offsets": rows + 1, "full_lengths": examples, "first_rows": examples + 1}
@@ -83,13 +83,13 @@ def open_entry(cache: Path, key: str) -> Arrays | None:
 def write_entry(
     cache: Path, key: str, arrays: Mapping[str, NDArray[np.integer]], about: Mapping[str, object]
 ) -> None:
-    """Write an entry and move it into its place; one that is there already and sound stays.
+    """Write an entry and rename it to its key; an existing valid entry is kept.
 
     Args:
         cache: the cache's folder.
         key: the entry's name.
-        arrays: `ids`, `offsets`, `full_lengths` and others, as the module says.
-        about: more for meta.json.
+        arrays: `ids`, `offsets`, `full_lengths` and others; see the module.
+        about: further fields of meta.json.
     """
     try:
         parent = cache / "tokens"
@@ -115,7 +115,7 @@ def write_entry(
     except OSError as failed:
         raise WeftError(
             f"the token cache {str(cache)!r} cannot be written: {failed.strerror or failed}; "
-            "give another folder by setting WEFT_CACHE"
+            "set WEFT_CACHE to a different folder"
         ) from failed
 
 
@@ -123,27 +123,27 @@ def _move(writing: Path, cache: Path, key: str) -> None:
     place = cache / "tokens" / key
     for _ in range(3):
         try:
-            # a folder cannot be moved onto one with files in it
+            # rename fails if the target folder has files
             writing.rename(place)
             return
         except OSError:
             if not place.exists():
                 raise
         if open_entry(cache, key) is not None:
-            return  # another process was quicker
-        # a damaged entry steps aside in one move too, so that nobody sees it half deleted
+            return  # another process wrote it first
+        # a damaged entry is also renamed in one step, so that no process sees it half deleted
         aside = Path(tempfile.mkdtemp(prefix=_WRITING, dir=place.parent))
         try:
             place.rename(aside / "damaged")
         except FileNotFoundError:
-            pass  # another process has just done the same
+            pass  # another process has moved it
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     raise WeftError(f"the cache entry {str(place)!r} cannot be replaced; remove it by hand")
 
 
 def _sweep(parent: Path) -> None:
-    """Remove what killed processes left a day ago or earlier."""
+    """Remove temporary folders that killed processes left more than a day ago."""
     for left in parent.glob(f"{_WRITING}*"):
         try:
             abandoned = time.time() - left.stat().st_mtime > _ABANDONED

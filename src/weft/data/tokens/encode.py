@@ -1,6 +1,6 @@
-"""From texts to arrays of tokens: one row or several an example, long ones cut or windowed.
+"""Encode texts into arrays of tokens: one or several rows per example, long ones truncated or windowed.
 
-The tokenizer's own threads and the making of arrays run side by side, so that all cores have work.
+The tokenizer's threads and the conversion into arrays run in parallel, so that all cores are busy.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Progress = Callable[[int, int], None]
 Marks = tuple[tuple[int, int, int], ...]
 
 CHUNK = 2048
-"""Examples that are tokenized at once: enough for all threads, few enough to hold as Python lists."""
+"""The number of examples tokenized at once: enough for all threads, few enough for Python lists."""
 CHANNELS = {"marks": np.int8, "starts": np.int32, "ends": np.int32, "words": np.int32}
 
 
 @dataclass
 class _Chunk:
-    """The rows of some examples: flat arrays, and how many there are of each."""
+    """The rows of some examples: flat arrays, lengths of rows, and rows per example."""
 
     ids: NDArray[np.int32]
     types: NDArray[np.int8]
@@ -48,12 +48,12 @@ class _Chunk:
 def encode(
     split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int, progress: Progress | None = None
 ) -> dict[str, NDArray[np.integer]]:
-    """The arrays of a cache entry. Only a few chunks are ever held as Python lists.
+    """Return the arrays of a cache entry. Only a few chunks at a time are held as Python lists.
 
     Args:
-        split: the examples, n of them.
-        tokenizer: a fast one.
-        max_length: where rows are cut, or windows end.
+        split: the n examples.
+        tokenizer: a fast tokenizer.
+        max_length: the maximal length of a row or window.
         progress: called with (examples done, n).
     """
     encoder = _Encoder(split, tokenizer, max_length)
@@ -80,7 +80,7 @@ def encode(
 
 
 class _Encoder:
-    """Encodes chunks of a split; several threads may do so at once, with the same backends."""
+    """Encodes chunks of a split. Several threads may use it at once, with the same backends."""
 
     def __init__(self, split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
         self.split, self.tokenizer, self.max_length = split, tokenizer, max_length
@@ -91,28 +91,28 @@ class _Encoder:
         self.before_word = " " if self.backends.byte_level else ""
 
     def chunk(self, first: int) -> _Chunk:
-        """The rows of the examples from `first` on."""
+        """Encode one chunk of examples, starting at `first`."""
         texts = self.split.texts[first : first + CHUNK]
         if self.kind.windows == "context":
-            found = context_rows(texts, self.backends, self.max_length, self.stride)
+            rows = context_rows(texts, self.backends, self.max_length, self.stride)
         elif self.kind.windows == "words":
             spaced = [tuple(self.before_word + word for word in words) for words in texts]
-            found = word_rows(spaced, self.backends, self.max_length, self.stride)
+            rows = word_rows(spaced, self.backends, self.max_length, self.stride)
         else:
             marks = self.split.marks
             return self._plain(texts, None if marks is None else marks[first : first + CHUNK])
-        return _arrays(*found, self.kind.channels)
+        return _arrays(*rows, self.kind.channels)
 
     def _plain(self, texts: list[tuple[str, ...]], marks: list[Marks] | None) -> _Chunk:
-        """Rows of one text or two, cut where they are too long; of a pair the longer text first."""
+        """Encode rows of one or two texts; truncate long rows, in a pair the longer text first."""
         several = self.task.apart or bool(self.task.choices)
-        by_example = [self.kind.rows(self.task, own) for own in texts] if several else [texts]
+        by_example = [self.kind.rows(self.task, row_texts) for row_texts in texts] if several else [texts]
         batch = [row[0] if len(row) == 1 else row for rows in by_example for row in rows]
-        # characters are wanted for marks alone, and cost a third of the time
+        # character offsets are needed for marks only, and take a third of the time
         encode_batch = "encode_batch_fast" if marks is None else "encode_batch"
         encodings = getattr(self.backends.plain, encode_batch)(batch)
         full = np.fromiter(map(len, encodings), np.int32, len(encodings))
-        # the few that are too long go again, so that the tokenizer itself decides what is cut
+        # the few rows that are too long are encoded again, so that the tokenizer itself truncates them
         long = np.flatnonzero(full > self.max_length).tolist()
         if long:
             cutting = self.backends.cutting(Cut(self.max_length, "longest_first", self.side))
@@ -127,8 +127,8 @@ class _Encoder:
         types = chain.from_iterable(e.type_ids for e in encodings) if paired else repeat(0, size)
         channels = {}
         if marks is not None:
-            each = [_marked(e, own) for e, own in zip(encodings, marks, strict=True)]
-            channels["marks"] = np.concatenate(each).astype(CHANNELS["marks"])
+            marked = [_marked(e, row_marks) for e, row_marks in zip(encodings, marks, strict=True)]
+            channels["marks"] = np.concatenate(marked).astype(CHANNELS["marks"])
         return _Chunk(
             np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int32, size),
             np.fromiter(types, np.int8, size),
@@ -140,30 +140,30 @@ class _Encoder:
 
 
 def _marked(encoding: Any, marks: Marks) -> NDArray[np.int8]:
-    """1 where a token lies in the first mark, 2 in the second, 3 in both, else 0."""
-    found = np.zeros(len(encoding.ids), np.int8)
+    """Return 1 for a token in the first mark, 2 in the second, 3 in both, else 0."""
+    flags = np.zeros(len(encoding.ids), np.int8)
     offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
     sequence = np.array([-1 if s is None else s for s in encoding.sequence_ids])
     for number, (text, start, end) in enumerate(marks):
         inside = (sequence == text) & (offsets[:, 1] > start) & (offsets[:, 0] < end)
-        found[inside] |= 1 << number
-    return found
+        flags[inside] |= 1 << number
+    return flags
 
 
 def _longest(full: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The longest row of each example."""
+    """Return the length of the longest row of each example."""
     if len(full) == len(counts):
         return full
     return np.maximum.reduceat(full, np.cumsum(counts) - counts)
 
 
 def _arrays(rows: list[Row], counts: list[int], full: list[int], channels: Sequence[str]) -> _Chunk:
-    every = [row.ids for row in rows]
-    size = sum(map(len, every))
+    ids = [row.ids for row in rows]
+    size = sum(map(len, ids))
     return _Chunk(
-        np.fromiter(chain.from_iterable(every), np.int32, size),
+        np.fromiter(chain.from_iterable(ids), np.int32, size),
         np.fromiter(chain.from_iterable(row.types for row in rows), np.int8, size),
-        np.fromiter(map(len, every), np.int64, len(every)),
+        np.fromiter(map(len, ids), np.int64, len(ids)),
         np.array(full, np.int32),
         np.array(counts, np.int64),
         {
@@ -178,7 +178,7 @@ def _ends(lengths: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _in_order(work: Callable[[int], _Chunk], firsts: Sequence[int]) -> Iterator[_Chunk]:
-    """The chunks in order, two of them at work at any time."""
+    """Yield the chunks in order, with two of them in progress at any time."""
     if len(firsts) == 1:
         yield work(firsts[0])
         return
@@ -192,16 +192,16 @@ def _in_order(work: Callable[[int], _Chunk], firsts: Sequence[int]) -> Iterator[
             yield ahead.popleft().result()
 
 
-def stride_of(given: int | None, windows: str | None, max_length: int, task: str) -> int:
-    """The tokens that two windows share: as given, else a third of max_length."""
+def stride_of(configured: int | None, windows: str | None, max_length: int, task: str) -> int:
+    """Return the number of tokens that two windows share: as configured, else a third of max_length."""
     if windows is None:
         return 0
-    room = max_length // 2 - 3  # what a window of a context has at the least
-    stride = max(0, min(max_length // 3, room - 1)) if given is None else given
+    room = max_length // 2 - 3  # the minimal size of a window of a context
+    stride = max(0, min(max_length // 3, room - 1)) if configured is None else configured
     if room < 2:
         raise WeftError(
-            f"task {task!r}: max_length {max_length} leaves windows no room; expected a train.max_length of "
-            "12 or more"
+            f"task {task!r}: max_length {max_length} leaves no room for windows; "
+            "expected a train.max_length of 12 or more"
         )
     if stride >= room:
         raise WeftError(
@@ -212,5 +212,5 @@ def stride_of(given: int | None, windows: str | None, max_length: int, task: str
 
 
 def gives_types(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether its model wants token types: RoBERTa's backend makes them too, but its model does not."""
+    """Whether its model uses token types. RoBERTa's backend returns types, but its model has none."""
     return "token_type_ids" in tokenizer.model_input_names

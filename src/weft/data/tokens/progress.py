@@ -1,4 +1,4 @@
-"""What a person sees while texts are tokenized: a bar on a terminal, plain lines elsewhere."""
+"""The progress display of tokenization: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from weft.data.splits.split import Split
 
 SECONDS = 5.0
-"""Between two plain lines."""
+"""The time between two plain lines."""
 
 
 class Tokenizing:
-    """Told of every chunk that is tokenized; what is in the cache already is not mentioned."""
+    """Displays the progress of tokenization; splits that are read from the cache are not shown."""
 
     def __init__(self, show: bool) -> None:
         self._show = show
@@ -25,17 +25,17 @@ class Tokenizing:
         self._last = time.monotonic()
 
     def of(self, key: tuple[str, str], rows: Split) -> Callable[[int, int], None] | None:
-        """What `tokenize` is to call for this split."""
+        """Return the progress callback of `tokenize` for this split."""
         if not self._show:
             return None
         name = "/".join(key)
-        return lambda done, total: self._told(name, done, total)
+        return lambda done, total: self._report(name, done, total)
 
-    def _told(self, name: str, done: int, total: int) -> None:
+    def _report(self, name: str, done: int, total: int) -> None:
         if sys.stderr.isatty():
             self._move(name, done, total)
         elif time.monotonic() - self._last >= SECONDS:
-            # what is quickly done needs no line
+            # short tokenizations print nothing
             self._last = time.monotonic()
             print(f"tokenizing {name}: {done} of {total}", file=sys.stderr, flush=True)
 
@@ -53,14 +53,14 @@ class Tokenizing:
             self._bar.remove_task(self._tasks.pop(name))
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
 
 @contextmanager
 def tokenizing(show: bool) -> Iterator[Tokenizing]:
-    """Show the tokenizing that happens inside."""
+    """Display the progress of the tokenization inside the context."""
     shown = Tokenizing(show)
     try:
         yield shown

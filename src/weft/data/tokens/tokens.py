@@ -1,4 +1,4 @@
-"""Tokenizing a split once, into arrays that every later run maps into memory."""
+"""Tokens: a split tokenized once, into arrays that later runs map into memory."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 class Tokens:
-    """The token ids of a split's examples, in its order, mapped into memory.
+    """The token ids of a split's examples, in the split's order, mapped into memory.
 
     An example has one row or several.
 
     Attributes:
-        key: the sha256 of what they follow from: texts, labels, tokenizer and settings.
-        split: the examples themselves.
-        lengths: of each example's longest row, special tokens included, [n].
-        row_lengths: of each row, [R].
-        row_counts: how many rows each example has, [n].
-        full_lengths: what each example's longest row was before it was cut or windowed, [n].
-        labels: the split's labels, n of them, or None.
-        offsets: where each row begins among all tokens, and where the last one ends, [R + 1].
-        kept: what others have made of the examples and want to find again.
+        key: the sha256 of everything they depend on: texts, labels, tokenizer and settings.
+        split: the examples.
+        lengths: the length of each example's longest row, special tokens included, [n].
+        row_lengths: the length of each row, [R].
+        row_counts: the number of rows of each example, [n].
+        full_lengths: the length of each example's longest row before truncation or windowing, [n].
+        labels: the split's n labels, or None.
+        offsets: the start of each row among all tokens, and the end of the last row, [R + 1].
+        kept: a cache in which callers store what they derive from the examples.
     """
 
     def __init__(self, key: str, arrays: Arrays, split: Split) -> None:
@@ -67,31 +67,31 @@ class Tokens:
 
     @property
     def has_marks(self) -> bool:
-        """Whether places in the texts are marked."""
+        """Whether spans of the texts are marked."""
         return self._marks is not None
 
     def rows_of(self, i: int) -> range:
-        """The rows of example i."""
+        """Return the rows of example i."""
         if self._first_rows is None:
             return range(i, i + 1)
         return range(int(self._first_rows[i]), int(self._first_rows[i + 1]))
 
     def rows_of_many(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of several examples, those of the first, then those of the second, and so on."""
+        """Return the rows of several examples, one example after the other."""
         if self._first_rows is None:
             return index
         counts = self.row_counts[index]
-        # from each example's first row on, counted within it
+        # count within each example, starting at its first row
         ends = np.cumsum(counts)
         return np.repeat(self._first_rows[index] - ends + counts, counts) + np.arange(counts.sum())
 
     @property
     def one_row_each(self) -> bool:
-        """Whether every example has one row, by what it is a split of."""
+        """Whether every example has exactly one row."""
         return self._first_rows is None
 
     def flat(self, name: str) -> NDArray[np.integer] | None:
-        """`ids`, `types` or `marks` of all rows, one after another, [tokens]; None where there are none."""
+        """`ids`, `types` or `marks` of all rows, concatenated, [tokens]; None if there are none."""
         return {"ids": self._ids, "types": self._types, "marks": self._marks}[name]
 
     def ids(self, row: int) -> NDArray[np.integer]:
@@ -99,23 +99,23 @@ class Tokens:
         return self._ids[self._offsets[row] : self._offsets[row + 1]]
 
     def types(self, row: int) -> NDArray[np.integer] | None:
-        """The token types of a row, [length]; None where every row has type 0 alone."""
+        """The token types of a row, [length]; None if all tokens of the split have type 0."""
         return None if self._types is None else self._types[self._offsets[row] : self._offsets[row + 1]]
 
     def marks(self, row: int) -> NDArray[np.integer] | None:
-        """The marks that each token of a row lies in, [length]; None where nothing is marked."""
+        """The marks that contain each token of a row, [length]; None if nothing is marked."""
         return None if self._marks is None else self._marks[self._offsets[row] : self._offsets[row + 1]]
 
     def example(self, i: int) -> ExampleRows:
-        """Example i as its rows."""
+        """Return the rows of example i."""
         return ExampleRows(self.split.texts[i], self.rows_of(i), self._offsets, self._channels)
 
     def examples(self, which: Sequence[int]) -> Sequence[ExampleRows]:
-        """Several examples as their rows, each made when it is looked at: most kinds look at none."""
+        """Return several examples lazily: each is built when it is read, and most kinds read none."""
         return _Examples(self, which)
 
     def target(self, i: int) -> object:
-        """What is learnt of example i."""
+        """Return the training target of example i."""
         task = self.split.task
         assert self.labels is not None
         return KINDS[task.kind]().target(self.labels[i], task, self.example(i))
@@ -128,10 +128,10 @@ class _Examples(Sequence[ExampleRows]):
     def __len__(self) -> int:
         return len(self._which)
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return _Examples(self._tokens, self._which[place])
-        return self._tokens.example(self._which[place])
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return _Examples(self._tokens, self._which[index])
+        return self._tokens.example(self._which[index])
 
 
 def tokenize(
@@ -141,15 +141,15 @@ def tokenize(
     cache: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Tokens:
-    """The tokens of a split, from the cache if they are there.
+    """Tokenize a split, or read its tokens from the cache.
 
     Args:
-        split: the examples, n of them.
-        tokenizer: a fast one.
-        max_length: longer rows are cut, of a pair the longer text first; contexts and sentences of words
-            become several rows.
-        cache: its folder; else $WEFT_CACHE, else ~/.cache/weft.
-        progress: called with (examples done, n) while it tokenizes.
+        split: the n examples.
+        tokenizer: a fast tokenizer.
+        max_length: longer rows are truncated, in a pair the longer text first; contexts and sentences of
+            words become several rows.
+        cache: the folder of the cache; default $WEFT_CACHE, else ~/.cache/weft.
+        progress: called with (examples done, n) during tokenization.
     """
     folder = cache_folder(cache)
     check_room(split, tokenizer, max_length)
@@ -161,18 +161,20 @@ def tokenize(
         write_entry(folder, key, encode(split, tokenizer, max_length, progress), about)
         arrays = open_entry(folder, key)
     if arrays is None:
-        raise WeftError(f"the cache entry {str(folder / 'tokens' / key)!r} vanished or broke; try again")
+        raise WeftError(
+            f"the cache entry {str(folder / 'tokens' / key)!r} has disappeared or is damaged; try again"
+        )
     return Tokens(key, arrays, split)
 
 
 def in_memory(split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Tokens:
-    """The tokens of a few examples, of which nothing is kept."""
+    """Tokenize a few examples without the cache."""
     check_room(split, tokenizer, max_length)
     return Tokens("", encode(split, tokenizer, max_length), split)
 
 
 def check_room(split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
-    """Refuse a max_length that leaves a row no room for text."""
+    """Refuse a max_length that leaves no room for text in a row."""
     backend_of(tokenizer)
     kind = KINDS[split.task.kind]()
     one_text = (
@@ -186,7 +188,7 @@ def check_room(split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int
 
 
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The sha256 of all that decides which ids a text gets, in hexadecimal."""
+    """Return the sha256, in hexadecimal, of everything that decides on the ids of a text."""
     state = backends_of(tokenizer).plain.to_str()
     settings = f"{tokenizer.truncation_side} {gives_types(tokenizer)} "
     return hashlib.sha256((settings + state).encode()).hexdigest()
@@ -195,7 +197,7 @@ def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
 def _key(split: Split, tokenizer: str, max_length: int) -> str:
     task, kind = split.task, KINDS[split.task.kind]()
     settings = {"format": FORMAT, "tokenizer": tokenizer, "max_length": max_length, "rows": len(split)}
-    # what decides on an example's rows and on what is kept of their tokens
+    # everything that decides on an example's rows and on what is stored per token
     settings["features"] = [kind.windows, kind.channels, task.apart, bool(task.choices), len(task.texts)]
     settings["stride"] = stride_of(task.stride, kind.windows, max_length, task.name)
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
@@ -203,7 +205,7 @@ def _key(split: Split, tokenizer: str, max_length: int) -> str:
         digest.update(b"%d." % len(texts))
         for text in texts:
             data = text.encode()
-            # with its length before it, no text can run over into the next
+            # the length in front of each text makes the boundaries unambiguous
             digest.update(b"%d:" % len(data))
             digest.update(data)
     for values in (split.labels, split.marks):

@@ -1,1 +1,1 @@
-"""The plan of a run: which examples each step trains on."""
+"""The plan of a run: the examples of each step."""

@@ -11,28 +11,28 @@ from weft.utils.counter_rng import Ints, bits, draw_key
 
 
 def examples_in(batches: Ints, spans: Ints, batch_size: int) -> Ints:
-    """How many examples the first batches of each task hold, [T].
+    """Return the number of examples in the first batches of each task, [T].
 
     Args:
-        batches: how many, [T].
-        spans: the examples of an epoch of each task, [T].
-        batch_size: the examples of a batch, B.
+        batches: the number of batches, [T].
+        spans: the number of examples per epoch of each task, [T].
+        batch_size: the number of examples of a batch, B.
     """
     epochs, rest = np.divmod(batches, -(-spans // batch_size))
-    return epochs * spans + rest * batch_size  # the short batch ends an epoch
+    return epochs * spans + rest * batch_size  # the short batch is the last of an epoch
 
 
 class Batches:
-    """A task's batches, made a window at a time.
+    """The batches of a task, computed one window at a time.
 
-    Windows are cut within an epoch, so that grouping never brings two epochs together.
+    A window never crosses the end of an epoch, so that grouping does not mix two epochs.
 
     Args:
         task: the task id.
         orders: the order of each task's examples.
-        batch_size: the examples of a batch, B.
-        lengths: for grouping by length; None: no grouping.
-        seed: of the grouped batches' order.
+        batch_size: the number of examples of a batch, B.
+        lengths: the lengths for grouping; None: no grouping.
+        seed: the random seed of the order of grouped batches.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Batches:
         self._lengths = lengths
         self._key = draw_key(seed, "window", task)
         self._span = int(orders.spans[task])
-        self._an_epoch = -(-self._span // batch_size)
-        self._at = (-1, -1)  # the epoch and the window that are at hand
+        self._batches_per_epoch = -(-self._span // batch_size)
+        self._at = (-1, -1)  # the epoch and the window in memory
         self._window: list[Ints] = []
 
     def batch(self, position: int) -> Ints:
-        """The indices of the batch at `position`, [r] with 1 ≤ r ≤ B."""
-        epoch, number = divmod(position, self._an_epoch)
+        """Return the indices of the batch at `position`, [r] with 1 ≤ r ≤ B."""
+        epoch, number = divmod(position, self._batches_per_epoch)
         window, place = divmod(number, WINDOW)
         if self._at != (epoch, window):
             self._window = self._make(epoch, window)
@@ -63,7 +63,7 @@ class Batches:
         index = self._orders.examples(self._task, epoch, places)
         if self._lengths is None:
             return np.split(index, range(self._batch_size, len(index), self._batch_size))
-        windows_an_epoch = -(-self._an_epoch // WINDOW)
-        key = bits(self._key, np.asarray(epoch * windows_an_epoch + window, np.uint64))
+        windows_per_epoch = -(-self._batches_per_epoch // WINDOW)
+        key = bits(self._key, np.asarray(epoch * windows_per_epoch + window, np.uint64))
         lengths = self._lengths.of(self._task, index)
         return [index[batch] for batch in group_batches(lengths, self._batch_size, key)]

@@ -1,4 +1,4 @@
-"""Steps whose examples are chosen among candidates: each task's next batch."""
+"""CandidateSteps: steps whose examples are chosen among candidates, the next batch of each task."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from weft.utils.counter_rng import Ints
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What a step may train on, in the order of the tasks and, within a task, of its batch.
+    """The candidates of a step, in the order of the tasks and, within a task, of its batch.
 
     Attributes:
         number: the step.
         task: the task id of each candidate, [C].
-        index: which example of that task's training set, [C].
+        index: the index of each candidate in its task's training set, [C].
     """
 
     number: int
@@ -33,10 +33,10 @@ class CandidateSteps:
 
     Args:
         orders: the order of each task's examples.
-        batch_size: the examples of a batch, B.
-        lengths: for grouping by length, within each task; None: no grouping.
-        seed: of the grouped batches' order.
-        stops: (step, task id) from which on a task offers nothing.
+        batch_size: the number of examples of a batch, B.
+        lengths: the lengths for grouping within each task; None: no grouping.
+        seed: the random seed of the order of grouped batches.
+        stops: (step, task id); from that step on the task has no candidates.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class CandidateSteps:
             self._stop[task] = step
 
     def examples(self, step: int) -> tuple[Ints, Ints]:
-        """The task ids and indices of a step's candidates, each [C]."""
+        """Return the task ids and indices of a step's candidates, each [C]."""
         tasks = np.flatnonzero(step < self._stop)
         index = [self._batches[task].batch(step) for task in tasks]
         return np.repeat(tasks, [len(batch) for batch in index]), np.concatenate(index)
 
     def totals(self, steps: int) -> tuple[Ints, Ints]:
-        """How many batches and how many examples each task offers in the steps before `steps`, both [T]."""
+        """Return each task's numbers of offered batches and examples before step `steps`, both [T]."""
         offered = np.minimum(steps, self._stop)
         return offered, examples_in(offered, self._spans, self._batch_size)

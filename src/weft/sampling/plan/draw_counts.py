@@ -1,4 +1,4 @@
-"""Which task each draw goes to, and how many draws that task had before: at any step, with no saved state."""
+"""The task of each draw, and that task's number of earlier draws, for any step and without saved state."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from weft.sampling.plan.choice import Choice, Segment
 from weft.utils.counter_rng import Ints, draw_key
 
 BLOCK = 1024
-"""The steps between two entries of the table of counts."""
+"""The number of steps between two entries of the table of counts."""
 
 
 class Turns:
     """The draws of a plan: step k makes the draws k·w, …, k·w + w − 1.
 
-    Task i's *position* at a draw is its number of draws before. A table, which grows as far as it is asked
-    for, holds each task's draws before every 1,024th step; from there on they are counted one by one.
+    Task i's *position* at a draw is its number of earlier draws. A table, which grows on demand, holds each
+    task's number of draws before every 1,024th step; from there on draws are counted one by one.
 
     Args:
-        segments: how the steps choose; past the end, the last one goes on.
+        segments: how the steps choose; the last one continues past the end.
         tasks: the number of tasks T.
-        width: the draws of a step, w: 1 with one task a batch, the batch size in mixed batches.
-        seed: of the draws.
+        width: the number of draws per step, w: 1 with one task per batch, the batch size in mixed batches.
+        seed: the random seed of the draws.
     """
 
     def __init__(self, segments: Sequence[Segment], tasks: int, width: int, seed: int) -> None:
@@ -36,7 +36,7 @@ class Turns:
         self._block: tuple[int, Ints, Ints] | None = None  # the last block: its number, tasks, positions
 
     def before(self, step: int) -> Ints:
-        """The number of draws of each task before `step`, [T]."""
+        """Return the number of draws of each task before `step`, [T]."""
         block, rest = divmod(step, BLOCK)
         while len(self._table) <= block:
             done = len(self._table) * BLOCK
@@ -44,7 +44,7 @@ class Turns:
         return self._table[block] + self._count(step - rest, step)
 
     def between(self, first: int, stop: int) -> tuple[Ints, Ints]:
-        """The task and the position of every draw of the steps first, …, stop − 1, within one block.
+        """Return the task and the position of every draw of the steps first, …, stop − 1, within one block.
 
         Returns:
             Task ids and positions, each [(stop − first)·w].
@@ -62,7 +62,7 @@ class Turns:
         """The tasks and positions of a whole block, each [1024·w]."""
         first = block * BLOCK
         task = np.concatenate([c.tasks(self._key, a, b) for c, a, b in self._pieces(first, first + BLOCK)])
-        # the draws sorted by task are runs, in which a draw's place is its rank among the block's
+        # sorted by task, the draws form runs; a draw's index in its run is its rank within the block
         by_task = np.argsort(task, kind="stable")
         runs = np.bincount(task)
         rank = np.empty_like(task)

@@ -1,7 +1,7 @@
-"""Length grouping: batches of examples of like length, so that little is padded.
+"""Length bucketing: batches of examples with similar lengths, to reduce padding.
 
-Sorting everything would bring the lengths, and with them the tasks, in order. So only a window of 64 batches
-is sorted and cut into batches, which then come in a drawn order; the windows themselves stay random.
+Sorting everything would order the training by length, and thereby by task. So only a window of 64 batches is
+sorted and divided into batches, which are then shuffled; the windows stay random.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from weft.utils.counter_rng import Bits, Ints, bits
 from weft.utils.permutation import permute
 
 WINDOW = 64
-"""How many batches are sorted together."""
+"""The number of batches that are sorted together."""
 
 
 def group_batches(lengths: Ints, batch_size: int, key: Bits) -> list[Ints]:
-    """Cut a window's examples into batches of like length; a short batch stays the last.
+    """Divide a window's examples into batches of similar length; a short batch comes last.
 
     Args:
-        lengths: of the window's examples, [m].
-        batch_size: the examples of a batch, B.
-        key: of the batches' order.
+        lengths: the lengths of the window's examples, [m].
+        batch_size: the number of examples of a batch, B.
+        key: the random key of the order of batches.
 
     Returns:
-        ⌈m / B⌉ batches of places in range(m); each place is in one batch.
+        ⌈m / B⌉ batches of indices in range(m); each index is in one batch.
     """
     by_length = np.argsort(lengths, kind="stable")
     full, rest = divmod(len(lengths), batch_size)
     order_key, short_key = bits(key, np.arange(2, dtype=np.uint64))
-    # the short batch is cut out between any two others: at the end, it would always have the longest
+    # the short batch is taken from a random position: from the end, it would always have the longest
     cut = batch_size * int(permute(0, full + 1, short_key))
     short = by_length[cut : cut + rest]
     batches = np.delete(by_length, slice(cut, cut + rest)).reshape(full, batch_size)
@@ -38,26 +38,26 @@ def group_batches(lengths: Ints, batch_size: int, key: Bits) -> list[Ints]:
 
 
 def group_mixed(lengths: Ints, task: Ints, epoch: Ints, batch_size: int, key: Bits) -> Ints:
-    """Rearrange the draws of a window of mixed batches, so that a batch has draws of like length.
+    """Rearrange the draws of a window of mixed batches, so that a batch has draws of similar length.
 
-    Sorted by length and cut into batches, which come in a drawn order, every draw has a slot. But where a
-    task's epoch ends within the window, all of it must come before the next. So a task's slots in time order
-    are given its epochs in order, and within an epoch the shorter draw takes the slot that was sorted lower.
-    Where no epoch ends, that changes nothing.
+    The draws are sorted by length and divided into batches, which are shuffled; so every draw has a slot.
+    But if a task's epoch ends within the window, all of its draws must come before the next epoch's. So the
+    slots of a task, in time order, are assigned to its epochs in order, and within an epoch the shorter draw
+    takes the slot of lower rank. If no epoch ends in the window, this changes nothing.
 
     Args:
-        lengths: of the window's draws, in draw order, [m] with m a multiple of the batch size.
+        lengths: the lengths of the window's draws in draw order, [m] with m a multiple of the batch size.
         task: their task ids, [m].
         epoch: their tasks' epochs, [m].
-        batch_size: the draws of a batch, B.
-        key: of the batches' order.
+        batch_size: the number of draws of a batch, B.
+        key: the random key of the order of batches.
 
     Returns:
         The draw in each slot: a permutation of range(m), the first B being the first batch, [m].
     """
     by_length = np.argsort(lengths, kind="stable")
     task, epoch = task[by_length], epoch[by_length]
-    # from here on, draws and slots go by rank, their place in the order of length
+    # from here on, draws and slots are numbered by rank, their position in the order of length
     ranks = np.arange(len(by_length)).reshape(-1, batch_size)
     slot = ranks[permute(np.arange(len(ranks)), len(ranks), key)].ravel()
     in_time = np.lexsort((slot, task))

@@ -22,9 +22,7 @@ class Lengths:
 
     def __init__(self, lengths: Sequence[ArrayLike], sizes: Ints, names: Sequence[str]) -> None:
         if len(lengths) != len(sizes):
-            raise WeftError(
-                f"lengths: expected an array for each of {len(sizes)} tasks; found {len(lengths)}"
-            )
+            raise WeftError(f"lengths: expected one array per task, {len(sizes)}; found {len(lengths)}")
         arrays = [np.asarray(task_lengths) for task_lengths in lengths]
         for name, size, array in zip(names, sizes, arrays, strict=True):
             if array.shape != (size,) or not np.issubdtype(array.dtype, np.integer):
@@ -38,5 +36,5 @@ class Lengths:
         self._offset = np.cumsum(sizes) - sizes
 
     def of(self, task: int | Ints, index: Ints) -> Ints:
-        """The lengths of examples, given their task ids and indices; all of shapes that broadcast."""
+        """Return the lengths of examples from their task ids and indices, which are broadcast."""
         return self.flat[self._offset[task] + index].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Steps of many tasks: every example draws its task by itself."""
+"""MixedSteps: steps of many tasks, with a task sampled for every example."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from weft.sampling.plan.lengths import Lengths
 from weft.sampling.plan.orders import Orders
 from weft.utils.counter_rng import Ints, bits, draw_key
 
-assert BLOCK % WINDOW == 0  # a window's draws lie in one block
+assert BLOCK % WINDOW == 0  # the draws of a window are in one block
 
 
 class MixedSteps:
-    """Step k makes B draws, and each takes its task's next example.
+    """Step k makes B draws, and each takes the next example of its task.
 
-    A task with n examples an epoch takes, at position d, the example at place d mod n of epoch d div n: an
+    A task with n examples per epoch takes, at position d, the example at place d mod n of epoch d div n: an
     epoch may begin in the middle of a step, and no batch is short.
 
     Args:
-        turns: the draws, B a step.
+        turns: the draws, B per step.
         orders: the order of each task's examples.
-        batch_size: the examples of a batch, B.
-        lengths: for grouping by length; None: no grouping.
-        seed: of the grouped batches' order.
+        batch_size: the number of examples of a batch, B.
+        lengths: the lengths for grouping; None: no grouping.
+        seed: the random seed of the order of grouped batches.
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class MixedSteps:
         self._batch_size = batch_size
         self._lengths = lengths
         self._key = draw_key(seed, "window")
-        self._at = -1  # the window that is at hand
+        self._at = -1  # the window in memory
         self._window: tuple[Ints, Ints]  # its task ids and indices, each [64, B]
 
     def examples(self, step: int) -> tuple[Ints, Ints]:
-        """The task ids and indices of a step's examples, each [B]."""
+        """Return the task ids and indices of a step's examples, each [B]."""
         window, place = divmod(step, WINDOW)
         if self._at != window:
             self._window = self._make(window)
@@ -48,10 +48,10 @@ class MixedSteps:
         return task[place], index[place]
 
     def totals(self, steps: int) -> tuple[Ints, Ints]:
-        """How many examples each task has in the steps before `steps`, twice (drawn, seen), both [T]."""
+        """Return each task's numbers of draws and examples before step `steps`, which are equal, both [T]."""
         whole = steps - steps % WINDOW
         drawn = self._turns.before(whole)
-        for step in range(whole, steps):  # grouping moves draws about within a window
+        for step in range(whole, steps):  # grouping moves draws within a window
             drawn += np.bincount(self.examples(step)[0], minlength=len(drawn))
         return drawn, drawn
 

@@ -1,4 +1,4 @@
-"""The order of a task's examples: every epoch is a permutation of its own, or several one after the other."""
+"""The order of a task's examples: every epoch is a different permutation, or several in sequence."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from weft.utils.permutation import permute
 
 
 class Orders:
-    """All tasks' orders: the example at a place of an epoch.
+    """The orders of all tasks: the example at each place of an epoch.
 
-    An epoch that is longer than the task passes through its examples again and again, in another order each
-    time, and ends in the middle of the last pass: p places hold each of n examples ⌊p/n⌋ or ⌈p/n⌉ times.
+    An epoch that is longer than the task repeats its examples, each time in a different order, and may end in
+    the middle of the last pass: p places hold each of n examples ⌊p/n⌋ or ⌈p/n⌉ times.
 
     Args:
         sizes: the number of examples of each task, [T].
-        seed: of the permutations.
-        spans: the places of an epoch of each task, at least its size, [T]; by default as many.
+        seed: the random seed of the permutations.
+        spans: the number of places of an epoch of each task, at least its size, [T]; default: its size.
     """
 
     def __init__(self, sizes: Ints, seed: int, spans: Ints | None = None) -> None:
@@ -27,14 +27,14 @@ class Orders:
         self._keys = np.array([draw_key(seed, "order", task) for task in range(len(sizes))])
 
     def examples(self, task: int | Ints, epoch: int | Ints, place: Ints) -> Ints:
-        """The examples' indices into their tasks' training sets.
+        """Return the indices of the examples in their tasks' training sets.
 
         Args:
-            task: task ids; with the other two, of shapes that broadcast.
+            task: task ids; broadcast with the other two.
             epoch: 0, 1, 2, …
             place: in range(span of the task).
         """
         size = self.sizes[task]
-        again, place = np.divmod(place, size)
-        key = bits(self._keys[task], np.asarray(epoch * self._passes[task] + again, np.uint64))
+        pass_number, place = np.divmod(place, size)
+        key = bits(self._keys[task], np.asarray(epoch * self._passes[task] + pass_number, np.uint64))
         return permute(place, size, key)

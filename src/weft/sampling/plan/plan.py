@@ -1,4 +1,4 @@
-"""The plan: step → examples, a pure function of the seed and the data's sizes and lengths."""
+"""Plan: step → examples, a pure function of the seed and of the sizes and lengths of the data."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from weft.utils.counter_rng import Ints
 __all__ = ["VERSION", "Candidates", "Epoch", "Plan", "Share", "Step", "TaskSummary"]
 
 VERSION = 1
-"""Of the order itself: it rises when equal arguments come to give another plan."""
+"""The version of the order, increased whenever equal arguments give a different plan."""
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     """The examples of one step; the loss is Σ weight·ℓ.
 
-    The arrays have B entries whatever the step. The first `real` are its examples; the others, in a short
+    The arrays have B entries in every step. The first `real` are its examples; the others, in a short
     batch, repeat them with weight 0.
 
     Attributes:
         number: the step.
         task: the task id of each example, [B].
-        index: which example of that task's training set, [B].
-        weight: its weight by the plan's loss rule over the real examples of the step, [B].
-        real: how many examples are real, from 1 to B.
+        index: the index of each example in its task's training set, [B].
+        weight: the weight of each example by the plan's loss rule over the real examples of the step, [B].
+        real: the number of real examples, from 1 to B.
     """
 
     number: int
@@ -56,28 +56,28 @@ class Step:
 
 
 class Plan:
-    """Which examples every step trains on.
+    """The examples of every step.
 
-    Any step is found from its number alone, so a resumed run needs no state, ranks agree without talking, and
-    methods can be compared on the same order. In the order they are given to a task, its examples come as
-    epochs: each example once in every epoch, in another order each time (`stretched`: as often in every epoch
-    as the largest task is larger; with replacement there are no epochs).
+    A step is computed from its number alone, so a resumed run needs no state, ranks agree without
+    communication, and methods can be compared on the same order. The examples of a task come in epochs: each
+    example once per epoch, in a different order in each (`stretched`: repeated until the epoch is as long as
+    the largest task's; with replacement there are no epochs).
 
-    Where the sampler `chooses`, the plan gives each step's candidates, and a `Step` of those that are chosen.
+    If the sampler `chooses`, the plan gives each step's candidates, and builds a `Step` of the chosen ones.
 
     Args:
         sizes: the number of training examples of each task, [T].
         sampler: how steps choose tasks: a name, settings (`{use: uniform}`) or a `Sampler`.
-        seed: of everything that is drawn.
-        steps: how many steps the run has.
-        batch_size: the examples of a step, B.
-        mixed: whether each example draws its task by itself; else a step has one task. A sampler that chooses
-            among candidates mixes them anyway.
+        seed: the random seed of all draws.
+        steps: the number of steps of the run.
+        batch_size: the number of examples of a step, B.
+        mixed: whether the task is sampled for each example separately; otherwise a step has one task. A
+            sampler that chooses among candidates always mixes them.
         lengths: the token lengths of each task's examples, T arrays [n_i]; needed for grouping.
-        group_by_length: whether batches hold examples of like length (see `grouping`).
+        group_by_length: whether batches are length-bucketed (see `grouping`).
         loss: how examples are weighted: `task_mean`, `example_mean` or `sum`.
         names: the tasks' names, for messages, [T].
-        stops: (step, task id): from that step on the task is drawn no more.
+        stops: (step, task id): from that step on the task is no longer sampled.
     """
 
     def __init__(
@@ -96,9 +96,9 @@ class Plan:
     ) -> None:
         self.names = _names(sizes, names)
         self.sizes = _sizes(sizes, self.names)
-        for what, number in (("steps", steps), ("batch_size", batch_size)):
+        for setting, number in (("steps", steps), ("batch_size", batch_size)):
             if number < 1:
-                raise WeftError(f"{what} must be at least 1; found {number}")
+                raise WeftError(f"{setting} must be at least 1; found {number}")
         check_rule(loss)
         if group_by_length and lengths is None:
             raise WeftError("grouping by length needs the token lengths of each task's examples; found none")
@@ -111,7 +111,7 @@ class Plan:
         self._arrange(stops)
 
     def _arrange(self, stops: Sequence[tuple[int, int]]) -> None:
-        """Lay out the steps, given the stops."""
+        """Lay out the steps with these stops."""
         self.stops: Stops = check_stops(stops, self.names, self._window)
         width = self.batch_size if self.mixed and not self.chooses else 1
         whole = self.sampler.segments(self.sizes, self.steps, self.names)
@@ -130,20 +130,20 @@ class Plan:
             self._steps = (MixedSteps if self.mixed else SingleSteps)(turns, *common)
 
     def with_stops(self, stops: Sequence[tuple[int, int]]) -> Plan:
-        """The same plan with these stops, and no others: equal in all steps before the first that differs.
+        """Return the plan with exactly these stops; steps before the first different stop are equal.
 
         Args:
-            stops: (step, task id) in any order; the steps are such as `stop_at` gives.
+            stops: (step, task id) in any order; the steps must be values of `stop_at`.
         """
         other = copy.copy(self)
         other._arrange(stops)
         return other
 
     def stop_at(self, done: int) -> int:
-        """The first step at which a stop may begin that is decided when `done` steps are done.
+        """Return the first step at which a stop decided after `done` steps can begin.
 
-        That is `done` itself. Only where mixed batches are grouped by length it is the first step of the next
-        window: within one, a stop would change steps that have been trained on.
+        This is `done` itself, except if mixed batches are grouped by length: then it is the first step of the
+        next window, because a stop inside a window would change steps that were already trained on.
         """
         return -(-done // self._window) * self._window
 
@@ -152,75 +152,73 @@ class Plan:
         return WINDOW if self.mixed and self.group_by_length and not self.chooses else 1
 
     def step(self, number: int) -> Step:
-        """The examples of step `number`, from 0 to steps − 1."""
+        """Return the examples of step `number`, from 0 to steps − 1."""
         if self.chooses:
             raise WeftError(
-                f"sampler {self.sampler.name!r} chooses a step's examples by the weights being trained; take "
-                "plan.candidates(number), and plan.chosen(candidates, places) for those that are chosen"
+                f"the examples of sampler {self.sampler.name!r} depend on the model being trained; use "
+                "plan.candidates(number), and plan.chosen(candidates, places) for the chosen ones"
             )
         return self._filled(number, *self._examples(number))
 
     def candidates(self, number: int) -> Candidates:
-        """What step `number`, from 0 to steps − 1, may choose among: the next batch of each running task."""
+        """Return the candidates of step `number`, 0 to steps − 1: the next batch of each running task."""
         if not self.chooses:
-            raise WeftError(f"sampler {self.sampler.name!r} leaves nothing to choose; take plan.step(number)")
+            raise WeftError(f"sampler {self.sampler.name!r} has no candidates; use plan.step(number)")
         return Candidates(number, *self._examples(number))
 
     def chosen(self, candidates: Candidates, places: ArrayLike) -> Step:
-        """The step of the candidates that were chosen.
+        """Return the step with the chosen candidates.
 
         Args:
-            candidates: of the step.
-            places: where the chosen ones are in it, in the order in which they are trained on; from 1 to B,
-                none twice, [r].
+            candidates: the candidates of the step.
+            places: the indices of 1 to B chosen candidates, all different, in training order, [r].
         """
         places = np.asarray(places)
         if places.ndim != 1 or not 1 <= len(np.unique(places)) == len(places) <= self.batch_size:
             raise WeftError(
-                f"a step has 1 to {self.batch_size} of its candidates, none twice; found the places "
-                f"{places.tolist()}"
+                f"a step has 1 to {self.batch_size} different candidates; found the indices {places.tolist()}"
             )
         return self._filled(candidates.number, candidates.task[places], candidates.index[places])
 
     def shares(self) -> list[Share]:
-        """The expected share of the draws over time, with the stops; where it `chooses`, of candidates."""
+        """Return the expected shares of draws over time, with the stops; if it `chooses`, of candidates."""
         return [Share(s.first, s.stop, s.choice.share.copy()) for s in self.segments]
 
     def share_at(self, step: int) -> NDArray[np.float64]:
-        """The expected share of the draws at a step, [T]."""
+        """Return the expected share of the draws at a step, [T]."""
         self._check(step)
         at = bisect_right(self.segments, step, key=lambda segment: segment.first) - 1
         return self.segments[at].choice.share.copy()
 
     def summary(self) -> list[TaskSummary]:
-        """What the plan holds for each task, counted, not estimated; candidates, where it `chooses`."""
+        """Return exact counts per task over the whole plan; of candidates if the plan `chooses`."""
         return summarise(self, *self._steps.totals(self.steps))
 
     def epoch(self) -> Epoch:
-        """How many steps an epoch of the largest task takes: of `stretched`, an epoch of all.
+        """Return the number of steps of an epoch of the largest task; with `stretched`, of all tasks.
 
-        With n examples and the share s of the draws it is n/(s·B) steps of mixed batches, else ⌈n/B⌉/s. Where
-        the shares change with time, they are those of the plan's end, and the largest task is the largest of
-        those that are drawn then. Of candidates it is ⌈n/B⌉ steps: each step has a batch of every task.
+        With n examples and share s of the draws it is n/(s·B) steps of mixed batches, else ⌈n/B⌉/s. If the
+        shares change with time, those at the end of the plan are used, and the largest task is the largest of
+        those sampled then. With candidates it is ⌈n/B⌉ steps: each step has one batch of every task.
         """
         return largest_epoch(self)
 
     def padding_waste(self, sample_steps: int = 256) -> float:
-        """The share of token places that hold no token, 1 − Σ length / Σ B·(longest of the step).
+        """Return the share of padding in batches, 1 − Σ length / Σ B·(longest of the step).
 
-        Filler counts as padding: it is computed all the same. Where the plan `chooses`, it is that of the
-        candidates, all of which are computed together.
+        Filling examples count as padding, because they are computed too. If the plan `chooses`, it is the
+        padding of the candidates, all of which are computed together.
 
         Args:
-            sample_steps: how many steps to look at, drawn from the whole plan.
+            sample_steps: the number of steps to evaluate, sampled from the whole plan.
         """
         return padding(self, sample_steps)
 
     def fingerprint(self) -> str:
-        """The sha256 of all that the plan follows from, in hexadecimal.
+        """Return the sha256, in hexadecimal, of everything the plan depends on.
 
-        A checkpoint holds it, so that a resumed run refuses other data or settings. The method, the tasks'
-        names and the stops are not in it.
+        A checkpoint holds it, so that a resumed run refuses changed data or settings. The method, the tasks'
+        names and the stops are not included.
         """
         settings = {
             "version": VERSION,
@@ -244,10 +242,10 @@ class Plan:
 
     def _check(self, number: int) -> None:
         if not 0 <= number < self.steps:
-            raise WeftError(f"step {number} is outside the plan, which has the steps 0 to {self.steps - 1}")
+            raise WeftError(f"step {number} is outside the plan, which has steps 0 to {self.steps - 1}")
 
     def _filled(self, number: int, task: Ints, index: Ints) -> Step:
-        """A step of these examples, each [r], repeated to B with weight 0."""
+        """Build a step of these examples, each [r], filled up to B by repetition with weight 0."""
         real = len(task)
         filled = np.arange(self.batch_size) % real
         weight = np.zeros(self.batch_size, np.float32)
@@ -259,7 +257,7 @@ def _names(sizes: Sequence[int], names: Sequence[str] | None) -> list[str]:
     if names is None:
         return [str(i) for i in range(len(sizes))]
     if len(names) != len(sizes):
-        raise WeftError(f"names: expected one for each of {len(sizes)} tasks; found {len(names)}")
+        raise WeftError(f"names: expected one per task, {len(sizes)}; found {len(names)}")
     return list(names)
 
 

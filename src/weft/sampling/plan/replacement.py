@@ -1,4 +1,4 @@
-"""Examples drawn with replacement: each draw is independent of all others."""
+"""Replacement: examples drawn with replacement, independently of each other."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 
 
 class Replacement(Orders):
-    """An order in which any example may come at any place, as likely as every other.
+    """An order in which each place has a uniformly random example.
 
-    It is one epoch that never ends: it has more places than there will ever be draws, and so many that
-    batches fill it up. The example at a place is ⌊u·n / 2⁶⁴⌋, with u the draw of 64 bits that belongs to
-    (seed, task, place).
+    It is one epoch that never ends: it has more places than there will ever be draws, and a multiple of the
+    batch size. The example at a place is ⌊u·n / 2⁶⁴⌋, with u the random 64 bits of (seed, task, place).
 
     Args:
         sizes: n, the number of examples of each task, below 2³², [T].
-        seed: of the draws.
-        batch_size: the examples of a batch.
+        seed: the random seed of the draws.
+        batch_size: the number of examples of a batch.
     """
 
     def __init__(self, sizes: Ints, seed: int, batch_size: int) -> None:
@@ -28,10 +27,10 @@ class Replacement(Orders):
         self._draws = np.array([draw_key(seed, "replacement", task) for task in range(len(sizes))])
 
     def examples(self, task: int | Ints, epoch: int | Ints, place: Ints) -> Ints:
-        """The examples' indices into their tasks' training sets.
+        """Return the indices of the examples in their tasks' training sets.
 
         Args:
-            task: task ids; with `place`, of shapes that broadcast.
+            task: task ids; broadcast with `place`.
             epoch: 0, the only one.
             place: 0, 1, 2, …
         """

@@ -1,4 +1,4 @@
-"""Steps of one task each."""
+"""SingleSteps: steps with one task each."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from weft.utils.counter_rng import Ints
 
 
 class SingleSteps:
-    """Step k draws a task and takes its next batch.
+    """Step k samples a task and takes its next batch.
 
-    A task with n examples an epoch has m = ⌈n / B⌉ batches in it, of which the last may be short. At position
-    d it takes batch d mod m of epoch d div m.
+    A task with n examples per epoch has m = ⌈n / B⌉ batches per epoch, of which the last may be short. At
+    position d it takes batch d mod m of epoch d div m.
 
     Args:
-        turns: the draws, one a step.
+        turns: the draws, one per step.
         orders: the order of each task's examples.
-        batch_size: the examples of a batch, B.
-        lengths: for grouping by length; None: no grouping.
-        seed: of the grouped batches' order.
+        batch_size: the number of examples of a batch, B.
+        lengths: the lengths for grouping; None: no grouping.
+        seed: the random seed of the order of grouped batches.
     """
 
     def __init__(
@@ -34,12 +34,12 @@ class SingleSteps:
         self._spans, self._batch_size = orders.spans, batch_size
 
     def examples(self, step: int) -> tuple[Ints, Ints]:
-        """The task ids and indices of a step's examples, each [r] with r ≤ B."""
+        """Return the task ids and indices of a step's examples, each [r] with r ≤ B."""
         task, position = self._turns.between(step, step + 1)
         index = self._batches[task[0]].batch(int(position[0]))
         return np.full(len(index), task[0]), index
 
     def totals(self, steps: int) -> tuple[Ints, Ints]:
-        """How many steps and how many examples each task has in the steps before `steps`, both [T]."""
+        """Return each task's number of steps and of examples before step `steps`, both [T]."""
         drawn = self._turns.before(steps)
         return drawn, examples_in(drawn, self._spans, self._batch_size)

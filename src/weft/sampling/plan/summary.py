@@ -1,4 +1,4 @@
-"""What a whole plan comes to: each task's share over time, how often it is drawn, epochs, padding."""
+"""Statistics of a whole plan: each task's share over time, number of draws, epochs, padding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Share:
     Attributes:
         first: the first of these steps.
         stop: the step after the last.
-        share: of each task, with sum 1, [T].
+        share: the share of each task, with sum 1, [T].
     """
 
     first: int
@@ -35,15 +35,15 @@ class Share:
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """What a whole plan holds for one task.
+    """Statistics of one task over a whole plan.
 
     Attributes:
         name: the task.
-        size: its training examples.
+        size: the number of its training examples.
         share: its expected share of the draws.
-        drawn: how often it is drawn: steps, or examples in mixed batches; where a step chooses among
-            candidates, the steps in which it has some.
-        examples: how many examples (candidates) it is given, repeats included.
+        drawn: how often it is sampled: steps, or examples in mixed batches; if steps choose among candidates,
+            the number of steps in which it has some.
+        examples: the number of its examples (candidates) in the plan, repeats included.
         epochs: examples / size.
     """
 
@@ -61,9 +61,9 @@ class Epoch:
 
     Attributes:
         task: its name.
-        steps: the steps in which it is given each of its examples once; where tasks are drawn by chance, on
-            average; where examples are drawn with replacement, as many examples as it has.
-        exact: whether it is always so many steps: the tasks take turns, or every step has candidates of all.
+        steps: the number of steps in which each of its examples occurs once; an average if tasks are sampled
+            at random; with replacement, the steps with as many examples as it has.
+        exact: whether the number is always exact: tasks take turns, or every step has candidates of all.
     """
 
     task: str
@@ -72,12 +72,12 @@ class Epoch:
 
 
 def summarise(plan: Plan, drawn: Ints, examples: Ints) -> list[TaskSummary]:
-    """A row for each task.
+    """Return one row per task.
 
     Args:
         plan: the plan.
-        drawn: how often each task is drawn in all steps, [T].
-        examples: how many examples each is given, [T].
+        drawn: how often each task is sampled in all steps, [T].
+        examples: the number of examples of each task in all steps, [T].
     """
     share = np.sum([(s.stop - s.first) / plan.steps * s.share for s in plan.shares()], axis=0)
     return [
@@ -94,7 +94,7 @@ def summarise(plan: Plan, drawn: Ints, examples: Ints) -> list[TaskSummary]:
 
 
 def largest_epoch(plan: Plan) -> Epoch:
-    """How long the largest task that is drawn at the plan's end takes to pass through its examples."""
+    """Return the epoch of the largest task that is sampled at the end of the plan."""
     choice = plan.segments[-1].choice
     task = int(np.where(choice.share > 0, plan.sizes, 0).argmax())
     size, name = int(plan.sizes[task]), plan.names[task]
@@ -106,9 +106,9 @@ def largest_epoch(plan: Plan) -> Epoch:
 
 
 def padding(plan: Plan, sample_steps: int) -> float:
-    """The share of token places that hold no token, in `sample_steps` steps drawn from the whole plan."""
+    """Return the share of padding in `sample_steps` steps, sampled from the whole plan."""
     if plan.lengths is None:
-        raise WeftError("padding follows from the token lengths of each task's examples; found none")
+        raise WeftError("padding needs the token lengths of each task's examples; found none")
     tokens = places = 0
     for task, index, rows in _sample(plan, sample_steps):
         lengths = plan.lengths.of(task, index)
@@ -118,7 +118,7 @@ def padding(plan: Plan, sample_steps: int) -> float:
 
 
 def _sample(plan: Plan, sample_steps: int) -> Iterator[tuple[Ints, Ints, int]]:
-    """The task ids and indices of some steps' real examples or candidates, and the rows of their batch."""
+    """Yield (task ids, indices, batch size) of the real examples or candidates of some steps."""
     sample = np.arange(min(sample_steps, plan.steps))
     for number in sorted(permute(sample, plan.steps, draw_key(plan.seed, "sample")).tolist()):
         if plan.chooses:

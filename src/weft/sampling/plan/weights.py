@@ -1,4 +1,4 @@
-"""The weight of each example of a step, as `weft.model.losses` defines it, in numpy."""
+"""The weights of the examples of a step, as defined in `weft.model.losses`, in numpy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_rule(rule: str) -> None:
 
 
 def example_weights(task: Ints, rule: str) -> NDArray[np.float32]:
-    """The weights of a step's examples, [E].
+    """Return the weights of a step's examples, [E].
 
     With E_i examples of task i, P tasks present and E examples in all:
     `task_mean` 1/(P·E_i), `example_mean` 1/E, `sum` 1.

@@ -1,1 +1,1 @@
-"""Task samplers: how often each task is drawn."""
+"""Task samplers: how often each task is sampled."""

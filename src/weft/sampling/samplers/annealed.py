@@ -1,4 +1,4 @@
-"""`annealed`: by size at first, and ever less so."""
+"""`annealed`: proportional to size at first, then increasingly uniform."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Annealed(Sampler):
-    """p_i ∝ n_i^α with α = 1 − drop·e/(E − 1) in epoch e of E; α = 1 where E = 1 (PALs).
+    """p_i ∝ n_i^α with α = 1 − drop·e/(E − 1) in epoch e of E; α = 1 if E = 1 (PALs).
 
-    An epoch here is a stretch of steps, not a pass through a task. With `epochs` E the run is cut into E
-    equal ones, e = ⌊E·step/steps⌋; a run of fewer than E steps leaves some out. With `epoch_steps` s it is
+    An epoch here is a range of steps, not a pass over a task. With `epochs` E the run is divided into E equal
+    ranges, e = ⌊E·step/steps⌋; a run of fewer than E steps omits some. With `epoch_steps` s it is
     e = ⌊step/s⌋ and E = ⌈steps/s⌉ (2400 in PALs).
     """
 
@@ -29,24 +29,24 @@ class Annealed(Sampler):
         "E = 1 means α = 1"
     )
 
-    drop: float = Field(0.8, ge=0, le=1, description="how much α falls, from 1, until the last epoch")
+    drop: float = Field(0.8, ge=0, le=1, description="how much α decreases from 1 until the last epoch")
     epochs: PositiveInt = Field(
-        25, description="E, how many stretches of steps the run is cut into: e = ⌊E·step/steps⌋"
+        25, description="E, the number of equal ranges of steps in the run: e = ⌊E·step/steps⌋"
     )
     epoch_steps: PositiveInt | None = Field(
         None,
-        description="s, the steps of an epoch, instead of `epochs`: E = ⌈steps/s⌉, e = ⌊step/s⌋; "
+        description="s, the number of steps per epoch, instead of `epochs`: E = ⌈steps/s⌉, e = ⌊step/s⌋; "
         "2400 in PALs",
     )
 
     def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
-        """One segment an epoch that has steps."""
+        """One segment per epoch that has steps."""
         from weft.sampling.plan.choice import Segment
         from weft.sampling.samplers.by_size import power_law
 
         if self.epoch_steps is None:
             epochs = self.epochs
-            # the least step with ⌊E·step/steps⌋ = e; of more epochs than steps, those that a step is in
+            # the first step with ⌊E·step/steps⌋ = e; if there are more epochs than steps, some have none
             numbers = range(epochs) if epochs <= steps else [epochs * step // steps for step in range(steps)]
             firsts = [-(-e * steps // epochs) for e in numbers]
         else:

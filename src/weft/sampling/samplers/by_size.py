@@ -1,4 +1,4 @@
-"""Samplers by the sizes of the tasks: one law, p_i ∝ n_i^α, with one number that differs.
+"""Samplers by task size: p_i ∝ n_i^α with different exponents.
 
 `uniform` (α = 0), `proportional` (1), `square_root` (1/2), `power` (any) and `temperature` (1/T).
 """
@@ -42,12 +42,12 @@ class Proportional(Sampler):
         """One segment."""
         from weft.sampling.plan.choice import Chance, Segment
 
-        # not by `power_law`, whose last bit may differ: a run of an earlier day must find the same order
+        # not `power_law`, whose last bit may differ: earlier runs must keep their order when resumed
         return [Segment(0, steps, Chance(sizes / sizes.sum()))]
 
 
 class SquareRoot(Sampler):
-    """p_i = √n_i / Σ_j √n_j (one of those that PALs compare)."""
+    """p_i = √n_i / Σ_j √n_j (one of the samplers that PALs compare)."""
 
     name = "square_root"
     summary = "∝ √n_i, one of the samplers that PALs compare"
@@ -79,19 +79,22 @@ class Power(Sampler):
 class Temperature(Sampler):
     """p_i ∝ (n_i / Σ_j n_j)^(1/T), where n_i is at most `cap`: T = 1 is `proportional`, T → ∞ `uniform`.
 
-    (Σ_j n_j is the same for all tasks, and divides out.) With `replacement` each example of a task is drawn
-    by itself, each as likely as every other, whatever was drawn before: no epochs, and no short batch.
+    (Σ_j n_j is the same for all tasks and cancels.) With `replacement` each example of a task is drawn
+    independently and uniformly: there are no epochs and no short batches.
     """
 
     name = "temperature"
-    summary = "∝ n_i^(1/temperature), as hyperformer and MORRIS draw: 1 is `proportional`, ∞ `uniform`"
+    summary = "∝ n_i^(1/temperature), as in hyperformer and MORRIS: 1 is `proportional`, ∞ `uniform`"
 
     temperature: float = Field(
-        10.0, ge=1e-3, allow_inf_nan=False, description="T in p ∝ n^(1/T): 1 by size, large all tasks equal"
+        10.0,
+        ge=1e-3,
+        allow_inf_nan=False,
+        description="T in p ∝ n^(1/T): 1 by size, large: all tasks equal",
     )
-    cap: PositiveInt | None = Field(None, description="the size that a larger task counts as; null: its own")
+    cap: PositiveInt | None = Field(None, description="upper limit of a task's size n; null: no limit")
     replacement: bool = Field(
-        False, description="draw examples with replacement, as hyperformer does, instead of once an epoch"
+        False, description="draw examples with replacement, as hyperformer does, instead of once per epoch"
     )
 
     def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
@@ -103,14 +106,14 @@ class Temperature(Sampler):
 
 
 def power_law(sizes: Ints, alpha: float) -> Chance:
-    """p_i = n_i^α / Σ_j n_j^α, [T].
+    """Return p_i = n_i^α / Σ_j n_j^α, [T].
 
-    It is computed as exp(α·(ln n_i − ln n_max)): no power is ever larger than 1, whatever n and α are. A
-    task never has less than the smallest normal number, so that every task can be drawn.
+    It is computed as exp(α·(ln n_i − ln n_max)), which is at most 1 for all n and α. The minimum is the
+    smallest normal number, so that every task can be sampled.
 
     Args:
         sizes: n, the number of training examples of each task, [T].
-        alpha: α; 0: all tasks alike, 1: in proportion to their sizes.
+        alpha: α; 0: all tasks equal, 1: proportional to their sizes.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""`counterfactual`: a fixed policy over tasks, given by name; `weft policy` learns one from logs of runs."""
+"""`counterfactual`: a fixed policy over tasks; `weft policy` learns one from logs of runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from weft.utils.counter_rng import Ints
 
 TOLERANCE = 1e-3
-"""How far from 1 the probabilities' sum may be, so that people may round; it is divided out."""
+"""The tolerated deviation of the sum of probabilities from 1, for rounded values; they are normalized."""
 
 
 def read_policy(path: str | Path) -> dict[str, float]:
-    """The policy that a YAML or JSON file holds: `{task: probability}`, or that under the key `policy`.
+    """Read a policy from a YAML or JSON file: `{task: probability}`, possibly under the key `policy`.
 
     Args:
-        path: as `weft policy --out` writes it; relative to the working directory.
+        path: a file such as `weft policy --out` writes; relative to the working directory.
     """
     import yaml
 
@@ -33,24 +33,24 @@ def read_policy(path: str | Path) -> dict[str, float]:
     if not file.is_file():
         raise WeftError(
             f"policy: there is no file {str(path)!r}; expected a policy such as {{cola: 0.25, rte: 0.75}}, "
-            f"or a file that was learned: weft policy RUN --out {path}"
+            f"or a learned one: weft policy RUN --out {path}"
         )
     try:
         text = file.read_text(encoding="utf-8")
-        said = json.loads(text) if file.suffix.lower() == ".json" else yaml.safe_load(text)
+        content = json.loads(text) if file.suffix.lower() == ".json" else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError) as wrong:
         first = str(wrong).splitlines()[0]
         raise WeftError(f"policy: {path} can be read neither as YAML nor as JSON: {first}") from None
-    if isinstance(said, Mapping) and isinstance(said.get("policy"), Mapping):
-        said = said["policy"]
+    if isinstance(content, Mapping) and isinstance(content.get("policy"), Mapping):
+        content = content["policy"]
     try:
-        return _checked(said)
+        return _checked(content)
     except ValueError as wrong:
         raise WeftError(f"policy: {path}: {wrong}") from None
 
 
 def _policy(value: object) -> object:
-    """What a run file may say: the probabilities by name, or the file that holds them."""
+    """Parse the setting of a run file: the probabilities by task, or the file that holds them."""
     if isinstance(value, str | Path):
         try:
             return read_policy(value)
@@ -61,41 +61,41 @@ def _policy(value: object) -> object:
 
 def _checked(value: object) -> dict[str, float]:
     if not isinstance(value, Mapping) or not value:
-        raise ValueError(f"expected a probability for each task, {{cola: 0.25, rte: 0.75}}; found {value!r}")
-    found: dict[str, float] = {}
+        raise ValueError(f"expected one probability per task, {{cola: 0.25, rte: 0.75}}; found {value!r}")
+    policy: dict[str, float] = {}
     for task, p in value.items():
         if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1 + TOLERANCE:
             raise ValueError(f"{task}: expected a probability from 0 to 1; found {p!r}")
-        found[str(task)] = float(p)
-    total = math.fsum(found.values())
+        policy[str(task)] = float(p)
+    total = math.fsum(policy.values())
     if abs(total - 1) > TOLERANCE:
-        raise ValueError(f"the probabilities must sum to 1; found {total:.6g} over {len(found)} tasks")
-    return found
+        raise ValueError(f"the probabilities must sum to 1; found {total:.6g} over {len(policy)} tasks")
+    return policy
 
 
 class Counterfactual(Sampler):
-    """p_i as given: a fixed stochastic policy (Glover and Hokamp 2019, arXiv 1907.06214).
+    """p_i as configured: a fixed stochastic policy (Glover and Hokamp 2019, arXiv 1907.06214).
 
     In the paper the policy is learned before the run from logged rewards by counterfactual (importance
-    weighted) estimation; `weft policy RUN … --out policy.yaml` does that, and `weft.analysis.policy` says how
-    and what had to be chosen. Here it is only followed: it does not change while the run trains.
+    weighted) estimation. `weft policy RUN … --out policy.yaml` does that; `weft.analysis.policy` describes
+    the method and its choices. The sampler only follows the policy, which does not change during the run.
 
-    `policy` may name a file; the settings hold the probabilities themselves, so that a run's run.yaml needs
-    no other file and a resumed run draws as before.
+    `policy` may name a file; the settings then hold its probabilities, so that a run's run.yaml needs no
+    other file and a resumed run samples as before.
     """
 
     name = "counterfactual"
     summary = (
-        "as `policy` says, fixed: given, or learned from logs by `weft policy` ([policies.md](policies.md))"
+        "fixed by `policy`: configured, or learned from logs by `weft policy` ([policies.md](policies.md))"
     )
 
     policy: Annotated[dict[str, float], BeforeValidator(_policy)] = Field(
-        description="the probability of each task, {cola: 0.25, rte: 0.75}, or a file that holds them, as "
-        "`weft policy` writes it"
+        description="the probability of each task, {cola: 0.25, rte: 0.75}, or a file that holds them, "
+        "such as `weft policy` writes"
     )
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse a policy that leaves out one of these tasks or names others.
+        """Refuse a policy that lacks one of these tasks or names others.
 
         Args:
             names: the tasks of the run, [T].
@@ -103,13 +103,13 @@ class Counterfactual(Sampler):
         for task in self.policy:
             if task not in names:
                 raise WeftError(
-                    f"sampler.policy: {task!r} is no task of this run; {did_you_mean(task, names)}"
+                    f"sampler.policy: {task!r} is not a task of this run; {did_you_mean(task, names)}"
                 )
         missing = [name for name in names if name not in self.policy]
         if missing:
             raise WeftError(
                 f"sampler.policy: no probability for {', '.join(missing)}; expected one for each of the "
-                f"run's {len(names)} tasks (0: never drawn)"
+                f"run's {len(names)} tasks (0: never sampled)"
             )
 
     def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:

@@ -1,4 +1,4 @@
-"""Samplers by which tasks take turns: `round_robin` and `stretched`."""
+"""Samplers with tasks in turn: `round_robin` and `stretched`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RoundRobin(Sampler):
-    """Draw c goes to task c mod T: a batch of each task in turn or, in mixed batches, an example of each."""
+    """Draw c is task c mod T: one batch per task in turn or, in mixed batches, one example per task."""
 
     name = "round_robin"
     summary = "tasks take turns; an epoch of a task ends with a short batch"
@@ -26,18 +26,18 @@ class RoundRobin(Sampler):
 
 
 class Stretched(Sampler):
-    """Every task has n_max examples an epoch, n_max the size of the largest (multitask LoRA, section 4).
+    """Every task has n_max examples per epoch, n_max being the largest size (multitask LoRA, section 4).
 
-    A smaller task of n examples passes through them again and again, in another order each time, until there
-    are n_max: each example comes ⌊n_max/n⌋ or ⌈n_max/n⌉ times. Then batches are cut: an epoch of all T tasks
-    is T·⌈n_max/B⌉ steps, a batch of each task in turn. In mixed batches it is T·n_max draws; where T divides
-    the batch size and batches are not grouped by length, every step has B/T examples of each task.
+    A smaller task repeats its n examples, each time in a different order, until there are n_max: each example
+    occurs ⌊n_max/n⌋ or ⌈n_max/n⌉ times. They are then divided into batches: an epoch of all T tasks is
+    T·⌈n_max/B⌉ steps, one batch per task in turn. In mixed batches it is T·n_max draws; if T divides B and
+    batches are not grouped by length, every step has B/T examples of each task.
 
-    (`round_robin` ends a task's epoch with a short batch, so that a small task is given fewer examples.)
+    (`round_robin` ends a task's epoch with a short batch, so that a small task gets fewer examples.)
     """
 
     name = "stretched"
-    summary = "tasks take turns; every task is cycled to the length of the longest, then cut into batches"
+    summary = "tasks take turns; every task is repeated to the size of the largest, then divided into batches"
 
     def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
         """One segment."""

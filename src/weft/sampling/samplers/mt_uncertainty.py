@@ -1,4 +1,4 @@
-"""`mt_uncertainty`: train on the examples that the model is least sure of."""
+"""`mt_uncertainty`: train on the examples that the model is least certain about."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class MtUncertainty(Sampler):
-    """Every task offers its next batch, and the B most uncertain of all these examples are trained on.
+    """Each task's next batch is a candidate; the B most uncertain of all candidates are trained on.
 
-    (CA-MTL, MT-Uncertainty.) The plan gives the candidates; what is chosen among them follows from the
-    weights being trained. Candidates that are not chosen are passed over until the task's next epoch.
+    (CA-MTL, MT-Uncertainty.) The plan gives the candidates; the choice among them depends on the weights
+    being trained. Candidates that are not chosen are skipped until the task's next epoch.
     """
 
     name = "mt_uncertainty"
-    summary = "the model chooses the examples that it is least sure of (CA-MTL; see below)"
+    summary = "the model chooses the examples that it is least certain about (CA-MTL; see below)"
     chooses: ClassVar[bool] = True
 
     rule: Literal["code", "paper"] = Field(
@@ -33,25 +33,25 @@ class MtUncertainty(Sampler):
     )
     measure: Literal["entropy", "margin"] = Field(
         "entropy",
-        description="what uncertainty is: normalised entropy, or how small a margin the likeliest has",
+        description="the uncertainty: normalized entropy, or 1 − the margin between the two likeliest",
     )
     proxy: dict[str, str] = Field(
-        {}, description="for tasks without such a measure, the task whose scores they take: {stsb: mrpc}"
+        {}, description="for tasks without such a measure, the task whose scores they use: {stsb: mrpc}"
     )
     dropout: bool = Field(
         True, description="whether candidates are scored with dropout, as the released code does"
     )
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse a proxy that is no task of the run, or of none."""
+        """Refuse proxies with names that are not tasks of the run."""
         for name in (name for pair in self.proxy.items() for name in pair):
             if name not in names:
                 raise WeftError(
-                    f"sampler.proxy: {name!r} is no task of this run; {did_you_mean(name, names)}"
+                    f"sampler.proxy: {name!r} is not a task of this run; {did_you_mean(name, names)}"
                 )
 
     def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
-        """One segment: every task has as many candidates, short batches apart."""
+        """One segment: all tasks have equally many candidates, except for short batches."""
         import numpy as np
 
         from weft.sampling.plan.choice import Chance, Segment

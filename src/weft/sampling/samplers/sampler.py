@@ -1,6 +1,6 @@
-"""What every sampler is: a short file of settings that says how steps choose tasks.
+"""Sampler: the base class of samplers, whose settings define how steps choose tasks.
 
-Nothing here imports numpy: a run file is checked before anything is loaded.
+This module does not import numpy: a run file is checked before anything is loaded.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class Sampler(Named, ABC):
-    """A policy of choosing tasks, by the sizes of their training sets.
+    """A policy for sampling tasks, based on the sizes of their training sets.
 
     Attributes:
-        summary: the probability of task i, in one line: n_i is the number of its training examples, T the
-            number of tasks. The table of samplers in docs/training.md has it, with the settings.
-        chooses: whether the plan only gives candidates, among which the weights being trained decide.
-        replacement: whether a task's examples are drawn one by one with replacement, instead of coming once
-            an epoch; a sampler may have it as a setting.
+        summary: the probability of task i in one line; n_i is the number of its training examples, T the
+            number of tasks. The table of samplers in docs/reference/training.md shows it with the settings.
+        chooses: whether the plan only gives candidates, among which the model being trained chooses.
+        replacement: whether a task's examples are drawn with replacement instead of once per epoch; a sampler
+            may have it as a setting.
     """
 
     summary: ClassVar[str]
@@ -40,32 +40,32 @@ class Sampler(Named, ABC):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Set `replacement` where it is no setting: pydantic warns of a field that hides an attribute."""
+        """Set `replacement` if it is not a setting: pydantic warns about a field that hides an attribute."""
         super().__pydantic_init_subclass__(**kwargs)
         if "replacement" not in cls.model_fields:
             type.__setattr__(cls, "replacement", False)
 
     @abstractmethod
     def segments(self, sizes: Ints, steps: int, names: Sequence[str]) -> list[Segment]:
-        """How the steps choose: stretches of steps that follow each other from 0 to `steps`.
+        """Return how steps choose tasks: consecutive segments from step 0 to `steps`.
 
-        A policy that never changes is one segment; one that changes with time is piecewise constant.
+        A constant policy is one segment; one that changes with time is piecewise constant.
 
         Args:
             sizes: the number of training examples of each task, all at least 1, [T].
-            steps: how many steps the run has.
-            names: the tasks, [T]; for policies that name them.
+            steps: the number of steps of the run.
+            names: the names of the tasks, [T]; for policies that refer to them.
         """
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse settings that name other tasks than the run's; by default they name none.
+        """Refuse settings that name tasks outside the run; by default settings name no tasks.
 
         Args:
             names: the tasks of the run, [T].
         """
 
     def spans(self, sizes: Ints) -> Ints:
-        """How many examples an epoch of each task has, at least its size, [T]; by default just that.
+        """Return the number of examples per epoch of each task, at least its size, [T]; default: its size.
 
         Args:
             sizes: the number of training examples of each task, [T].

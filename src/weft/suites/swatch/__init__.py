@@ -1,7 +1,7 @@
-"""swatch: six small synthetic English tasks, for trying weft out and for its tests.
+"""swatch: six small synthetic English tasks, for trying out weft and for its tests.
 
 A seeded generator writes every sentence from templates, so the suite needs no download and no data file.
-It is no benchmark: a score on it says that a model learns, not how well it reads English. The tasks are
+It is not a benchmark: a score shows that a model learns, not how well it reads English. The tasks are
 built so that the order and the composition of words decide; a majority guess and a bag of words stay well
 below a trained encoder.
 

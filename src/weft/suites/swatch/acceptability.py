@@ -1,7 +1,7 @@
 """acceptability: is the sentence English?
 
-Every pattern makes a good and a bad sentence of the same words or of words that are as common in good ones:
-which form belongs where depends on a word further away.
+Every pattern builds a good and a bad sentence from the same words, or from words that are equally common in
+good sentences: the correct form depends on a word further away.
 """
 
 from __future__ import annotations
@@ -115,18 +115,20 @@ def _determiner(draw: Draw, good: bool) -> str:
 
 
 def _inversion(draw: Draw, good: bool) -> str:
-    """A question of its own turns subject and auxiliary round; one inside a sentence does not."""
+    """A direct question inverts subject and auxiliary; an embedded one does not."""
     act, who, thing = draw.pick(WITH_OBJECT), f"the {draw.pick(ROLES)}", f"the {draw.pick(OBJECTS)}"
     ask = draw.pick(("where", "when", "why", "how"))
     auxiliary = draw.pick(("can", "will", "should", "could", "must"))
-    own = draw.chance(0.5)
-    inverted = f"{auxiliary} {who}" if own == good else f"{who} {auxiliary}"
-    frame = "" if own else draw.pick(("I know", "we asked", "nobody told me", "it is clear", "she explained"))
-    return sentence(frame, ask, inverted, act.base, thing, end="?" if own else ".")
+    direct = draw.chance(0.5)
+    inverted = f"{auxiliary} {who}" if direct == good else f"{who} {auxiliary}"
+    frame = (
+        "" if direct else draw.pick(("I know", "we asked", "nobody told me", "it is clear", "she explained"))
+    )
+    return sentence(frame, ask, inverted, act.base, thing, end="?" if direct else ".")
 
 
 def _order(draw: Draw, good: bool) -> str:
-    """The words in order, or two neighbors exchanged that may not be."""
+    """The words in order, or with two neighbors exchanged ungrammatically."""
     who, act = draw.pick(ROLES), draw.pick(WITH_OBJECT).past
     adjective, thing = draw.pick(QUALITIES), draw.pick(OBJECTS)
     where = draw.pick(SINGLE_PLACES)
@@ -148,7 +150,7 @@ def _order(draw: Draw, good: bool) -> str:
 
 
 def _any(draw: Draw, good: bool) -> str:
-    """`any` needs a negation above it; one inside a relative clause is not above it."""
+    """`any` needs a negation in its own clause; one inside a relative clause does not license it."""
     role, act, thing = draw.pick(ROLES), draw.pick(WITH_OBJECT), plural(draw.pick(OBJECTS))
     alone = draw.pick(WITHOUT_OBJECT)
     inside = f"did not {alone.base}" if draw.chance(0.6) else alone.past
@@ -159,12 +161,12 @@ def _any(draw: Draw, good: bool) -> str:
 
 def _case(draw: Draw, good: bool) -> str:
     """I, he, she before the verb; me, him, her behind it."""
-    # I and we would bind each other
+    # not both: I and we refer to each other
     forms = (draw.pick((("I", "me"), ("we", "us"))), ("he", "him"), ("she", "her"), ("they", "them"))
-    one, two = draw.sample(forms, 2)
-    subject, object_ = one[0], two[1]
+    first, second = draw.sample(forms, 2)
+    subject, object_ = first[0], second[1]
     if not good:
-        subject, object_ = draw.pick(((one[1], two[1]), (one[0], two[0]), (one[1], two[0])))
+        subject, object_ = draw.pick(((first[1], second[1]), (first[0], second[0]), (first[1], second[0])))
     if draw.chance(0.5):
         subject = f"{draw.pick(NAMES)} and {subject}"
     act = draw.pick(draw.pick(TO_PEOPLE))

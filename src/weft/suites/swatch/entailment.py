@@ -1,7 +1,7 @@
 """entailment: does the second sentence follow from the first, contradict it, or neither?
 
-Negation, kinds of things, quantifiers and qualities stand in both sentences for all three answers; how they
-go together decides.
+Negation, kinds of things, quantifiers and qualities occur in both sentences of all three labels; their
+combination decides.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _person(draw: Draw) -> str:
 
 
 def _kinds(draw: Draw, label: str) -> tuple[str, str]:
-    """A thing and its kind, each said or denied."""
+    """A thing and its kind, each asserted or negated."""
     kind, members = draw.pick(KINDS)
     member, act, who = draw.pick(members), draw.pick(_ACTS), _person(draw)
     said_member, said_kind = (act, True, member), (act, True, kind)
@@ -62,7 +62,7 @@ def _kinds(draw: Draw, label: str) -> tuple[str, str]:
 
 
 def _details(draw: Draw, label: str) -> tuple[str, str]:
-    """A detail of place or time left out, added, or said in a sentence that is denied."""
+    """A detail of place or time left out, added, or part of a negated sentence."""
     who, act, thing = _person(draw), draw.pick(_ACTS), f"the {draw.pick(OBJECTS)}"
     detail = draw.pick(draw.pick((SINGLE_PLACES, SINGLE_TIMES)))
 
@@ -111,13 +111,17 @@ def _attempts(draw: Draw, label: str) -> tuple[str, str]:
 
 def _quantifiers(draw: Draw, label: str) -> tuple[str, str]:
     """All, some and none."""
-    one, act = draw.pick(ROLES), draw.pick(_ACTS)
-    many, thing = plural(one), f"the {draw.pick(OBJECTS)}"
+    role, act = draw.pick(ROLES), draw.pick(_ACTS)
+    many, thing = plural(role), f"the {draw.pick(OBJECTS)}"
     did, did_not = f"{act.past} {thing}", f"did not {act.base} {thing}"
-    everyone = (f"all of the {many} {did}", f"every {one} {did}", f"there is no {one} who {did_not}")
-    someone = (f"some of the {many} {did}", f"at least one {one} {did}", f"there is {a(one)} who {did}")
-    no_one = (f"none of the {many} {did}", f"not one {one} {did}", f"there is no {one} who {did}")
-    not_everyone = (f"not all of the {many} {did}", f"not every {one} {did}", f"some of the {many} {did_not}")
+    everyone = (f"all of the {many} {did}", f"every {role} {did}", f"there is no {role} who {did_not}")
+    someone = (f"some of the {many} {did}", f"at least one {role} {did}", f"there is {a(role)} who {did}")
+    no_one = (f"none of the {many} {did}", f"not one {role} {did}", f"there is no {role} who {did}")
+    not_everyone = (
+        f"not all of the {many} {did}",
+        f"not every {role} {did}",
+        f"some of the {many} {did_not}",
+    )
     pairs = {
         ENTAILMENT: ((everyone, someone), (no_one, not_everyone)),
         NEUTRAL: (
@@ -135,9 +139,9 @@ def _quantifiers(draw: Draw, label: str) -> tuple[str, str]:
 
 
 def _qualities(draw: Draw, label: str) -> tuple[str, str]:
-    """Opposite qualities, said or denied."""
+    """Opposite qualities, asserted or negated."""
     pair, other_pair = draw.sample(OPPOSITE_QUALITIES, 2)
-    one, two = draw.sample(pair, 2)
+    quality_1, quality_2 = draw.sample(pair, 2)
     other = draw.pick(other_pair)
     owner, thing = draw.pick(NAMES), draw.pick(OBJECTS)
 
@@ -149,39 +153,42 @@ def _qualities(draw: Draw, label: str) -> tuple[str, str]:
 
     pairs = {
         ENTAILMENT: (
-            (tell(True, one), tell(False, two)),
-            (both(other, one), tell(True, one)),
-            (both(one, other), tell(False, two)),
+            (tell(True, quality_1), tell(False, quality_2)),
+            (both(other, quality_1), tell(True, quality_1)),
+            (both(quality_1, other), tell(False, quality_2)),
         ),
         NEUTRAL: (
-            (tell(True, one), tell(draw.chance(0.5), other)),
-            (tell(True, one), both(other, one)),
-            (tell(False, one), tell(draw.chance(0.5), other)),
+            (tell(True, quality_1), tell(draw.chance(0.5), other)),
+            (tell(True, quality_1), both(other, quality_1)),
+            (tell(False, quality_1), tell(draw.chance(0.5), other)),
         ),
         CONTRADICTION: (
-            (tell(True, one), tell(True, two)),
-            (both(other, one), tell(True, two)),
-            (both(one, other), tell(False, one)),
+            (tell(True, quality_1), tell(True, quality_2)),
+            (both(other, quality_1), tell(True, quality_2)),
+            (both(quality_1, other), tell(False, quality_1)),
         ),
     }
     return draw.pick(pairs[label])
 
 
 def _acts(draw: Draw, label: str) -> tuple[str, str]:
-    """Two people and two acts: one left out, one added, one given to the other person or turned round."""
-    one, two = draw.sample(NAMES, 2)
+    """Two people and two acts: one left out, added, attributed to the other person, or reversed."""
+    person, partner = draw.sample(NAMES, 2)
     act, opposite = draw.sample(draw.pick(OPPOSITE_ACTS), 2)
     thing, other_thing = (f"the {noun}" for noun in draw.sample(OBJECTS, 2))
-    both = sentence(one, act.past, thing, "and", two, opposite.past, other_thing)
+    both = sentence(person, act.past, thing, "and", partner, opposite.past, other_thing)
     pairs = {
         ENTAILMENT: (
-            (both, sentence(one, act.past, thing)),
-            (both, sentence(two, opposite.past, other_thing)),
+            (both, sentence(person, act.past, thing)),
+            (both, sentence(partner, opposite.past, other_thing)),
         ),
-        NEUTRAL: ((both, sentence(one, opposite.past, other_thing)), (both, sentence(two, act.past, thing))),
+        NEUTRAL: (
+            (both, sentence(person, opposite.past, other_thing)),
+            (both, sentence(partner, act.past, thing)),
+        ),
         CONTRADICTION: (
-            (both, sentence(one, _did(act, False), thing)),
-            (both, sentence(two, _did(opposite, False), other_thing)),
+            (both, sentence(person, _did(act, False), thing)),
+            (both, sentence(partner, _did(opposite, False), other_thing)),
         ),
     }
     return draw.pick(pairs[label])
@@ -197,7 +204,7 @@ _PATTERNS: _Patterns = (
     (("qualities", _qualities), 1),
     (("acts", _acts), 1),
 )
-# a verb such as `wanted` gives a neutral attempt away, so there are few of them
+# a verb such as `wanted` reveals a neutral attempt, so there are few of them
 _NEUTRAL_PATTERNS: _Patterns = (
     (("kinds", _kinds), 3),
     (("details", _details), 7),

@@ -1,4 +1,4 @@
-"""From the tasks' patterns to their rows."""
+"""Generate the rows of the tasks from their patterns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.suites.swatch.table import SPLITS, SWATCH
 
 Row = dict[str, str | float]
 
-# part of every seed: a new number is a new suite
+# part of every seed: a new number means a new suite
 _VERSION = 1
 
 _BUILDERS: Mapping[str, Callable[[Draw], Row]] = {
@@ -28,15 +28,15 @@ _BUILDERS: Mapping[str, Callable[[Draw], Row]] = {
 
 
 def generate(task: str, split: str) -> list[Row]:
-    """The rows of one split of one task; the same on every machine and every Python.
+    """Return the rows of one split of one task; equal on every machine and Python version.
 
     Args:
         task: a name in `SWATCH`.
         split: `train`, `validation` or `test`.
 
     Returns:
-        One dict a row: the task's text columns, its label column (a label's name, or a number from 0 to 5)
-        and `pattern`, the kind of construction the row was built by, for looking at where a model errs.
+        One dict per row: the task's text columns, its label column (a label's name, or a number from 0 to 5)
+        and `pattern`, the construction that the row was built with, for the analysis of errors.
     """
     if task not in SWATCH:
         raise WeftError(f"swatch has no task {task!r}; {did_you_mean(task, SWATCH)}")
@@ -46,7 +46,7 @@ def generate(task: str, split: str) -> list[Row]:
 
 
 def write(folder: str | Path) -> list[Path]:
-    """Write the suite as `folder`/TASK/SPLIT.jsonl, one JSON object a line.
+    """Write the suite as `folder`/TASK/SPLIT.jsonl, one JSON object per line.
 
     Returns:
         The files written.
@@ -64,7 +64,7 @@ def write(folder: str | Path) -> list[Path]:
 
 @functools.cache
 def _splits(task: str) -> dict[str, list[Row]]:
-    """All splits of a task, made together since no text may stand in two rows, of one split or of two."""
+    """All splits of a task, generated together because no text may occur in two rows of any splits."""
     texts = SWATCH[task].texts
     seen: set[str] = set()
     splits: dict[str, list[Row]] = {}

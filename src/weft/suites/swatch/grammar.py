@@ -1,4 +1,4 @@
-"""Seeded draws and the little English grammar that every swatch task is built from."""
+"""Seeded draws and the small English grammar of the swatch tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 Weighted = tuple[tuple[tuple[str, T], int], ...]
 
 _VOWELS = frozenset("aeiou")
-# the one start among swatch's words that is written with a vowel and spoken with a consonant
+# the only beginning among swatch's words that is written with a vowel and spoken with a consonant
 _SPOKEN_CONSONANT = "use"
 _IRREGULAR_PLURALS = {
     "child": "children",
@@ -27,11 +27,11 @@ _IRREGULAR_PLURALS = {
 class Draw:
     """Random draws that are the same on every platform and Python version.
 
-    Python promises that `Random(int).random()` never changes, and promises it for no other method;
-    so every draw here is made from `random()` alone.
+    Python guarantees that `Random(int).random()` never changes, but not its other methods; so every draw
+    uses `random()` only.
 
     Args:
-        purpose: what the draws are for; its SHA-256 is the seed, so each purpose has its own stream.
+        purpose: what the draws are for; its SHA-256 is the seed, so each purpose has a separate stream.
     """
 
     def __init__(self, purpose: str) -> None:
@@ -116,7 +116,7 @@ def verb(spec: str) -> Verb:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text, to write long lists in little space."""
+    """Return the words of a text: a compact notation for long lists."""
     return tuple(text.split())
 
 
@@ -138,15 +138,15 @@ def plural(noun: str) -> str:
 
 
 def a(phrase: str) -> str:
-    """The phrase with `a` or `an` before it."""
+    """Return the phrase with `a` or `an` before it."""
     vowel = phrase[0] in _VOWELS and not phrase.startswith(_SPOKEN_CONSONANT)
     return f"{'an' if vowel else 'a'} {phrase}"
 
 
 def sentence(*parts: str, end: str = ".") -> str:
-    """The parts as a sentence with a capital and an end mark.
+    """Join the parts to a sentence with a capital letter and an end mark.
 
-    Parts may be empty or hold spaces too many; a comma or semicolon is set close to the word before it.
+    Parts may be empty or have extra spaces; the space before a comma or semicolon is removed.
     """
     text = " ".join(" ".join(parts).split()).replace(" ,", ",").replace(" ;", ";")
     return text[0].upper() + text[1:] + end

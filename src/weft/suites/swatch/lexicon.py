@@ -1,7 +1,7 @@
 """The words of the swatch tasks.
 
-A *concept* is a tuple of words that mean the same. In the pair tasks every word that may change belongs to
-a concept of two or more, so that a changed word by itself says nothing: whether the meaning changed with it
+A *concept* is a tuple of synonyms. In the pair tasks every word that may change belongs to
+a concept of two or more, so that a changed word alone reveals nothing: whether the meaning changed too
 depends on which word it became.
 """
 
@@ -19,7 +19,7 @@ def _concepts(text: str) -> tuple[Concept, ...]:
 
 
 def _verb_concepts(text: str) -> tuple[VerbConcept, ...]:
-    """The same for verbs, each given as `grammar.verb` reads it."""
+    """The same for verbs, each in the notation of `grammar.verb`."""
     return tuple(tuple(verb(word) for word in concept) for concept in _concepts(text))
 
 

@@ -1,8 +1,8 @@
 """paraphrase: do the two sentences say the same?
 
-Both answers go through the same changes of form (voice, order, synonyms, a word for its denied opposite); a
-pair that does not say the same has a change of meaning instead, made of the same words: who did it to whom, a
-word that became another word in place of its synonym, an opposite that is not denied.
+Pairs of both labels undergo the same changes of form (voice, order, synonyms, a word for its negated
+opposite). Pairs with different meanings also have a change of meaning with the same words: who did it to
+whom, a different word in place of a synonym, an opposite that is not negated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from weft.suites.swatch.lexicon import (
 LABELS = ("no", "yes")
 
 _GIVING = verbs("give gave given, send sent sent, show showed shown, offer, lend lent lent, hand")
-# A does ONE to B says the same as B does TWO from A
+# A does the first to B: the same as B does the second from A
 _CONVERSE = (("sold", "bought"), ("lent", "borrowed"), ("gave", "got"), ("sent", "received"))
 
 
@@ -42,41 +42,43 @@ def _two_people(draw: Draw) -> list[str]:
 
 def _roles(draw: Draw, same: bool) -> tuple[str, str]:
     """Who did it to whom, in the active or the passive voice."""
-    one, two = _two_people(draw)
+    doer, other = _two_people(draw)
     act, synonym = draw.sample(draw.pick(TO_PEOPLE), 2)
 
-    def tell(one: str, act: Verb, two: str, passive: bool) -> str:
-        return sentence(f"{two} was {act.participle} by {one}" if passive else f"{one} {act.past} {two}")
+    def tell(doer: str, act: Verb, other: str, passive: bool) -> str:
+        return sentence(
+            f"{other} was {act.participle} by {doer}" if passive else f"{doer} {act.past} {other}"
+        )
 
     passive = draw.chance(0.5)
-    first = tell(one, act, two, passive)
+    first_sentence = tell(doer, act, other, passive)
     if not same:
-        one, two = two, one
+        doer, other = other, doer
     if draw.chance(0.3):
-        return first, tell(one, synonym, two, passive)
-    return first, tell(one, act, two, not passive)
+        return first_sentence, tell(doer, synonym, other, passive)
+    return first_sentence, tell(doer, act, other, not passive)
 
 
 def _giving(draw: Draw, same: bool) -> tuple[str, str]:
     """Who gave it to whom: `gave B the key`, `gave the key to B`, `was given the key by A`."""
-    one, two = _two_people(draw)
+    giver, receiver = _two_people(draw)
     act, thing = draw.pick(_GIVING), f"the {draw.pick(OBJECTS)}"
     forms = (
-        "{one} {past} {two} {thing}",
-        "{one} {past} {thing} to {two}",
-        "{two} was {participle} {thing} by {one}",
+        "{giver} {past} {receiver} {thing}",
+        "{giver} {past} {thing} to {receiver}",
+        "{receiver} was {participle} {thing} by {giver}",
     )
     form, other_form = draw.sample(forms, 2)
     words = {"past": act.past, "participle": act.participle, "thing": thing}
-    first = form.format(one=one, two=two, **words)
+    first_sentence = form.format(giver=giver, receiver=receiver, **words)
     if not same:
-        one, two = two, one
-    return sentence(first), sentence(other_form.format(one=one, two=two, **words))
+        giver, receiver = receiver, giver
+    return sentence(first_sentence), sentence(other_form.format(giver=giver, receiver=receiver, **words))
 
 
 def _converse(draw: Draw, same: bool) -> tuple[str, str]:
     """`A sold it to B` and `B bought it from A`; `A is taller than B` and `B is shorter than A`."""
-    one, two = _two_people(draw)
+    person, partner = _two_people(draw)
     if draw.chance(0.5):
         thing = f"the {draw.pick(OBJECTS)}"
         gave, got = draw.pick(_CONVERSE)
@@ -86,12 +88,12 @@ def _converse(draw: Draw, same: bool) -> tuple[str, str]:
         there, back = f"is {more} than", f"is {less} than"
     if draw.chance(0.5):
         there, back = back, there
-    first = sentence(one, there, two)
-    return (first, sentence(two, back, one)) if same else (first, sentence(one, back, two))
+    first = sentence(person, there, partner)
+    return (first, sentence(partner, back, person)) if same else (first, sentence(person, back, partner))
 
 
 def _words(draw: Draw, same: bool) -> tuple[str, str]:
-    """Words changed for synonyms, and in a pair that differs for other words."""
+    """Words replaced by synonyms and, in a pair that differs, by different words."""
     adjuncts = draw.pick((PLACES, TIMES, MANNERS)) if draw.chance(0.6) else ()
     parts = 4 if adjuncts else 3
     changed = draw.sample(range(parts), draw.pick((1, 2, 2, 3)))
@@ -120,10 +122,10 @@ def _words(draw: Draw, same: bool) -> tuple[str, str]:
 
 
 def _denied(draw: Draw, same: bool) -> tuple[str, str]:
-    """Opposites that leave no third: to say the one is to deny the other.
+    """Mutually exclusive opposites: to assert the one is to deny the other.
 
-    A denial in one sentence alone is as common in pairs that say the same as in those that do not, and so is
-    an opposite; only where both or neither are there do the sentences say the same.
+    A negation in only one of the sentences is equally common in both labels, and so is an opposite; the
+    sentences say the same only if both or neither occur.
     """
     denied = draw.chance(0.5)
     first_denied = draw.chance(0.5)

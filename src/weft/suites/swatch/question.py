@@ -1,7 +1,7 @@
 """question: what kind of thing is wanted, a person, a place, a time, a number, a reason or a thing?
 
-Most questions name two kinds, one asked for and one that is known already or only mentioned, in the same
-words; the frame around them says which is which.
+Most questions name two kinds in the same words, one that is asked for and one that is known or only
+mentioned; the frame around them decides which is which.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _templates(text: str) -> tuple[str, ...]:
     return tuple(" ".join(part.split()) for part in text.split("|"))
 
 
-# the questions for each kind inside another sentence; {did} is the whole event
+# the questions of each kind, embedded in a sentence; {did} is the whole event
 _EMBEDDED = {
     "person": _templates("""
         who {past} {what} | which person {past} {what} | the name of the person who {past} {what} |
@@ -62,7 +62,7 @@ _EMBEDDED = {
     """),
 }
 
-# and as sentences of their own
+# and as direct questions
 _DIRECT = {
     "person": _templates("who {past} {what} | which person {past} {what} | by whom was {what} {participle}"),
     "place": _templates("where {ask} | in which town {ask} | on what street {ask}"),
@@ -76,7 +76,7 @@ _DIRECT = {
     ),
 }
 
-# where the known and the wanted stand; the word before each is the same in as many frames as can be
+# the positions of the known and the wanted; the words before them are balanced over the frames
 _FRAMES = (
     "tell me {wanted}, not {known}.",
     "do not tell me {known} but {wanted}.",
@@ -107,7 +107,7 @@ _OPENINGS = ("do you know", "can you tell me", "would anyone here know", "is it 
 
 
 def _fill(draw: Draw, templates: tuple[str, ...], who: str = "", what: str = "") -> str:
-    """A template with an event in it; `who` and `what` are drawn where they are not given."""
+    """Fill a template with an event; `who` and `what` are drawn if they are empty."""
     act, thing = draw.pick(_ACTS), draw.pick(OBJECTS)
     who = who or f"the {draw.pick(ROLES)}"
     what = what or f"the {thing}"
@@ -139,10 +139,10 @@ def _two_clauses(draw: Draw, asked: str, other: str) -> str:
 
 
 def _nested(draw: Draw, asked: str, other: str) -> str:
-    """A question about somebody who is known by another question."""
+    """A question about somebody who is described by another question."""
     knows = draw.pick(("who knew", "who wanted to know", "who asked me", "who told us"))
     who = f"the {draw.pick(ROLES)} {knows} {_fill(draw, _EMBEDDED[other])}"
-    # where a person is wanted the somebody cannot be the one who did it
+    # if a person is asked for, that somebody cannot be the one who acted
     known = {"what": f"the {draw.pick(OBJECTS)} of {who}"} if asked == "person" else {"who": who}
     if draw.chance(0.4):
         return sentence(_fill(draw, _DIRECT[asked], **known), end="?")

@@ -1,7 +1,7 @@
 """sentiment: is the sentence's verdict on its topic positive or negative?
 
-Every pattern is written once for both verdicts, and most hold words of both poles or turn one pole's word
-round, so that the words are nearly the same in both classes and their order decides.
+Every pattern is used for both verdicts, and most contain words of both polarities or negate a word, so that
+both classes have nearly the same words and their order decides.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from weft.suites.swatch.grammar import Draw, Weighted, a, plural, sentence, verb
 
 LABELS = ("negative", "positive")
 
-# what can be judged, and what of it can be judged apart
+# topics, and aspects of them that can be judged separately
 _TOPICS = {
     "film": ("acting", "plot", "music", "ending"),
     "play": ("acting", "stage design", "first act", "dialogue"),
@@ -33,7 +33,7 @@ _TOPICS = {
     "apartment": ("kitchen", "view", "balcony", "neighborhood"),
     "ride": ("driver", "seat", "route", "price"),
 }
-# many words, each of them rare: what a word means has to come from the encoder
+# many rare words: their meaning has to come from the encoder
 _ADJECTIVES = (
     words("""
     awful terrible dreadful horrible dismal miserable disappointing mediocre lousy poor unpleasant appalling
@@ -60,7 +60,7 @@ _JUDGES = ("critics", "my friends", "some people", "most visitors", "the papers"
 
 
 class _Words:
-    """The words of one sentence: its topic, what it says of the topic, and the opposite of that."""
+    """The words of one sentence: its topic, the verdict on it, and the opposite verdict."""
 
     def __init__(self, draw: Draw, verdict: int) -> None:
         self.draw = draw
@@ -68,8 +68,8 @@ class _Words:
         self.topic, self.other_topic = draw.sample(tuple(_TOPICS), 2)
         self.part = draw.pick(_TOPICS[self.topic])
         self.adjective, self.opposite = draw.pick(_ADJECTIVES[verdict]), draw.pick(_ADJECTIVES[1 - verdict])
-        # what may stand behind `was`: the adjective or a noun
-        self.said = a(draw.pick(_NOUNS[verdict])) if draw.chance(0.25) else self.adjective
+        # what can follow `was`: the adjective or a noun
+        self.judgment = a(draw.pick(_NOUNS[verdict])) if draw.chance(0.25) else self.adjective
         self.against = a(draw.pick(_NOUNS[1 - verdict])) if draw.chance(0.25) else self.opposite
         self.judges = draw.pick(_JUDGES)
         feeling, other_feeling = draw.pick(_FEELINGS[verdict]), draw.pick(_FEELINGS[1 - verdict])
@@ -82,7 +82,7 @@ class _Words:
 
 def _plain(w: _Words) -> str:
     return w.pick(
-        sentence("the", w.topic, "was", w.said),
+        sentence("the", w.topic, "was", w.judgment),
         sentence("I found the", w.topic, w.adjective),
         sentence("what", a(w.adjective), w.topic, "that was"),
         sentence("we all", w.felt, "the", w.topic),
@@ -103,22 +103,22 @@ def _negated(w: _Words) -> str:
 
 def _doubly_negated(w: _Words) -> str:
     return w.pick(
-        sentence("nobody could say that the", w.topic, "was not", w.said),
-        sentence("I cannot deny that the", w.topic, "was", w.said),
+        sentence("nobody could say that the", w.topic, "was not", w.judgment),
+        sentence("I cannot deny that the", w.topic, "was", w.judgment),
         sentence("it is not true that I did not", w.feel, "the", w.topic),
-        sentence("I disagree with those who deny that the", w.topic, "was", w.said),
+        sentence("I disagree with those who deny that the", w.topic, "was", w.judgment),
         sentence("it is not true that the", w.topic, "was", w.against),
         sentence("I disagree with those who call the", w.topic, w.against),
         sentence("it would be wrong to call the", w.topic, w.against),
-        sentence("it would be wrong not to call the", w.topic, w.said),
+        sentence("it would be wrong not to call the", w.topic, w.judgment),
     )
 
 
 def _but(w: _Words) -> str:
     return w.pick(
-        sentence("the", w.part, "was", w.against, ", but the", w.topic, "as a whole was", w.said),
-        sentence("the", w.topic, "had", a(w.opposite), w.part, ", but it was", w.said),
-        sentence("I", w.not_felt, "the", w.part, ", but the", w.topic, "was", w.said),
+        sentence("the", w.part, "was", w.against, ", but the", w.topic, "as a whole was", w.judgment),
+        sentence("the", w.topic, "had", a(w.opposite), w.part, ", but it was", w.judgment),
+        sentence("I", w.not_felt, "the", w.part, ", but the", w.topic, "was", w.judgment),
         sentence("the", w.part, "was", w.against, ", but I", w.felt, "the", w.topic),
     )
 
@@ -126,13 +126,13 @@ def _but(w: _Words) -> str:
 def _although(w: _Words) -> str:
     link = w.pick("although", "even though", "though", "while")
     aside = w.pick(f"the {w.part} was {w.against}", f"I {w.not_felt} the {w.part}")
-    main = w.pick(f"the {w.topic} was {w.said}", f"I {w.felt} the {w.topic}")
+    main = w.pick(f"the {w.topic} was {w.judgment}", f"I {w.felt} the {w.topic}")
     return w.pick(sentence(link, aside, ",", main), sentence(main, ",", link, aside))
 
 
 def _expected(w: _Words) -> str:
     return w.pick(
-        sentence("I expected", a(w.opposite), w.topic, ", but it turned out to be", w.said),
+        sentence("I expected", a(w.opposite), w.topic, ", but it turned out to be", w.judgment),
         sentence("I thought I would", w.not_feel, "the", w.topic, ", but I", w.felt, "it"),
         sentence("the", w.topic, "turned out", w.adjective, "when I had expected it to be", w.against),
         sentence("I", w.felt, "the", w.topic, "that I had expected to", w.not_feel),
@@ -143,12 +143,12 @@ def _hearsay(w: _Words) -> str:
     agree = w.pick("and they are right", "and I agree", "and that is true")
     differ = w.pick("but they are wrong", "but I disagree", "but that is false")
     if w.draw.chance(0.5):
-        return sentence(w.judges, "say that the", w.topic, "was", w.said, ",", agree)
+        return sentence(w.judges, "say that the", w.topic, "was", w.judgment, ",", agree)
     return sentence(w.judges, "say that the", w.topic, "was", w.against, ",", differ)
 
 
 def _hoped(w: _Words) -> str:
-    good, bad = (w.said, w.against) if w.verdict else (w.against, w.said)
+    good, bad = (w.judgment, w.against) if w.verdict else (w.against, w.judgment)
     came_true = w.pick("and it was", "and I was right")
     did_not = w.pick("but it was not", "but I was wrong")
     if w.draw.chance(0.5):
@@ -160,8 +160,8 @@ def _hoped(w: _Words) -> str:
 
 def _changed(w: _Words) -> str:
     return w.pick(
-        sentence("the", w.topic, "used to be", w.against, ", but now it is", w.said),
-        sentence("the", w.topic, "is", w.said, "now, but it used to be", w.against),
+        sentence("the", w.topic, "used to be", w.against, ", but now it is", w.judgment),
+        sentence("the", w.topic, "is", w.judgment, "now, but it used to be", w.against),
         sentence("the", w.topic, "started out", w.opposite, "and ended up", w.adjective),
         sentence("at first I", w.not_felt, "the", w.topic, ", but in the end I", w.felt, "it"),
     )
@@ -169,7 +169,7 @@ def _changed(w: _Words) -> str:
 
 def _compared(w: _Words) -> str:
     return w.pick(
-        sentence("unlike the", w.opposite, w.other_topic, ", the", w.topic, "was", w.said),
+        sentence("unlike the", w.opposite, w.other_topic, ", the", w.topic, "was", w.judgment),
         sentence("the", w.topic, "was as", w.adjective, "as the", w.other_topic, "was", w.opposite),
         sentence("after", a(w.opposite), w.other_topic, "we had", a(w.adjective), w.topic),
         sentence("I have never had a more", w.adjective, w.topic),

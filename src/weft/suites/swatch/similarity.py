@@ -1,9 +1,9 @@
 """similarity: how much of their meaning do two sentences share, from 0 (nothing) to 5 (all)?
 
 A sentence says who did what to which thing, for whom, where and when. The score is the weight of the parts
-that both sentences share, halved where only one of them is denied, with a little noise as between two people
-who rate. Shared parts are mostly told in other words, and parts that are not shared often swap their words
-between the sentences, so that the words in common tell little.
+that both sentences share, halved if only one of them is negated, with a little noise as between two raters.
+Shared parts are mostly expressed by synonyms, and parts that are not shared often swap their words between
+the sentences, so that common words reveal little.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from weft.suites.swatch.grammar import Draw, T, Verb, sentence
 from weft.suites.swatch.lexicon import PEOPLE, PLACES, THINGS, TIMES, TO_THINGS
 
-# in tenths of a point: whole numbers add up alike everywhere, and Python 3.12 changed how floats do
+# in tenths of a point: sums of integers are equal everywhere, but Python 3.12 changed sums of floats
 _WEIGHTS = {"who": 10, "act": 14, "thing": 12, "partner": 7, "setting": 7}
-_SYNONYM = 0.75  # how often a shared part is told in other words
+_SYNONYM = 0.75  # how often a shared part is expressed by a synonym
 _SWAP = 0.75  # how often the two people change places when neither is shared
 
 
@@ -61,7 +61,7 @@ def _pair(draw: Draw) -> tuple[_Scene, _Scene, float]:
     shared = draw.sample(tuple(_WEIGHTS), draw.below(len(_WEIGHTS) + 1))
 
     def word(part: str, concept: tuple[T, ...], current: T, instead: tuple[T, ...]) -> T:
-        """The part's word in the second sentence; `instead` is the concept it has where it is not shared."""
+        """The part's word in the second sentence; `instead` is its concept if the part is not shared."""
         if part not in shared:
             return draw.pick(instead)
         return draw.other(concept, current) if draw.chance(_SYNONYM) else current
@@ -86,7 +86,7 @@ def _pair(draw: Draw) -> tuple[_Scene, _Scene, float]:
 
 
 def row(draw: Draw) -> dict[str, str | float]:
-    """One example: two sentences, their score, and whether one of the two is denied."""
+    """One example: two sentences, their score, and whether only one of them is negated."""
     first, second, score = _pair(draw)
     noise = 0.4 * (draw.uniform() + draw.uniform() - 1)
     rounded = round(min(5.0, max(0.0, score + noise)) * 5) / 5

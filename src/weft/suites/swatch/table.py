@@ -1,4 +1,4 @@
-"""The facts of the six tasks, in one place."""
+"""The settings of the six swatch tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class SwatchTask:
-    """What there is to know of one swatch task. All of its rows are synthetic.
+    """The settings of one swatch task. All of its rows are synthetic.
 
     Args:
         kind: `classify` or `regress`.
@@ -21,9 +21,9 @@ class SwatchTask:
         label: the label column.
         labels: the label names in the order of their ids; empty for `regress`.
         metrics: the names of its metrics, the main one first.
-        rows: how many rows each split has.
-        about: one line on the question it asks.
-        range: of the labels of `regress`.
+        rows: the number of rows of each split.
+        about: the task's question in one line.
+        range: the range of the labels of `regress`.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""The kinds of task, one a file. A new kind is one file and one line in `KINDS`."""
+"""The kinds of task, one per file. A new kind is one file and one line in `KINDS`."""
 
 from weft.registry import Registry
 from weft.tasks.kinds.kind import Kind

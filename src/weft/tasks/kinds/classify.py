@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Classify(Labelled):
-    """Cross-entropy over C logits; a label is its id."""
+    """Cross-entropy over C logits; a label is stored as its id."""
 
     name = "classify"
     has_uncertainty = True
@@ -30,12 +30,12 @@ class Classify(Labelled):
     options: ClassVar[tuple[str, ...]] = ("apart", "class_weights")
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> int:
-        """A label's id, from its name or, where no name looks like a number, from the id itself."""
+        """Return a label's id from its name or, if no name looks like a number, from the id itself."""
         value = values[0] if len(values) == 1 else values
         return label_id(value, labels)
 
     def check(self, value: Any, size: int) -> None:
-        """A label is an id below the size."""
+        """Accept an id below the size."""
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < size:
             raise ValueError(f"a label id from 0 to {size - 1}")
 
@@ -43,11 +43,11 @@ class Classify(Labelled):
         """Label ids, [n]."""
         import numpy as np
 
-        if bool in set(map(type, labels)):  # among whole numbers, an array would have it for one
+        if bool in set(map(type, labels)):  # an array of integers would silently hold True as 1
             return None
-        found = np.asarray(labels)
-        sound = found.ndim == 1 and found.dtype == np.int64 and found.size and found.min() >= 0
-        return found if sound and found.max() < (task.size or 0) else None
+        ids = np.asarray(labels)
+        sound = ids.ndim == 1 and ids.dtype == np.int64 and ids.size and ids.min() >= 0
+        return ids if sound and ids.max() < (task.size or 0) else None
 
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
@@ -69,34 +69,34 @@ class Classify(Labelled):
         return {name: counts[number] for number, name in enumerate(task.labels)}
 
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
-        """The label's name and the probability of each."""
+        """The name of the most likely label, and the probability of each label."""
         by_label = {name: float(p) for name, p in zip(task.labels, shares(logits), strict=True)}
         return {"label": task.labels[int(logits.argmax())], "probabilities": by_label}
 
     def answers(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
     ) -> list[dict[str, Any]]:
-        """As `answer`, of all examples at once."""
+        """The same as `answer`, for all examples at once."""
         import numpy as np
 
-        every = np.asarray(logits)
+        stacked = np.asarray(logits)
         names = task.labels
         return [
             {"label": names[best], "probabilities": dict(zip(names, chances, strict=True))}
-            for best, chances in zip(every.argmax(-1).tolist(), shares(every).tolist(), strict=True)
+            for best, chances in zip(stacked.argmax(-1).tolist(), shares(stacked).tolist(), strict=True)
         ]
 
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """−log softmax(logits)[label], [E]."""
         from torch.nn import functional as F
 
-        # a label of a task with more classes is out of range here; its weight is 0
+        # the label of a task with more classes is out of range here; its weight is 0
         return F.cross_entropy(logits.float(), labels.clamp(0, logits.size(-1) - 1), reduction="none")
 
     def uncertainty(
         self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
     ) -> Tensor:
-        """Over the C labels, [E]."""
+        """The uncertainty over the C labels, [E]."""
         from weft.tasks.kinds.uncertainty import of_classes
 
         return of_classes(logits, measure)

@@ -1,4 +1,4 @@
-"""The targets of a batch, of one kind, as a tensor."""
+"""Collate the targets of one kind in a batch into a tensor."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class Places(NamedTuple):
-    """Where a batch's examples are.
+    """The layout of a batch.
 
     Attributes:
-        example: the example of each row, R of them.
-        length: the rows' length.
-        size: the largest size of the model's tasks of the kind; 0: what the targets need.
+        example: the example of each of the R rows.
+        length: the length of the rows.
+        size: the largest size of the model's tasks of the kind; 0: the smallest size that fits the targets.
     """
 
     example: Sequence[int]
@@ -28,30 +28,30 @@ class Places(NamedTuple):
     size: int = 0
 
 
-def collate(kind: Kind, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
-    """By example [E, …], by row [R, …] or by token [R, L], as the kind's `targets_by` says.
+def collate(kind: Kind, values: Sequence[Any], of_kind: Sequence[bool], places: Places) -> Tensor:
+    """Return the targets by example [E, …], by row [R, …] or by token [R, L], depending on `targets_by`.
 
     Args:
         kind: the kind.
-        values: the targets of the batch's examples, E of them.
-        mine: whether each example is of this kind; one of another kind gets the stand-in.
-        places: where the examples are.
+        values: the targets of the batch's E examples.
+        of_kind: whether each example is of this kind; other examples get the stand-in.
+        places: the layout of the batch.
     """
     import numpy as np
     import torch
 
-    targets = [value for value, here in zip(values, mine, strict=True) if here]
+    targets = [value for value, here in zip(values, of_kind, strict=True) if here]
     size = places.size or max(map(kind.least_size, targets), default=1)
-    each = (
-        [kind.as_array(value, size) if here else None for value, here in zip(values, mine, strict=True)]
+    arrays = (
+        [kind.as_array(value, size) if here else None for value, here in zip(values, of_kind, strict=True)]
         if kind.targets_by == "example"
-        else by_row(values, mine, places, None)
+        else by_row(values, of_kind, places, None)
     )
     shape = kind.target_shape(size)
     if kind.targets_by == "token":
-        shape = (max(places.length, max((len(row) for row in each if row), default=1)),)
-    batch = np.full((len(each), *shape), kind.stand_in, kind.target_type)
-    for number, value in enumerate(each):
+        shape = (max(places.length, max((len(row) for row in arrays if row), default=1)),)
+    batch = np.full((len(arrays), *shape), kind.stand_in, kind.target_type)
+    for number, value in enumerate(arrays):
         if value is None:
             continue
         if kind.targets_by == "token":
@@ -61,20 +61,20 @@ def collate(kind: Kind, values: Sequence[Any], mine: Sequence[bool], places: Pla
     return torch.from_numpy(batch)
 
 
-def by_row(values: Sequence[Any], mine: Sequence[bool], places: Places, stand_in: Any) -> list[Any]:
-    """The targets of each row, R of them, from a list a row that every example of this kind has."""
+def by_row(values: Sequence[Any], of_kind: Sequence[bool], places: Places, stand_in: Any) -> list[Any]:
+    """Return the targets of the R rows; every example of this kind has a list with one target per row."""
     rows = Counter(places.example)
-    for number, (value, own) in enumerate(zip(values, mine, strict=True)):
-        if own and len(value) != rows[number]:
+    for number, (value, is_of_kind) in enumerate(zip(values, of_kind, strict=True)):
+        if is_of_kind and len(value) != rows[number]:
             raise WeftError(
-                f"example {number}: {len(value)} targets for {rows[number]} rows; expected one for each row"
+                f"example {number}: {len(value)} targets for {rows[number]} rows; expected one per row"
             )
     taken = [0] * len(values)
-    each = []
+    targets = []
     for example in places.example:
-        if example < len(mine) and mine[example]:  # rows to fill up a batch are of no example
-            each.append(values[example][taken[example]])
+        if example < len(of_kind) and of_kind[example]:  # rows that fill up a batch belong to no example
+            targets.append(values[example][taken[example]])
             taken[example] += 1
         else:
-            each.append(stand_in)
-    return each
+            targets.append(stand_in)
+    return targets

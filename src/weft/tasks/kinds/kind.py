@@ -1,4 +1,4 @@
-"""What every kind of task answers for. No torch is imported to say what a task is."""
+"""Kind: the base class of all kinds of task. Importing it does not import torch."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class Given(NamedTuple):
-    """The values of one example's columns, as a file has them.
+    """The raw values of one example's columns, as read from a file.
 
     Attributes:
-        texts: one for each of the task's texts.
-        choices: one for each of its `choices` columns.
-        marks: the two values of each of its marks.
+        texts: one value per text of the task.
+        choices: one value per `choices` column.
+        marks: the two values of each mark.
     """
 
     texts: tuple[object, ...]
@@ -35,7 +35,7 @@ class Given(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """A value that cannot be used: its column, itself, and what is wrong with it."""
+    """A value that cannot be used: its column, the value, and what is wrong with it."""
 
     column: str
     value: object
@@ -43,11 +43,11 @@ class Wrong(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What the encoder reads of one example.
+    """The encoder's input for one example.
 
     Attributes:
-        texts: its texts; what they are is the kind's to say.
-        marks: (text, first character, the one after the last) of each mark.
+        texts: the example's texts; the kind defines their meaning.
+        marks: (text, first character, last character + 1) of each mark.
     """
 
     texts: tuple[str, ...]
@@ -55,7 +55,7 @@ class Inputs(NamedTuple):
 
 
 class Oddity(NamedTuple):
-    """Something odd about a split: what it is, and the example it is first seen in, if it is of examples."""
+    """Something that `weft check` reports about a split, and the first example concerned, if there is one."""
 
     message: str
     column: str | None = None
@@ -70,23 +70,25 @@ class Kind(ABC):
     Attributes:
         name: the name it is registered under.
         has_range: whether its labels are numbers, which may have a range.
-        has_classes: whether every example has one label of a few.
-        has_uncertainty: whether `uncertainty` can be found of its logits.
-        squared: whether its loss is a squared error, no log-likelihood: learned weights tell them apart.
-        answer_types: what `decode` and `gold` give, some of `weft.metrics.ANSWER_TYPES`: a task may be judged
-            by every metric that compares one of them, by default by those of the first.
-        options: the settings of a task that this kind takes and most others do not.
-        texts: the least and the most text columns.
+        has_classes: whether every example has exactly one of a few labels.
+        has_uncertainty: whether `uncertainty` can be computed from its logits.
+        squared: whether its loss is a squared error and not a log-likelihood; learned task weights treat the
+            two differently.
+        answer_types: what `decode` and `gold` return, keys of `weft.metrics.ANSWER_TYPES`. Every metric that
+            compares one of them can judge the task; the default metrics are those of the first.
+        options: the settings of a task that this kind accepts and most others do not.
+        texts: the minimal and the maximal number of text columns.
         reads: what its head reads: `pooled` [R, d], `tokens` [R, L, d], or `marked` [R, 3d].
-        answers_by: what a logit belongs to: `example` [C], `row` (a list of its rows'), or `token` [L, C].
-        targets_by: what a target belongs to: `example`, `row` or `token`.
+        answers_by: what one logit vector belongs to: `example` [C], `row` (one per row of the example), or
+            `token` [L, C].
+        targets_by: what one target belongs to: `example`, `row` or `token`.
         target_type: the numpy type of its targets in a batch.
-        kept_type: a smaller one that holds them too, for those of a whole split; None: the same.
-        stand_in: the target of an example of another kind: any valid one.
-        windows: None, or whether long texts become several rows: `context` (the second text) or `words`.
-        empty_label: whether an empty cell of a text file is a label: that none holds.
-        channels: what is kept of each token beside its id: `starts` and `ends`, its characters in the
-            context; `words`, the number of the word it begins; `marks`, the marks it lies in.
+        kept_type: a smaller type that can hold the targets of a whole split; None: `target_type`.
+        stand_in: the target of examples of other kinds in a batch: any valid value.
+        windows: which long texts become several rows: `context` (the second text), `words`, or None.
+        empty_label: whether an empty cell of a text file is a valid label, meaning "no label holds".
+        channels: what is stored per token beside its id: `starts` and `ends`, its characters in the
+            context; `words`, the index of the word it begins; `marks`, the marks that contain it.
     """
 
     name: ClassVar[str]
@@ -111,128 +113,131 @@ class Kind(ABC):
 
     @abstractmethod
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
-        """The number of outputs of a task's head, or an error that names the task."""
+        """Return the number of outputs of a task's head, or raise an error that names the task."""
 
     def answer_types_of(self, task: Task) -> tuple[str, ...]:
-        """Those of its answer types that this task's labels allow."""
+        """The answer types of the kind that this task's labels allow."""
         return self.answer_types
 
     def label_names(self, labels: tuple[str, ...], size: int) -> tuple[str, ...]:
-        """The names of the labels, where the kind has any."""
+        """The names of the labels, if the kind has labels."""
         return labels
 
     def complete(self, task: Task) -> None:
-        """Fill in the options that the task leaves open; refuse what does not fit together."""
+        """Fill in the options that the task leaves open; refuse options that contradict each other."""
         return
 
     def of(self, task: Task) -> Kind:
-        """The kind as this task has it, where an option decides on the loss."""
+        """Return the variant of the kind for this task, if an option of the task selects the loss."""
         return self
 
     def reads_of(self, task: Task) -> str:
-        """What the task's head reads: `reads`, or `pair` [R, 2d] where its texts are encoded apart."""
+        """What the task's head reads: `reads`, or `pair` [R, 2d] if its texts are encoded separately."""
         return "pair" if task.apart else self.reads
 
     # from a file's values to an example
 
-    def inputs(self, task: Task, given: Given) -> tuple[Inputs, list[Wrong]]:
-        """What the encoder reads of an example, and what is wrong with its columns."""
+    def inputs(self, task: Task, values: Given) -> tuple[Inputs, list[Wrong]]:
+        """Return the encoder's input for an example, and the values that cannot be used."""
         wrong = [
             Wrong(column, text, message)
-            for column, text in zip(task.texts, given.texts, strict=True)
+            for column, text in zip(task.texts, values.texts, strict=True)
             if (message := wrong_text(text))
         ]
-        return Inputs(given.texts), wrong  # type: ignore[arg-type]
+        return Inputs(values.texts), wrong  # type: ignore[arg-type]
 
     @abstractmethod
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> object:
-        """A label from the values of its columns in a file.
+        """Parse a label from the values of its columns in a file.
 
         Args:
-            values: one value, or one for each output.
+            values: a single value, or one per output.
             labels: the task's label names.
 
         Raises:
-            ValueError: with what was expected, as words that may follow "found …; expected".
+            ValueError: if it is invalid; the message can follow the words "found …; expected".
         """
 
     def fits(self, label: Any, task: Task, inputs: Inputs) -> None:
-        """Refuse a label that this example cannot have, by a ValueError with what was expected."""
+        """Raise a ValueError that states what was expected if this example cannot have the label."""
         self.check(label, task.size or 0)
 
     # from an example to rows and targets
 
     def rows(self, task: Task, texts: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """The texts of each of the example's rows, one or two a row."""
+        """Return the texts of the example's rows, one or two per row."""
         return [(text,) for text in texts] if task.apart else [texts]
 
     def target(self, label: Any, task: Task, example: ExampleRows) -> Any:
-        """What is learnt of a label, once the example's rows are known."""
+        """Return the training target of a label, once the example's rows are known."""
         return label
 
     @abstractmethod
     def check(self, value: Any, size: int) -> None:
-        """Refuse a target that a task of this size cannot have, by a ValueError with what was expected."""
+        """Raise a ValueError that states what was expected if a task of this size cannot have the target."""
 
     def target_shape(self, size: int) -> tuple[int, ...]:
-        """The shape of one example's, row's or token's target, for tasks of this size or less."""
+        """The shape of the target of one example, row or token, for tasks of at most this size."""
         return ()
 
     def least_size(self, value: Any) -> int:
-        """The least size of a task that may have this target."""
+        """The smallest size of a task that can have this target."""
         return 1
 
     def as_array(self, value: Any, size: int) -> NDArray[Any]:
-        """A target in numbers, as a batch of tasks of this size or less has it.
+        """Return a target as an array, for a batch of tasks of at most this size.
 
-        Of one example [*shape], by row [rows, *shape], by token those of all its rows one after another.
+        By example [*shape], by row [rows, *shape], by token [tokens of all its rows].
         """
         import numpy as np
 
         return np.asarray(value, self.target_type)
 
     def table(self, labels: Sequence[Any], task: Task) -> NDArray[Any] | None:
-        """The targets of a whole split as a batch has them, by example [n, …].
+        """Return the targets of a whole split in the form of a batch, one per example [n, …].
 
-        None where they have to be found one by one: of kinds whose targets need an example's rows, or where
-        a label is wrong and an error is to say which.
+        None if they must be computed one by one: for kinds whose targets depend on an example's rows, or if a
+        label is invalid and the error has to name it.
         """
         return None
 
-    def collate(self, values: Sequence[Any], mine: Sequence[bool], places: Places) -> Tensor:
-        """The targets of a batch: by example [E, …], by row [R, …] or by token [R, L], as `targets_by` says.
+    def collate(self, values: Sequence[Any], of_kind: Sequence[bool], places: Places) -> Tensor:
+        """Collate the targets of a batch: [E, …], [R, …] or [R, L], depending on `targets_by`.
 
-        An example of another kind gets the stand-in.
+        Args:
+            values: the targets of the batch's E examples.
+            of_kind: whether each example is of this kind; other examples get the stand-in.
+            places: which example each row belongs to, and the sizes.
         """
         from weft.tasks.kinds.collate import collate
 
-        return collate(self, values, mine, places)
+        return collate(self, values, of_kind, places)
 
     @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """The loss of each example, [E].
 
         Args:
-            logits: [E, C], [R, C] or [R, L, C], as `answers_by` says.
-            labels: of `collate`.
-            layout: which example each row is of.
+            logits: [E, C], [R, C] or [R, L, C], depending on `answers_by`.
+            labels: the output of `collate`.
+            layout: which example each row belongs to.
 
-        It must be finite for an example of another kind or size too: such a one has weight 0.
+        It must be finite for examples of other kinds and sizes too: they have weight 0.
         """
 
     def uncertainty(
         self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
     ) -> Tensor | None:
-        """How unsure the model is of each example, from 0 to 1, [E]; None of a kind that cannot tell.
+        """The model's uncertainty about each example, from 0 to 1, [E]; None if the kind defines none.
 
         Args:
-            logits: [E, C], [R, C] or [R, L, C], as `answers_by` says.
-            layout: which example each row is of.
+            logits: [E, C], [R, C] or [R, L, C], depending on `answers_by`.
+            layout: which example each row belongs to.
             measure: `entropy`, H(p) / (ln C + 1e-5), or `margin`, 1 − (p₍₁₎ − p₍₂₎); see
                 `weft.tasks.kinds.uncertainty`.
-            labels: of `collate`. A kind may read where there are labels, never what they are.
+            labels: the output of `collate`. A kind may read where there are labels, never their values.
 
-        An example of another kind may have any number.
+        The values of examples of other kinds are not used.
         """
         return None
 
@@ -242,55 +247,57 @@ class Kind(ABC):
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
     ) -> Any:
-        """The answers of one task's examples, as its metrics want them, from each one's logits."""
+        """Decode each example's logits into answers, in the form of the kind's answer types."""
 
     def gold(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> Any:
-        """The labels of the same examples, as the metrics want them."""
+        """Return the labels of the same examples in the form that metrics compare."""
         return labels
 
     @abstractmethod
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> Any:
-        """What `decode` would give of a model that knows the training labels and reads nothing."""
+        """Return the answers of a baseline that knows the training labels and does not read the texts."""
 
     def label_facts(self, labels: Sequence[Any], task: Task) -> dict[str, float]:
-        """What a split's labels are, counted: of each label, or the least, the mean and the largest."""
+        """Statistics of a split's labels: one count per label, or minimum, mean and maximum."""
         return {}
 
     def oddities(self, tokens: Tokens) -> Iterator[Oddity]:
-        """What training would accept of a split and a user should know."""
+        """Yield what training accepts in a split but a user should know."""
         yield from ()
 
     @abstractmethod
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
-        """One example's answer for a user: JSON-able."""
+        """Return the answer to one example for a user: JSON-serializable."""
 
     def answers(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
     ) -> list[dict[str, Any]]:
-        """The answers to several examples; a kind whose answers are simple computes them together."""
-        return [self.answer(own, task, example) for own, example in zip(logits, examples, strict=True)]
+        """Return the answers to several examples; kinds with simple answers compute them together."""
+        return [self.answer(x, task, example) for x, example in zip(logits, examples, strict=True)]
 
-    def compared(self, answer_type: str, gold: Any, found: Any) -> tuple[Any, Any]:
-        """What a metric of this answer type compares; of a kind with several, each may be another view.
+    def compared(self, answer_type: str, gold: Any, predictions: Any) -> tuple[Any, Any]:
+        """Return what a metric of this answer type compares: (gold, predictions).
+
+        A kind with several answer types may return a different view for each.
 
         Args:
-            answer_type: one of its own.
-            gold: what `gold` gave.
-            found: what `decode` gave.
+            answer_type: one of the kind's answer types.
+            gold: the output of `gold`.
+            predictions: the output of `decode`.
         """
-        return gold, found
+        return gold, predictions
 
     def score(
-        self, names: Sequence[str], gold: Any, found: Any, groups: Sequence[Any] | None
+        self, names: Sequence[str], gold: Any, predictions: Any, groups: Sequence[Any] | None
     ) -> dict[str, float]:
-        """The metrics of these names, over all answers."""
+        """Compute the named metrics over all answers."""
         from weft.metrics import METRICS
 
         scores = {}
         for name in names:
             metric = METRICS[name]
-            answer_type = next(own for own in self.answer_types if own in metric.compares)
-            scores[name] = metric(*self.compared(answer_type, gold, found), groups)
+            answer_type = next(known for known in self.answer_types if known in metric.compares)
+            scores[name] = metric(*self.compared(answer_type, gold, predictions), groups)
         return scores
 
 

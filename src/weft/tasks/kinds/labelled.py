@@ -1,4 +1,4 @@
-"""Kinds whose answers have names: one label, several, or one a word."""
+"""Labelled: the base of kinds with named labels: one per example, several, or one per word."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ class Labelled(Kind):
     """A kind with C labels, each with a name and an id."""
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
-        """C: the number of labels, which `size` may give without names."""
-        found = len(labels) if size is None else size
-        if labels and found != len(labels):
-            raise WeftError(f"task {task!r}: size {size} does not fit its {len(labels)} labels")
-        if found < 2:
-            raise WeftError(f"task {task!r}: {self.name} needs two labels or more; found {found}")
-        return found
+        """C: the number of labels, or `size` if the labels have no names."""
+        count = len(labels) if size is None else size
+        if labels and count != len(labels):
+            raise WeftError(f"task {task!r}: size {size} does not match its {len(labels)} labels")
+        if count < 2:
+            raise WeftError(f"task {task!r}: {self.name} needs two labels or more; found {count}")
+        return count
 
     def label_names(self, labels: tuple[str, ...], size: int) -> tuple[str, ...]:
-        """The names that were given, else the ids as names."""
+        """The configured names, else the ids as names."""
         return labels or tuple(str(i) for i in range(size))
 
 
 def label_id(value: object, labels: Sequence[str]) -> int:
-    """A label's id, from its name or, where no name looks like a number, from the id itself.
+    """Return a label's id from its name or, if no name looks like a number, from the id itself.
 
     Raises:
-        ValueError: with what was expected.
+        ValueError: if it is neither; the message states what was expected.
     """
     number = whole(value)
     ids, by_id = _known(tuple(labels))
-    # a table of floats holds 1.0 where a label is named "1"; JSON has true where it is named "true"
+    # a table of floats holds 1.0 for a label named "1"; JSON holds true for a label named "true"
     forms = [str(value)] if number is None else [str(value), str(number)]
     for name in [*forms, str(value).lower()] if isinstance(value, bool) else forms:
         if name in ids:
@@ -48,8 +48,8 @@ def label_id(value: object, labels: Sequence[str]) -> int:
 
 @lru_cache(maxsize=256)
 def _known(labels: tuple[str, ...]) -> tuple[dict[str, int], bool]:
-    """Each label's id, and whether files may hold ids too.
+    """Return the id of each label name, and whether files may hold ids too.
 
-    With names such as 1, 2, 3 an id could not be told from a name, and is never guessed.
+    With names such as 1, 2, 3 an id could not be distinguished from a name, so ids are not accepted.
     """
     return {name: number for number, name in enumerate(labels)}, all(whole(label) is None for label in labels)

@@ -1,4 +1,4 @@
-"""`marked`: one of C labels for two marked places: a word in two contexts, a pronoun and its antecedent."""
+"""`marked`: one of C labels for two marked spans: a word in two contexts, a pronoun and its antecedent."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Marked(Classify):
-    """Classification of [p; m₁; m₂]: what heads read of the row, and the mean of each mark's tokens, [3d].
+    """Classification of [p; m₁; m₂], [3d]: the pooled vector of the row and the mean of each mark's tokens.
 
-    A mark that was cut off with the end of its text has the mean 0; `weft check` counts such rows.
+    The mean of a mark that was removed by truncation is 0; `weft check` counts such rows.
     """
 
     name = "marked"
@@ -26,7 +26,7 @@ class Marked(Classify):
     channels = ("marks",)
 
     def complete(self, task: Task) -> None:
-        """There are two marks."""
+        """Refuse a task without exactly two marks."""
         if len(task.marks) != 2:
             raise WeftError(
                 f"task {task.name!r}: marked compares two marks; found {len(task.marks)}: "
@@ -34,31 +34,31 @@ class Marked(Classify):
             )
 
     def oddities(self, tokens: Tokens) -> Iterator[Oddity]:
-        """Marks that were cut off with the end of their text."""
+        """Marks that were removed by truncation."""
         lost = [
             i
             for i in range(len(tokens))
-            for found in tokens.example(i).channel("marks")
-            if not ((found & 1).any() and (found & 2).any())
+            for marks in tokens.example(i).channel("marks")
+            if not ((marks & 1).any() and (marks & 2).any())
         ]
         if lost:
             columns = ", ".join(column for mark in tokens.split.task.marks for column in mark.columns)
             yield Oddity(
-                f"{len(lost)} examples lose a marked place by truncation; raise train.max_length",
+                f"{len(lost)} examples lose a marked span by truncation; raise train.max_length",
                 columns,
                 len(lost),
                 lost[0],
             )
 
-    def inputs(self, task: Task, given: Given) -> tuple[Inputs, list[Wrong]]:
-        """The texts, and where the marks are in them."""
-        found, wrong = super().inputs(task, given)
+    def inputs(self, task: Task, values: Given) -> tuple[Inputs, list[Wrong]]:
+        """Return the texts, and the positions of the marks in them."""
+        inputs, wrong = super().inputs(task, values)
         if wrong:
-            return found, wrong
+            return inputs, wrong
         places = []
-        for mark, values in zip(task.marks, given.marks, strict=True):
+        for mark, mark_values in zip(task.marks, values.marks, strict=True):
             try:
-                places.append((mark.text, *mark.place(found.texts[mark.text], values)))
+                places.append((mark.text, *mark.place(inputs.texts[mark.text], mark_values)))
             except ValueError as expected:
-                wrong.append(Wrong(", ".join(mark.columns), values, f"expected {expected}"))
-        return Inputs(found.texts, tuple(places)), wrong
+                wrong.append(Wrong(", ".join(mark.columns), mark_values, f"expected {expected}"))
+        return Inputs(inputs.texts, tuple(places)), wrong

@@ -1,4 +1,4 @@
-"""`multilabel`: any number of C labels, none and all among them."""
+"""`multilabel`: any subset of C labels, which may be empty."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Multilabel(Labelled):
-    """Binary cross-entropy of each label; a label is the tuple of the ids that hold.
+    """Binary cross-entropy per label; an example's label is the tuple of the ids that hold.
 
-    A file holds them as a list of names or ids, as names with commas between them, or as one 0/1 column a
-    label, in the labels' order. A label is given where its probability is above one half.
+    A file holds them as a list of names or ids, as names separated by commas, or as one 0/1 column per label
+    in the order of the labels. A label is predicted if its probability is above one half.
     """
 
     name = "multilabel"
@@ -34,7 +34,7 @@ class Multilabel(Labelled):
     empty_label = True
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> tuple[int, ...]:
-        """The ids that hold, in order."""
+        """Return the ids that hold, in ascending order."""
         if len(values) > 1:
             flags = [whole(value) if not isinstance(value, bool) else int(value) for value in values]
             if not all(flag in (0, 1) for flag in flags):
@@ -51,26 +51,26 @@ class Multilabel(Labelled):
         return tuple(sorted(ids))
 
     def check(self, value: Any, size: int) -> None:
-        """Ids below the size, each once."""
+        """Accept ids below the size, each at most once."""
         sound = isinstance(value, list | tuple) and all(type(x) is int and 0 <= x < size for x in value)
         if not sound or len(set(value)) < len(value):
             raise ValueError(f"a list of label ids from 0 to {size - 1}, each once")
 
     def target_shape(self, size: int) -> tuple[int, ...]:
-        """A number a label."""
+        """One number per label."""
         return (size,)
 
     def least_size(self, value: Any) -> int:
-        """With the largest id."""
+        """The largest id + 1."""
         return 1 + max(value, default=0)
 
     def as_array(self, value: Any, size: int) -> NDArray[Any]:
         """1 where a label holds, [size]."""
         import numpy as np
 
-        found = np.zeros(size, self.target_type)
-        found[list(value)] = 1
-        return found
+        target = np.zeros(size, self.target_type)
+        target[list(value)] = 1
+        return target
 
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """The mean over the labels of −[y·log σ(x) + (1 − y)·log(1 − σ(x))], [E]."""
@@ -83,7 +83,7 @@ class Multilabel(Labelled):
     def uncertainty(
         self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
     ) -> Tensor:
-        """The mean over the labels of each one's own, σ(x) against 1 − σ(x), [E]."""
+        """The mean over the labels of the uncertainty of σ(x) against 1 − σ(x), [E]."""
         from weft.tasks.kinds.uncertainty import of_yes_or_no
 
         return of_yes_or_no(logits, measure).mean(-1)
@@ -91,19 +91,19 @@ class Multilabel(Labelled):
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
     ) -> NDArray[Any]:
-        """1 where a label is given, [N, C]."""
+        """1 where a label is predicted, [N, C]."""
         import numpy as np
 
         return (np.stack(list(logits)) > 0).astype(np.int64)
 
     def gold(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
-        """1 where a label holds, [N, C]."""
+        """1 where a label holds, else 0, [N, C]."""
         import numpy as np
 
-        found = np.zeros((len(labels), task.size or 0), np.int64)
+        targets = np.zeros((len(labels), task.size or 0), np.int64)
         for number, ids in enumerate(labels):
-            found[number, list(ids)] = 1
-        return found
+            targets[number, list(ids)] = 1
+        return targets
 
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
         """The labels that more than half of the examples have, [N, C]."""
@@ -114,15 +114,15 @@ class Multilabel(Labelled):
 
     def label_facts(self, labels: Sequence[Any], task: Task) -> dict[str, float]:
         """How many examples have each label, and how many have none."""
-        counts = Counter(number for own in labels for number in own)
-        found: dict[str, float] = {name: counts[number] for number, name in enumerate(task.labels)}
-        return {**found, "none of them": sum(not own for own in labels)}
+        counts = Counter(number for ids in labels for number in ids)
+        facts: dict[str, float] = {name: counts[number] for number, name in enumerate(task.labels)}
+        return {**facts, "none of them": sum(not ids for ids in labels)}
 
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The labels that hold, and the probability of each."""
         import numpy as np
 
         chances = np.exp(-np.logaddexp(0, -logits.astype(np.float64)))
-        given = [name for name, x in zip(task.labels, logits, strict=True) if x > 0]
+        predicted = [name for name, x in zip(task.labels, logits, strict=True) if x > 0]
         by_label = {name: float(p) for name, p in zip(task.labels, chances, strict=True)}
-        return {"labels": given, "probabilities": by_label}
+        return {"labels": predicted, "probabilities": by_label}

@@ -1,4 +1,4 @@
-"""`regress`: one number, or several."""
+"""`regress`: one number or several."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Regress(Kind):
     options: ClassVar[tuple[str, ...]] = ("apart",)
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
-        """K, 1 unless said otherwise."""
+        """K, by default 1."""
         if labels:
             raise WeftError(f"task {task!r}: {self.name} has no labels; found {list(labels)}")
         if size is not None and size < 1:
@@ -38,7 +38,7 @@ class Regress(Kind):
         return size or 1
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> float | list[float]:
-        """A number, or one for each output."""
+        """Return a number, or a list with one number per output."""
         if len(values) == 1 and isinstance(values[0], list | tuple):
             values = values[0]  # one column that holds lists
         try:
@@ -50,7 +50,7 @@ class Regress(Kind):
         return numbers[0] if len(numbers) == 1 else numbers
 
     def fits(self, label: Any, task: Task, inputs: Inputs) -> None:
-        """As many numbers as there are outputs, inside the task's range."""
+        """Accept as many numbers as there are outputs, inside the task's range."""
         super().fits(label, task, inputs)
         if task.range is None:
             return
@@ -60,52 +60,52 @@ class Regress(Kind):
             raise ValueError(f"a number from {low:g} to {high:g}, the task's range")
 
     def check(self, value: Any, size: int) -> None:
-        """A label is a number, or a list of as many as there are outputs."""
+        """Accept a number, or a list with one number per output."""
         numbers = value if isinstance(value, list | tuple) else [value]
         if len(numbers) != size or not all(isinstance(x, int | float) and math.isfinite(x) for x in numbers):
             raise ValueError("a finite number" if size == 1 else f"a list of {size} finite numbers")
 
     def target_shape(self, size: int) -> tuple[int, ...]:
-        """A number an output."""
+        """One number per output."""
         return (size,)
 
     def least_size(self, value: Any) -> int:
-        """As many as there are numbers."""
+        """The number of numbers."""
         return len(value) if isinstance(value, list | tuple) else 1
 
     def as_array(self, value: Any, size: int) -> NDArray[Any]:
-        """The numbers, zero where a task has fewer, [size]."""
+        """The numbers, filled up with zeros for a task with fewer, [size]."""
         import numpy as np
 
-        found = np.zeros(size, self.target_type)
-        found[: self.least_size(value)] = value
-        return found
+        target = np.zeros(size, self.target_type)
+        target[: self.least_size(value)] = value
+        return target
 
     def table(self, labels: Sequence[Any], task: Task) -> NDArray[Any] | None:
         """The numbers, scaled by the task's range, [n, k]."""
         import numpy as np
 
         try:
-            found = np.asarray(labels)
+            numbers = np.asarray(labels)
         except (TypeError, ValueError):
             return None
-        if found.dtype.kind not in "biuf":  # a text such as "1.5" is no number
+        if numbers.dtype.kind not in "biuf":  # a text such as "1.5" is not a number
             return None
-        found = found.astype(np.float64)
-        found = found[:, None] if found.ndim == 1 else found
-        if found.ndim != 2 or found.shape[1] != task.size or not np.isfinite(found).all():
+        numbers = numbers.astype(np.float64)
+        numbers = numbers[:, None] if numbers.ndim == 1 else numbers
+        if numbers.ndim != 2 or numbers.shape[1] != task.size or not np.isfinite(numbers).all():
             return None
         low, high = task.range or (0, 1)
-        return ((found - low) / (high - low)).astype(self.target_type)
+        return ((numbers - low) / (high - low)).astype(self.target_type)
 
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
     ) -> NDArray[Any]:
-        """The numbers, [N], or [N, k] of several outputs."""
+        """The numbers, [N], or [N, k] for several outputs."""
         import numpy as np
 
-        found = task.in_range(np.stack(list(logits)))
-        return found[:, 0] if found.shape[1] == 1 else found
+        numbers = task.in_range(np.stack(list(logits)))
+        return numbers[:, 0] if numbers.shape[1] == 1 else numbers
 
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
         """The mean, [N] or [N, k]."""
@@ -115,12 +115,12 @@ class Regress(Kind):
         return np.broadcast_to(mean, (len(examples), *mean.shape))
 
     def label_facts(self, labels: Sequence[Any], task: Task) -> dict[str, float]:
-        """The least, the mean and the largest."""
+        """Minimum, mean and maximum."""
         numbers = [x for label in labels for x in (label if isinstance(label, list) else [label])]
         return {"min": min(numbers), "mean": sum(numbers) / len(numbers), "max": max(numbers)}
 
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
-        """The number, or the list of several."""
+        """The number, or a list of several numbers."""
         numbers = [float(x) for x in task.in_range(logits)]
         return {"value": numbers[0] if len(numbers) == 1 else numbers}
 

@@ -1,4 +1,4 @@
-"""`similarity`: two texts encoded apart, and how near they are."""
+"""`similarity`: how similar two separately encoded texts are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Similarity(Regress):
     """The cosine of the two texts' vectors, or a head on [u; v].
 
     `cosine`: ℓ = (cos(u, v) − y)², y the label scaled to 0 … 1 by the task's range: with (0, 5) that is
-    (cos(u, v) − y/5)². It has no parameters of its own. `head`: ℓ = (W·[u; v] + b − y)².
+    (cos(u, v) − y/5)². It has no parameters. `head`: ℓ = (W·[u; v] + b − y)².
     """
 
     name = "similarity"
@@ -33,7 +33,7 @@ class Similarity(Regress):
         return super().size(task, labels, size)
 
     def complete(self, task: Task) -> None:
-        """Its texts are apart; it compares by the cosine unless said otherwise."""
+        """Set `apart`, and `compare` to its default, `cosine`."""
         task._set("apart", True)
         task._set("compare", task.compare or COMPARISONS[0])
         if task.compare not in COMPARISONS:
@@ -43,10 +43,10 @@ class Similarity(Regress):
             )
 
     def fits(self, label: Any, task: Task, inputs: Inputs) -> None:
-        """A cosine cannot be more than 1."""
+        """Accept numbers in the task's range or, without one, in that of a cosine."""
         super().fits(label, task, inputs)
         if task.range is None and task.compare == "cosine" and not -1 <= label <= 1:
-            raise ValueError("a number from −1 to 1, as a cosine is, or a task with its range: [0, 5]")
+            raise ValueError("a number from −1 to 1, as a cosine is, or a task with a range such as [0, 5]")
 
     def reads_of(self, task: Task) -> str:
         """`cosine` [R, 1], or `pair` [R, 2d]."""

@@ -1,4 +1,4 @@
-"""`span`: the answer to a question is a piece of a text."""
+"""`span`: extractive question answering; the answer is a span of the context."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from weft.tasks.task import Task
 
 LONGEST = 30
-"""The most tokens of an answer that is given."""
+"""The maximal number of tokens of a predicted answer."""
 
 
 NOWHERE = -1
-"""The place of an answer that is written otherwise than in the context: answers are judged by it, if there is
-such a one, and never learnt from it (MRQA)."""
+"""The start of a gold answer that does not occur in the context as written (MRQA). If an example has such
+answers, predictions are judged by them; they are never trained on."""
 
 
-class Found(NamedTuple):
-    """A piece of the context: its first character, the one after its last, and its score."""
+class ContextSpan(NamedTuple):
+    """A span of the context: its first character, its last character + 1, and its score."""
 
     start: int
     end: int
@@ -40,10 +40,10 @@ class Found(NamedTuple):
 class Span(Kind):
     """A start and an end among the tokens of a row of `[question] [context]`.
 
-    A long context becomes several rows, windows that share `stride` tokens. In each, the target is the
-    first gold answer's first and last token or, where the window does not hold it whole, the row's first
-    token: ℓ = mean over windows of (CE(start) + CE(end)) / 2. The answer is the piece of the context with the
-    largest start + end logit over all windows, of LONGEST tokens at the most.
+    A long context becomes several rows, windows that share `stride` tokens. The target of a window is the
+    first and the last token of the first gold answer, or the row's first token if the window does not
+    contain the whole answer: ℓ = mean over windows of (CE(start) + CE(end)) / 2. The predicted answer is the
+    span of at most LONGEST tokens with the largest start + end logit over all windows.
     """
 
     name = "span"
@@ -61,7 +61,7 @@ class Span(Kind):
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
         """Start and end."""
         if labels or size not in (None, 2):
-            raise WeftError(f"task {task!r}: span has no labels and no size of its own; leave them out")
+            raise WeftError(f"task {task!r}: span has neither labels nor size; remove them")
         return 2
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> list[tuple[str, int]]:
@@ -73,39 +73,43 @@ class Span(Kind):
         texts, starts = listed(value.get("text")), listed(value.get("answer_start"))
         if texts is None or starts is None or len(texts) != len(starts):
             raise expected
-        places = [whole(start) for start in starts]  # −1: nowhere, and only to judge by
-        if any(wrong_text(text) for text in texts) or any(place is None for place in places):
+        positions = [whole(start) for start in starts]  # −1 (NOWHERE): used for evaluation only
+        if any(wrong_text(text) for text in texts) or any(position is None for position in positions):
             raise expected
         if not texts:
-            raise ValueError("one answer or more; a question without an answer cannot be learnt here")
-        found = [(str(text), place) for text, place in zip(texts, places, strict=True) if place is not None]
-        if all(place == NOWHERE for _, place in found):
-            raise ValueError("one answer or more with its place in the context")
-        return found
+            raise ValueError("one answer or more; questions without an answer are not supported")
+        answers = [
+            (str(text), position)
+            for text, position in zip(texts, positions, strict=True)
+            if position is not None
+        ]
+        if all(position == NOWHERE for _, position in answers):
+            raise ValueError("at least one answer with its position in the context")
+        return answers
 
     def fits(self, label: Any, task: Task, inputs: Inputs) -> None:
-        """Each answer stands in the context where it says."""
+        """Accept answers that occur in the context at their `answer_start`."""
         context = inputs.texts[1]
         for text, start in label:
             if start == NOWHERE:
                 continue
-            found = context[start : start + len(text)] if 0 <= start < len(context) else None
-            if found is None or start + len(text) > len(context):
+            excerpt = context[start : start + len(text)] if 0 <= start < len(context) else None
+            if excerpt is None or start + len(text) > len(context):
                 raise ValueError(
-                    f"a place inside the context of {len(context)} characters for the answer {text[:40]!r}"
+                    f"a position inside the context of {len(context)} characters for the answer {text[:40]!r}"
                 )
-            if found != text:
+            if excerpt != text:
                 raise ValueError(
-                    f"the answer {text[:40]!r} at character {start}, where the context has {found[:40]!r}"
+                    f"the answer {text[:40]!r} at character {start}, where the context has {excerpt[:40]!r}"
                 )
 
     def target(self, label: Any, task: Task, example: ExampleRows) -> list[tuple[int, int]]:
-        """(first token, last token) of the first gold answer in each window; (0, 0) where it is not whole."""
+        """(first token, last token) of the first gold answer per window; (0, 0) if it is not whole in it."""
         text, start = placed(label)
-        return [place or (0, 0) for place in token_places(example, start, start + len(text))]
+        return [tokens or (0, 0) for tokens in token_places(example, start, start + len(text))]
 
     def check(self, value: Any, size: int) -> None:
-        """A pair of tokens for each row."""
+        """Accept one pair of tokens per row."""
         pairs = value if isinstance(value, list | tuple) else [None]
         if not pairs or not all(
             isinstance(p, list | tuple) and len(p) == 2 and all(type(x) is int and x >= 0 for x in p)
@@ -118,55 +122,55 @@ class Span(Kind):
         return (2,)
 
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
-        """The mean over an example's windows of (CE(start) + CE(end)) / 2, [E]; padding has no share."""
+        """The mean over an example's windows of (CE(start) + CE(end)) / 2, [E]; padding is masked."""
         import torch
         from torch.nn import functional as F
 
         scores = logits.float()  # [R, L, 2]
         if layout.mask is not None:
             scores = scores.masked_fill(~layout.mask[:, :, None], torch.finfo(scores.dtype).min)
-        places = labels.clamp(0, scores.size(1) - 1)
-        ends = [F.cross_entropy(scores[:, :, k], places[:, k], reduction="none") for k in (0, 1)]
-        return layout.mean((ends[0] + ends[1]) / 2)
+        positions = labels.clamp(0, scores.size(1) - 1)
+        losses = [F.cross_entropy(scores[:, :, k], positions[:, k], reduction="none") for k in (0, 1)]
+        return layout.mean((losses[0] + losses[1]) / 2)
 
     def uncertainty(
         self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
     ) -> Tensor:
-        """The mean over windows of (that of the start + that of the end) / 2, [E].
+        """The mean over windows of (uncertainty of the start + uncertainty of the end) / 2, [E].
 
-        Each is over the tokens of its row, C of them: those that the loss chooses among, the first one, for
-        a window without the answer, included.
+        Each is computed over the C tokens of its row, the classes of the loss. They include the first token,
+        which stands for a window without the answer.
         """
         from weft.tasks.kinds.uncertainty import of_classes
 
         keep = None if layout.mask is None else layout.mask[:, None, :]
-        each = of_classes(logits.transpose(1, 2), measure, keep)  # [R, 2]
-        return layout.mean(each.mean(1))
+        uncertainties = of_classes(logits.transpose(1, 2), measure, keep)  # [R, 2]
+        return layout.mean(uncertainties.mean(1))
 
     def decode(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
     ) -> list[str]:
-        """The answers' texts."""
-        found = []
+        """The texts of the answers."""
+        answers = []
         for x, example in zip(logits, examples, strict=True):
             best = best_span(x, example)
-            found.append(example.texts[1][best.start : best.end].strip())
-        return found
+            answers.append(example.texts[1][best.start : best.end].strip())
+        return answers
 
     def gold(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> list[list[str]]:
-        """The texts of all gold answers, or of those that are there to judge by."""
-        found = []
+        """The texts of all gold answers, or of those with start NOWHERE, if there are any."""
+        gold = []
         for label in labels:
-            judging = [text for text, start in label if start == NOWHERE]
-            found.append(judging or [text for text, _ in label])
-        return found
+            for_evaluation = [text for text, start in label if start == NOWHERE]
+            gold.append(for_evaluation or [text for text, _ in label])
+        return gold
 
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> list[str]:
-        """Nothing is known of a text that was not read: no answer."""
+        """No answer: without reading the context there is nothing to predict."""
         return [""] * len(examples)
 
     def label_facts(self, labels: Sequence[Any], task: Task) -> dict[str, float]:
-        """Gold answers an example, and their mean length in characters."""
+        """The mean number of gold answers per example, and their mean length in characters."""
         texts = [text for label in labels for text, _ in label]
         return {
             "answers an example": len(texts) / len(labels),
@@ -174,7 +178,7 @@ class Span(Kind):
         }
 
     def oddities(self, tokens: Tokens) -> Iterator[Oddity]:
-        """Answers that no window holds whole, and answers longer than any that is given."""
+        """Answers that no window contains whole, and answers longer than any prediction."""
         labels: Any = tokens.labels
         lost, long = [], []
         for i, label in enumerate(labels or ()):
@@ -187,84 +191,84 @@ class Span(Kind):
         column = tokens.split.task.label_columns[0]
         if lost:
             message = (
-                f"{len(lost)} answers are in no window whole, and cannot be learnt; raise "
+                f"{len(lost)} answers are not whole in any window and cannot be learned; raise "
                 "train.max_length or the task's stride"
             )
             yield Oddity(message, column, len(lost), lost[0])
         if long:
-            message = f"{len(long)} answers have more than {LONGEST} tokens, the most that are ever given"
+            message = f"{len(long)} answers have more than {LONGEST} tokens, the limit of predicted answers"
             yield Oddity(message, column, len(long), long[0], "note")
 
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
-        """The answer, where it is in the context, and its score."""
+        """The answer, its position in the context, and its score."""
         best = best_span(logits, example)
         text = example.texts[1][best.start : best.end]
-        # some tokenizers count the space before a word to it
+        # some tokenizers include the space before a word in its token
         start = best.start + len(text) - len(text.lstrip())
         text = text.strip()
         return {"answer": text, "start": start, "end": start + len(text), "score": best.score}
 
 
 def placed(label: Sequence[tuple[str, int]]) -> tuple[str, int]:
-    """The first gold answer that has a place in the context."""
+    """Return the first gold answer that has a position in the context."""
     return next((text, start) for text, start in label if start != NOWHERE)
 
 
 def token_places(example: ExampleRows, start: int, end: int) -> list[tuple[int, int] | None]:
-    """The first and the last token of characters start … end − 1 in each row, None where not whole."""
+    """Return the first and the last token of characters start … end − 1 per row; None if not whole in it."""
     import numpy as np
 
-    found: list[tuple[int, int] | None] = []
+    places: list[tuple[int, int] | None] = []
     last = example.count - 1
     rows = zip(example.channel("starts"), example.channel("ends"), strict=True)
     for number, (starts, ends) in enumerate(rows):
         inside = np.flatnonzero(starts >= 0)
-        # the window must hold all of it: its first character, and its last. Before the first window and after
-        # the last there are at the most characters that the tokenizer drops
+        # the window must contain the first and the last character. Before the first window and after the last
+        # one there can only be characters that the tokenizer drops
         if (
             not len(inside)
             or (number > 0 and starts[inside[0]] > start)
             or (number < last and ends[inside[-1]] < end)
         ):
-            found.append(None)
+            places.append(None)
             continue
         touched = inside[(ends[inside] > start) & (starts[inside] < end)]
-        found.append((int(touched[0]), int(touched[-1])) if len(touched) else None)
-    return found
+        places.append((int(touched[0]), int(touched[-1])) if len(touched) else None)
+    return places
 
 
-def best_span(logits: NDArray[np.float32], example: ExampleRows) -> Found:
-    """The best piece of the context over all windows; logits [all rows' tokens, 2]."""
+def best_span(logits: NDArray[np.float32], example: ExampleRows) -> ContextSpan:
+    """Return the best span of the context over all windows; logits [tokens of all rows, 2]."""
     import numpy as np
 
-    best = Found(0, 0, -np.inf)
+    best = ContextSpan(0, 0, -np.inf)
     first = 0
     for starts, ends in zip(example.channel("starts"), example.channel("ends"), strict=True):
-        own = logits[first : first + len(starts)]
+        row_logits = logits[first : first + len(starts)]
         first += len(starts)
         inside = np.flatnonzero(starts >= 0)
         if not len(inside):
             continue
-        begin, stop = own[inside, 0], own[inside, 1]
+        begin, stop = row_logits[inside, 0], row_logits[inside, 1]
         scores = np.where(_allowed(len(inside)), begin[:, None] + stop[None, :], -np.inf)
         i, j = divmod(int(scores.argmax()), len(inside))
         if scores[i, j] > best.score:
-            best = Found(int(starts[inside[i]]), int(ends[inside[j]]), float(scores[i, j]))
+            best = ContextSpan(int(starts[inside[i]]), int(ends[inside[j]]), float(scores[i, j]))
     if not np.isfinite(best.score):
-        return Found(0, 0, 0.0)
+        return ContextSpan(0, 0, 0.0)
     return best._replace(end=_with_accents(example.texts[1], best.end))
 
 
 def _with_accents(text: str, end: int) -> int:
-    """The end of a piece, after the accents of its last letter, which some tokenizers leave out."""
+    """Return the end of a span, moved behind combining accents that some tokenizers leave out."""
     while end < len(text) and category(text[end]).startswith("M"):
         end += 1
     return end
 
 
 def _allowed(size: int) -> NDArray[Any]:
-    """Which (first, last) are in order and not too far apart, [n, n]."""
+    """Which pairs (first, last) are in order and at most LONGEST tokens long, [n, n]."""
     import numpy as np
 
-    away = np.arange(size)[None, :] - np.arange(size)[:, None]
-    return (away >= 0) & (away < LONGEST)
+    distance = np.arange(size)[None, :] - np.arange(size)[:, None]
+    return (distance >= 0) & (distance < LONGEST)
