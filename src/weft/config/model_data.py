@@ -42,8 +42,8 @@ def find_tasks(folder: str | Path, files: Sequence[str | Path] | None) -> KnownT
     find_bundle(folder)
     if not files and not (folder / "run.yaml").is_file():
         raise WeftError(
-            f"{folder} is a bundle, which holds no data; name a run file that does: --tasks RUN.yaml "
-            "(in Python: tasks=…)"
+            f"{folder} is a bundle, which holds no data; name a run file that says where it is: "
+            "--tasks RUN.yaml (in Python: tasks=…)"
         )
     return known_tasks(files or [folder / "run.yaml"])
 

@@ -112,7 +112,7 @@ def _opened(source: str | Path) -> tuple[dict[str, Any], Reading]:
         text, folder = preset_text(name), Path()
     else:
         raise WeftError(
-            f"there is no run file {name!r}, nor a preset of that name; {did_you_mean(name, preset_names())}"
+            f"there is no run file {name!r} and no preset of that name; {did_you_mean(name, preset_names())}"
         )
     reading = Reading(str(path) if path.is_file() else name, folder)
     return parse(text, reading), reading
