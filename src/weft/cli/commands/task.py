@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 task = typer.Typer(
     help="Add, retrain, remove or copy one task of a trained model.\n\n"
-    "Each command writes a bundle, new or in place of the old one. Files of other tasks do not change.\n\n"
+    "Each command writes a bundle, new or in place of the old one. The files of other tasks do not change, "
+    "except with `weft task add --only all`.\n\n"
     "Example: weft task add runs/first scitail.yaml --out bundles/five",
     no_args_is_help=True,
 )
