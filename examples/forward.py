@@ -1,4 +1,4 @@
-"""One encoder, three tasks, one forward pass: what the model is, before anything is trained."""
+"""Run three tasks through one encoder in one forward pass, before anything is trained."""
 
 import torch
 
@@ -21,6 +21,6 @@ for (name, text), logits in zip(texts, output.logits, strict=True):
     print(f"{name:14} {text:14} {[round(x, 3) for x in logits.tolist()]}")
 
 ledger = model.ledger()
-each = ledger["per_task"]["similarity"]
-print(f"\none encoder of {ledger['encoder']:,} parameters; each task adds {each:,}")
-print(f"all three together hold {ledger['total_ratio']:.3f} encoders, {len(tasks)}.000 if each had its own")
+added = ledger["per_task"]["similarity"]
+print(f"\nthe encoder has {ledger['encoder']:,} parameters; each task adds {added:,}")
+print(f"all three tasks need {ledger['total_ratio']:.3f} times the encoder, not {len(tasks)}.000 times")

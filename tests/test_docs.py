@@ -272,7 +272,7 @@ def test_short_python_runs(block, tmp_path, monkeypatch):
 @pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.py")), ids=ids)
 def test_the_examples_in_python_run(file, capsys):
     exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), {})
-    assert "one encoder of 22,713,216 parameters" in capsys.readouterr().out
+    assert "the encoder has 22,713,216 parameters" in capsys.readouterr().out
 
 
 def test_a_list_of_tasks_needs_names(data, monkeypatch):

@@ -1,1 +1,1 @@
-"""Experiments whose results the documentation states."""
+"""Experiments whose results are reported in the documentation."""

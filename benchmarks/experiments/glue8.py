@@ -1,9 +1,9 @@
-"""`full` on GLUE-8 as a user would run it: 60,000 steps of 32 with five evaluations of whole dev sets.
+"""Train `full` on GLUE-8 as a user would: 60,000 steps of 32 with five evaluations of whole dev sets.
 
     python -m benchmarks.experiments.glue8 --root DATA      # must take under 240 s on an H200
     python -m benchmarks.experiments.glue8 --root DATA --engines graph,eager --seeds 1,2,3 --steps 2000
 
-The first prints the seconds in all and where they went: compiling and capturing, evaluation, checkpoints,
+The first prints the total seconds and their parts: compiling and capturing, evaluation, checkpoints,
 waiting for data. The second trains with each engine and seed, side by side, and prints both scores, their
 difference seed by seed, and how far seeds alone are apart. Both write JSON to benchmarks/out.
 """
@@ -58,31 +58,41 @@ def main() -> None:
 
 
 def listed(text: str) -> list[str]:
-    """What is given as A,B."""
+    """Split the text A,B into a list."""
     return [part.strip() for part in text.split(",")]
 
 
 def arguments() -> argparse.Namespace:
-    """What the call says."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--root", required=True, help="a folder with the files of GLUE")
+    parser.add_argument("--root", required=True, help="folder with the files of GLUE")
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--method", default="full")
-    parser.add_argument("--engines", type=listed, help="compare these, A,B; default: one long run")
+    parser.add_argument(
+        "--engines",
+        type=listed,
+        help="engines to compare, as A,B; default: one long run with the default engine",
+    )
     parser.add_argument("--seeds", type=lambda text: list(map(int, listed(text))), default=[1, 2, 3])
-    parser.add_argument("--steps", type=int, help="default: 60,000, or 2,000 to compare engines")
+    parser.add_argument("--steps", type=int, help="number of steps; default: 60,000, or 2,000 with --engines")
     for name, default in (("batch-size", 32), ("max-length", 128), ("jobs", 6)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--limit-rows", type=int, help="rows of a split at the most, to try it out")
-    parser.add_argument("--lr", type=float, help="default: the method's own")
-    parser.add_argument("--mps", action="store_true", help="let the GPU run several processes at once")
+    parser.add_argument(
+        "--limit-rows", type=int, help="use at most this many rows per split, for a trial; default: all"
+    )
+    parser.add_argument("--lr", type=float, help="learning rate; default: the method's")
+    parser.add_argument(
+        "--mps",
+        action="store_true",
+        help="use NVIDIA's MPS, so that several processes run on the GPU at once",
+    )
     parser.add_argument("--out", default="benchmarks/out/glue8.json")
     parser.add_argument("--work", default=str(temporary("weft-glue8")))
     return parser.parse_args()
 
 
 def long_run(setup: Setup, args: argparse.Namespace) -> dict[str, Any]:
-    """Train once, with all that a user would have, and say where the time went."""
+    """Train once, with everything that a user's run has, and print where the time was spent."""
     from benchmarks.experiments.glue_runs import Case, average, data_of, one_run
 
     began = time.perf_counter()
@@ -116,7 +126,7 @@ def engines(setup: Setup, args: argparse.Namespace) -> dict[str, Any]:
     data_of(setup)
     cases = [
         Case("engines", args.method, args.lr, engine=engine, seed=seed)
-        for engine in reversed(args.engines)  # the slower ones, which come last, begin
+        for engine in reversed(args.engines)  # the slower engines, listed last, start first
         for seed in args.seeds
     ]
     runs: dict[str, dict[int, Any]] = {engine: {} for engine in args.engines}
@@ -136,7 +146,7 @@ def engines(setup: Setup, args: argparse.Namespace) -> dict[str, Any]:
 def compare(
     runs: dict[str, dict[int, Any]], names: list[str], seeds: list[int], steps: int
 ) -> dict[str, Any]:
-    """Each task's scores by engine and seed, the differences, and what seeds alone make."""
+    """Print each task's scores by engine and seed, the differences, and the variation between seeds."""
     from benchmarks.experiments.glue_runs import average
 
     scores: dict[str, dict[str, list[float]]] = {}
@@ -166,9 +176,9 @@ def compare(
 
 
 def difference(first: list[float], second: list[float]) -> dict[str, float]:
-    """first − second: its mean over seeds, the standard error of that, and what seeds alone would make of it.
+    """Compute first − second: the mean over seeds, its standard error, and the variation between seeds.
 
-    `seeds` is the standard error of a difference of two means of n runs with seeds of their own, s·√(2/n).
+    `seeds` is the standard error of a difference of two means of n runs with different seeds, s·√(2/n).
     """
     each = [a - b for a, b in zip(first, second, strict=True)]
     count = len(each)

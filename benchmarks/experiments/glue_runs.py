@@ -1,6 +1,6 @@
-"""One run on GLUE's eight larger tasks: its rows, its training, and the scores on both halves of validation.
+"""Train one model on GLUE's eight larger tasks and score it on both halves of the validation sets.
 
-`benchmarks.experiments.methods` and `.glue8` are made of these. The data is read once by the process that
+`benchmarks.experiments.methods` and `.glue8` call this. The data is read once by the process that
 starts the runs; a run that is forked from it finds rows and tokens in memory.
 """
 
@@ -37,28 +37,28 @@ from weft.training.run.validation import Validation
 
 TASKS = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
 SCORES = ("matthews", "pearson", "accuracy")
-"""What judges a task: the first of these that is a metric of it."""
+"""The score of a task is the first of these that is one of its metrics."""
 
 WATCHED: dict[str, tuple[type, str]] = {
     "compiling": (Capturer, "__call__"),  # the first run of each shape compiles, and is captured
     "evaluation": (Validation, "scores"),
     "checkpoints": (Loop, "_checkpoint"),
 }
-"""What is timed within a run."""
+"""The methods that are timed within a run."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What all runs of a call have in common.
+    """The settings that all runs of a call share.
 
     Attributes:
         root: the folder with the files of GLUE.
-        encoder: what `weft.load_encoder` takes.
-        steps: of each run.
+        encoder: passed to `weft.load_encoder`.
+        steps: the number of steps of each run.
         batch_size: examples a step.
         max_length: tokens of a row.
         limit_rows: the rows of a split that are used at the most, to try things out; None: all.
-        halves: whether validation is halved, to choose by one half and to report on the other.
+        halves: whether validation is split in halves, one to choose by and one to report on.
         work: where runs are written while they last.
     """
 
@@ -77,14 +77,14 @@ class Case:
     """One run.
 
     Attributes:
-        row: what it is called; runs that differ in rate or seed alone have one name.
-        method: what `weft.Model` takes.
-        lr: the peak learning rate; None: the method's own.
+        row: the name of its row in the table; runs that differ only in rate or seed share it.
+        method: passed to `weft.Model`.
+        lr: the peak learning rate; None: the method's default.
         sampler: how steps choose tasks.
         engine: how steps are run.
         seed: of everything.
         more: further settings of `weft.Training`.
-        keep: whether the run writes what a user's would: checkpoints, bundle.
+        keep: whether the run writes checkpoints and a bundle, as a user's run does.
     """
 
     row: str
@@ -98,7 +98,7 @@ class Case:
 
     @property
     def key(self) -> str:
-        """A name of its own, which a file can have."""
+        """A unique name that can be a file name."""
         rate = "" if self.lr is None else f"-{self.lr:.1e}"
         name = f"{self.row}-{self.sampler}{rate}-{self.engine}-{self.seed}"
         return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name)
@@ -109,7 +109,7 @@ class Data:
     """The rows of all tasks.
 
     Attributes:
-        tasks: judged by one metric each, T of them.
+        tasks: the T tasks, each scored by one metric.
         splits: (task, `train` or `validation`) → rows, as `weft.train` takes them.
         held: task → the tokens of the half of validation that is reported on; empty without halves.
     """
@@ -121,7 +121,7 @@ class Data:
 
 @cache
 def data_of(setup: Setup) -> Data:
-    """Read and tokenize everything, once a process and its children."""
+    """Read and tokenize everything, once for a process and its children."""
     tasks = [
         replace(task, metrics=(next(m for m in SCORES if m in task.metrics),), halves=setup.halves)
         for task in weft.load_suite("glue", setup.root, TASKS)
@@ -138,7 +138,7 @@ def data_of(setup: Setup) -> Data:
         for key, rows in rows_of_task(task, names).splits.items():
             if setup.limit_rows is not None and len(rows) > setup.limit_rows:
                 rows = rows_of(rows, range(setup.limit_rows))
-            tokens = tokenize(rows, tokenizer, setup.max_length)  # also for its place in the cache
+            tokens = tokenize(rows, tokenizer, setup.max_length)  # also writes it to the cache
             if key[1] == "test":
                 held[key[0]] = tokens
             else:
@@ -147,11 +147,11 @@ def data_of(setup: Setup) -> Data:
 
 
 def one_run(case: Case, setup: Setup) -> dict[str, Any]:
-    """Train one case and judge it; what it returns is a line of JSON.
+    """Train and score one case; the result is written as one line of JSON.
 
     Args:
-        case: what is trained.
-        setup: on what, and for how long.
+        case: the run.
+        setup: the settings that all runs share.
     """
     began = time.perf_counter()
     data = data_of(setup)
@@ -207,7 +207,7 @@ def one_run(case: Case, setup: Setup) -> dict[str, Any]:
 
 
 def told(scores: Scores) -> dict[str, Any]:
-    """Scores in short: of each task, and how many examples they are of; None where one is no number."""
+    """The score and the number of examples of each task; a score that is not a number becomes None."""
     tasks = {name: main_score(metrics) for name, metrics in scores["tasks"].items()}
     return {
         "tasks": {name: round(score, 5) if math.isfinite(score) else None for name, score in tasks.items()},
@@ -216,13 +216,13 @@ def told(scores: Scores) -> dict[str, Any]:
 
 
 def average(scores: dict[str, Any], without: tuple[str, ...] = ()) -> float:
-    """The mean over tasks, in percent; a score that is no number counts as 0."""
+    """The mean over tasks, in percent; a score that is not a number counts as 0."""
     found = [score or 0.0 for name, score in scores["tasks"].items() if name not in without]
     return 100 * sum(found) / len(found)
 
 
 def parameters(model: weft.Model) -> dict[str, Any]:
-    """What trains and what is held, heads left out."""
+    """The counts of trained and of held parameters, without heads."""
     ledger = model.ledger()
     trained = sum(item.numel for item in owned(model) if item.trains and item.part != "heads")
     return {
@@ -234,7 +234,7 @@ def parameters(model: weft.Model) -> dict[str, Any]:
 
 
 def engine_facts(loop: Loop) -> dict[str, Any]:
-    """How the steps were run: by which engine, in which shapes, and how long they waited for batches."""
+    """The engine that was used, the shapes of its batches, and the seconds spent waiting for batches."""
     shapes = loop.driver.shapes
     return {
         "name": loop.driver.name,
@@ -246,7 +246,7 @@ def engine_facts(loop: Loop) -> dict[str, Any]:
 
 
 def held_before() -> int:
-    """The bytes on the GPU that are none of the coming run's: of runs that this process made before."""
+    """The bytes on the GPU that belong to earlier runs of this process."""
     if not torch.cuda.is_available():
         return 0
     gc.collect()
@@ -256,24 +256,24 @@ def held_before() -> int:
 
 
 def memory(device: str, before: int) -> dict[str, int] | None:
-    """The most GPU memory that the process's tensors held at once, in bytes, and what it held before the run.
+    """The peak GPU memory of the process's tensors, in bytes, and their memory before the run.
 
     Args:
         device: where it ran.
-        before: what `held_before` found.
+        before: the result of `held_before`.
     """
     return None if device == "cpu" else {"allocated": torch.cuda.max_memory_allocated(), "before": before}
 
 
 def machine(device: str) -> dict[str, Any]:
-    """Where it ran."""
+    """The machine that it ran on."""
     name = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
     return {"device": name, "cores": os.cpu_count(), "torch": torch.__version__, "weft": weft.__version__}
 
 
 @contextmanager
 def kept_loop() -> Iterator[list[Loop]]:
-    """The loops that are run inside."""
+    """Collect the training loops that run inside the context."""
     loops: list[Loop] = []
     real = Loop.run
 
@@ -300,7 +300,7 @@ def stopwatches(watched: dict[str, tuple[type, str]]) -> Iterator[dict[str, floa
 
     def timed(name: str) -> Any:
         def call(*args: Any, **kwargs: Any) -> Any:
-            _wait("cuda" if torch.cuda.is_initialized() else "cpu")  # what came before is not its work
+            _wait("cuda" if torch.cuda.is_initialized() else "cpu")  # earlier work must not be counted
             start = time.perf_counter()
             try:
                 return real[name](*args, **kwargs)

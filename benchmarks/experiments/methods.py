@@ -1,14 +1,14 @@
-"""Every registered method on real data: GLUE-8, three learning rates each, several runs on one GPU.
+"""Train every registered method on GLUE-8 with three learning rates, several runs at once on one GPU.
 
     python -m benchmarks.experiments.methods --root DATA --out FILE.jsonl [--jobs 8] [--mps]
         [--seconds 540] [--resume]
 
 Tasks: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte. `minilm`, 12,000 steps of 32 examples, annealed sampling,
 one seed. Validation is halved by a seed: one half chooses the rate, the other is reported. Further rows are
-the points of reference: other samplers for `full`, and one LoRA for all tasks.
+references: different samplers for `full`, and one LoRA for all tasks.
 
-A line of JSON is added to FILE as each run ends, so that a call that is killed keeps what it has; `--resume`
-does what is not there yet, and `--but docs/results/methods.json` leaves out what the page has.
+One line of JSON is added to FILE when a run ends, so that a call that is killed loses nothing; `--resume`
+makes only the missing runs, and `--but docs/results/methods.json` leaves out those that the page has.
 `benchmarks.experiments.methods_page` makes the page.
 """
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A line of the table.
+    """One row of the table.
 
     Attributes:
         name: as the table says.
-        method: what `weft.Model` takes.
+        method: passed to `weft.Model`.
         sampler: how steps choose tasks.
     """
 
@@ -53,10 +53,10 @@ REFERENCE = (
     Row("full, square root", "full", "square_root"),
     Row("lora, one for all tasks", {"use": "lora", "share": "all"}),
 )
-"""Beside every registered method: what is compared with a run made elsewhere."""
+"""Rows in addition to the registered methods, to compare with an independent run."""
 
 FROZEN, TRAINED = (1.0, 3.0, 10.0), (1 / 3, 1.0, 3.0)
-"""Times the method's default rate, the middle one first to be run.
+"""Factors of the method's default rate; the middle one runs first.
 
 A small sentence encoder takes larger rates than BERT. Where it is frozen, the best rates in short runs lay
 three to ten times above those that the papers give for BERT.
@@ -103,7 +103,7 @@ def main() -> None:
             at_once=args.jobs,
             start=start,
             stop_starting=None if args.seconds is None else began + args.seconds,
-            limit=None if overlapping else args.run_seconds,  # a client of MPS that is killed takes all along
+            limit=None if overlapping else args.run_seconds,  # killing a client of MPS ends all clients
         ):
             fell = fell_back(Path(args.work) / "logs" / f"{key}.log")
             report(by_key[key], {**result, **shared, "fell_back": fell}, out, time.monotonic() - began)
@@ -112,12 +112,12 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """What the call says."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--root", required=True, help="a folder with the files of GLUE")
+    parser.add_argument("--root", required=True, help="folder with the files of GLUE")
     parser.add_argument("--out", default="benchmarks/out/methods.jsonl")
     parser.add_argument("--encoder", default="minilm")
-    parser.add_argument("--methods", nargs="+", help="the rows to run, by name; default: all")
+    parser.add_argument("--methods", nargs="+", help="names of the rows to run; default: all")
     for name, default in (
         ("steps", 12_000),
         ("batch-size", 32),
@@ -126,24 +126,37 @@ def arguments() -> argparse.Namespace:
         ("seed", 1),
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--limit-rows", type=int, help="rows of a split at the most, to try it out")
-    parser.add_argument("--seconds", type=float, help="no run starts later than this")
     parser.add_argument(
-        "--run-seconds", type=float, default=420, help="a run that takes longer is ended; not under MPS"
+        "--limit-rows", type=int, help="use at most this many rows per split, for a trial; default: all"
     )
-    parser.add_argument("--mps", action="store_true", help="let the GPU run several processes at once")
-    parser.add_argument("--middle-only", action="store_true", help="one rate each, to try it out")
-    parser.add_argument("--resume", action="store_true", help="go on: only what FILE does not have")
-    parser.add_argument("--but", type=Path, help="a methods.json: only what it does not have")
-    parser.add_argument("--note", help="a sentence that the page is to say of these runs")
     parser.add_argument(
-        "--work", default=str(temporary("weft-methods")), help="for logs and runs while they last"
+        "--seconds", type=float, help="start no run after this many seconds; default: no limit"
+    )
+    parser.add_argument(
+        "--run-seconds",
+        type=float,
+        default=420,
+        help="end a run that takes longer than this many seconds; without effect under MPS",
+    )
+    parser.add_argument(
+        "--mps",
+        action="store_true",
+        help="use NVIDIA's MPS, so that several processes run on the GPU at once",
+    )
+    parser.add_argument(
+        "--middle-only", action="store_true", help="train each row with one rate only, for a trial"
+    )
+    parser.add_argument("--resume", action="store_true", help="make only the runs that FILE does not have")
+    parser.add_argument("--but", type=Path, help="a methods.json: make only the runs that it does not have")
+    parser.add_argument("--note", help="a sentence about these runs for the page")
+    parser.add_argument(
+        "--work", default=str(temporary("weft-methods")), help="folder for logs and temporary runs"
     )
     return parser.parse_args()
 
 
 def rows(wanted: list[str] | None) -> list[Row]:
-    """The lines of the table: every registered method, then the points of reference."""
+    """The rows of the table: every registered method, then the references."""
     from weft.errors import WeftError
     from weft.methods import METHODS
 
@@ -155,7 +168,7 @@ def rows(wanted: list[str] | None) -> list[Row]:
 
 
 def rates(method: Any) -> tuple[float, float, float]:
-    """Three learning rates for a method, two digits each, from the smallest on."""
+    """Three learning rates for a method, rounded to two digits, in ascending order."""
     from weft.methods import build_method
 
     built = build_method(method)
@@ -165,7 +178,7 @@ def rates(method: Any) -> tuple[float, float, float]:
 
 
 def ordered(table: list[Row], seed: int, middle_only: bool = False) -> list[Case]:
-    """All runs: first those that no graph makes quick, then a middle rate of every row, then the others.
+    """All runs: first those that CUDA graphs do not speed up, then every row's middle rate, then the rest.
 
     So a call that ends early has something of every row. Of equal rank the slower ones go first, or the last
     of them would run alone.
@@ -186,19 +199,19 @@ def ordered(table: list[Row], seed: int, middle_only: bool = False) -> list[Case
 
 
 def finished(out: Path) -> set[str]:
-    """The runs that a file has, those that failed left out."""
+    """The runs in a file, without those that failed."""
     lines = [json.loads(line) for line in out.read_text().splitlines()] if out.is_file() else []
     return {line["key"] for line in lines if "error" not in line}
 
 
 def fell_back(log: Path) -> str | None:
-    """What a run said where its engine failed and another took its place."""
+    """The message of a run whose engine fell back to a different one."""
     lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
     return next((line.strip() for line in lines if "continues with eager" in line), None)
 
 
 def report(case: Case, result: dict[str, Any], out: Path, now: float) -> None:
-    """Add a run to the file, and say so."""
+    """Add a run to the file, and print it."""
     from benchmarks.experiments.glue_runs import average
 
     named = {"key": case.key, "row": case.row, "lr": case.lr, "sampler": case.sampler}

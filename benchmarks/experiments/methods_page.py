@@ -1,9 +1,9 @@
-"""docs/results/methods.md from what `benchmarks.experiments.methods` wrote.
+"""Write docs/results/methods.md from the runs of `benchmarks.experiments.methods`.
 
     python -m benchmarks.experiments.methods_page RUNS.jsonl …    # adds to docs/results/methods.json and .md
     python -m benchmarks.experiments.methods_page               # the page alone, from methods.json
 
-Of a run that is there twice the later one counts; runs with other settings than those in methods.json are
+If a run is there twice, the later one counts; runs with settings that differ from methods.json are
 refused. `remarks`, a list of sentences there, is kept and ends up on the page: what was found out by hand has
 its place there.
 """
@@ -49,8 +49,10 @@ METRICS = {"matthews": "MCC", "pearson": "r", "accuracy": "acc."}
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("runs", nargs="*", help="files of experiments.methods; none: only make the page")
-    parser.add_argument("--results", default=str(RESULTS), help="the folder of methods.json and methods.md")
+    parser.add_argument(
+        "runs", nargs="*", help="files written by experiments.methods; default: only make the page"
+    )
+    parser.add_argument("--results", default=str(RESULTS), help="folder of methods.json and methods.md")
     args = parser.parse_args()
     folder = Path(args.results)
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +74,7 @@ def page(found: dict[str, Any]) -> str:
 
 
 def intro(found: dict[str, Any]) -> str:
-    """What the page is about."""
+    """The introduction of the page."""
     setup = found["setup"]
     return (
         "# Every method on GLUE-8 (offline files)\n\n"
@@ -84,7 +86,7 @@ def intro(found: dict[str, Any]) -> str:
 
 
 def unfinished(found: dict[str, Any]) -> str:
-    """What is still to be run, if anything is."""
+    """The list of missing runs, if there are any."""
     from benchmarks.experiments.methods import rows
 
     runs = Counter(run["row"] for run in found["runs"])
@@ -136,7 +138,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def memory_of(run: Run, runs: list[Run]) -> str:
-    """The GiB of a run of this method that was measured; they do not depend on rate and sampler."""
+    """The measured GiB of a run of this method; they do not depend on rate and sampler."""
     alike = [other["bytes"] for other in runs if other["method"] == run["method"] and other["bytes"]]
     return f"{max(alike) / 2**30:.2f}" if alike else "–"
 
@@ -147,7 +149,7 @@ def in_millions(count: int) -> str:
 
 
 def rate(run: Run, runs: list[Run]) -> str:
-    """The chosen rate, and whether it lies at an edge of those that were tried."""
+    """The chosen rate, marked if it is the smallest or largest that was tried."""
     tried = sorted(other["lr"] for other in runs if other["row"] == run["row"])
     edge = "" if len(tried) < 2 else {tried[0]: " ↓", tried[-1]: " ↑"}.get(run["lr"], "")
     few = "" if len(tried) >= 3 else f" of {len(tried)}"
@@ -155,7 +157,7 @@ def rate(run: Run, runs: list[Run]) -> str:
 
 
 def reading(found: dict[str, Any]) -> str:
-    """What may be read from the table, and what not."""
+    """What the table shows, and what it does not show."""
     best = chosen(found["runs"])
     errors = [
         standard_error(run["reported"], found["metrics"], found["rows"]["reported"]) for run in best.values()
@@ -185,7 +187,7 @@ def reading(found: dict[str, Any]) -> str:
 
 
 def beside(found: dict[str, Any]) -> str:
-    """These figures and those of an independent run."""
+    """The comparison with an independent run."""
     best = chosen(found["runs"])
     lines = []
     for row, theirs in REFERENCE.items():
@@ -208,7 +210,7 @@ def beside(found: dict[str, Any]) -> str:
 
 
 def rates(found: dict[str, Any]) -> str:
-    """What each rate gave."""
+    """The averages of each rate."""
     rows: dict[str, list[Run]] = {}
     for run in found["runs"]:
         rows.setdefault(run["row"], []).append(run)
@@ -233,7 +235,7 @@ def rates(found: dict[str, Any]) -> str:
 
 
 def made(found: dict[str, Any]) -> str:
-    """How the figures came about."""
+    """How the numbers were measured."""
     setup = found["setup"]
     machine = setup["machine"]
     engines: dict[str, list[str]] = {}

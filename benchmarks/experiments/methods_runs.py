@@ -1,4 +1,4 @@
-"""The runs of the methods' table: what is kept of them, which of them counts, and their averages."""
+"""The runs of the table of methods: what is stored, which run of a row is chosen, and averages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Run = dict[str, Any]
 
 
 def gathered(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the runs have in common, the runs in short, and those that failed."""
+    """Summarize runs: the common settings, one short entry per run, and the failed runs."""
     latest = {line["key"]: line for line in lines if "error" not in line}
     failed = {line["key"]: line for line in lines if "error" in line and line["key"] not in latest}
     if not latest:
@@ -31,10 +31,10 @@ def gathered(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def merged(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """New runs beside those that are known; of two with one line and rate the new one counts.
+    """Add new runs to the known ones; a new run replaces a known one of the same row and rate.
 
     Args:
-        known: what methods.json holds; may be empty.
+        known: the contents of methods.json; may be empty.
         new: of `gathered`.
     """
     if not known:
@@ -49,7 +49,7 @@ def merged(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def shortened(line: dict[str, Any]) -> Run:
-    """What is kept of a run."""
+    """The short entry of a run."""
     spent, memory, engine = line["seconds"], line["memory"], line["engine_used"]
     kept = {key: line[key] for key in ("row", "method", "sampler", "lr")}
     return {
@@ -69,7 +69,7 @@ def shortened(line: dict[str, Any]) -> Run:
 
 
 def compact(found: dict[str, Any]) -> str:
-    """JSON with a line for each run."""
+    """JSON with one line per run."""
     rest = {key: value for key, value in found.items() if key != "runs"}
     head = json.dumps(rest, indent=1, ensure_ascii=False)[:-2]
     runs = ",\n  ".join(json.dumps(run, ensure_ascii=False) for run in found["runs"])
@@ -77,13 +77,13 @@ def compact(found: dict[str, Any]) -> str:
 
 
 def mean(scores: dict[str, float | None], without: str | None = None) -> float:
-    """The average over tasks in percent; a score that is no number counts as 0."""
+    """The average over tasks in percent; a score that is not a number counts as 0."""
     found = [score or 0.0 for task, score in scores.items() if task != without]
     return 100 * sum(found) / len(found)
 
 
 def chosen(runs: list[Run]) -> dict[str, Run]:
-    """Of each row the run with the best average on the half that chooses."""
+    """The run of each row with the best average on the half that chooses."""
     best: dict[str, Run] = {}
     for run in runs:
         if run["row"] not in best or mean(run["chosen_by"]) > mean(best[run["row"]]["chosen_by"]):
@@ -92,9 +92,9 @@ def chosen(runs: list[Run]) -> dict[str, Run]:
 
 
 def standard_error(scores: dict[str, float | None], metrics: dict[str, str], rows: dict[str, int]) -> float:
-    """Of an average, in percent, for the rows there are: √(Σ v_t)/T.
+    """The standard error of an average in percent, from the number of rows: √(Σ v_t)/T.
 
-    v_t is p·(1 − p)/n for an accuracy and (1 − r²)²/n for a correlation, which MCC is one of.
+    v_t is p·(1 − p)/n for an accuracy and (1 − r²)²/n for a correlation, such as MCC.
     """
     total = 0.0
     for task, score in scores.items():
@@ -104,7 +104,7 @@ def standard_error(scores: dict[str, float | None], metrics: dict[str, str], row
 
 
 def whole(run: Run, rows: dict[str, dict[str, int]]) -> dict[str, float | None]:
-    """The mean of the two halves' scores, by their rows."""
+    """The mean of the two halves' scores, weighted by their rows."""
     found: dict[str, float | None] = {}
     for task in run["reported"]:
         a, b = rows["chosen_by"][task], rows["reported"][task]

@@ -1,10 +1,10 @@
-"""What MT-Uncertainty costs beside 1/T sampling, what share of the data it uses, and who goes without.
+"""Compare the cost of MT-Uncertainty with 1/T sampling, and the share of the data that each uses.
 
     python -m benchmarks.experiments.mt_uncertainty --data DATA [--steps 300] [--method full] [--ungrouped]
 
 Real data: cola, rte, mrpc and stsb of GLUE on `minilm`, two threads. Two loops of the library train side by
 side in one process and take turns step by step: `uniform` with mixed batches, and `mt_uncertainty`, whose
-steps are mixed by themselves and first look at a batch of each task without a gradient. Prints the time of a
+steps are always mixed and first evaluate one batch per task without gradients. Prints the time of a
 step (median, quartiles, mean) and of its choice, the ratio, also of CPU time, the share of the data that was
 trained on, and the longest stretch of steps that a task went without an example. Writes
 benchmarks/out/mt_uncertainty.json.
@@ -34,18 +34,18 @@ Taken = dict[str, list[float]]
 TASKS = ["cola", "rte", "mrpc", "stsb"]
 SAMPLERS = {"uniform": "uniform", "mt_uncertainty": {"use": "mt_uncertainty"}}
 WARM = 3
-"""Steps that are not counted."""
+"""Warm-up steps, which are not counted."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True, help="a folder with the files of GLUE")
+    parser.add_argument("--data", required=True, help="folder with the files of GLUE")
     parser.add_argument("--tasks", nargs="+", default=TASKS)
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--method", default="full")
     for name, default in (("steps", 300), ("batch-size", 32), ("max-length", 128), ("threads", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--ungrouped", action="store_true", help="without batches of like length")
+    parser.add_argument("--ungrouped", action="store_true", help="without length-bucketed batches")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     tasks = weft.load_suite("glue", args.data, args.tasks)
@@ -65,7 +65,7 @@ def build(
     rows: dict[tuple[str, str], Tokens],
     out: Path,
 ) -> Loop:
-    """A fresh model and a loop of its own, over the same rows."""
+    """A new model and its training loop, over the same rows."""
     model = weft.Model(args.encoder, tasks, args.method, max_length=args.max_length)
     if not rows:
         for task in tasks:
@@ -85,12 +85,12 @@ def build(
 
 
 def timed(loops: dict[str, Loop], steps: int) -> tuple[Taken, Taken, list[float]]:
-    """The seconds of each step of each loop, its CPU time, and the seconds that the choice took of it."""
+    """The wall time and CPU time of each step of each loop, and the seconds spent on the choice."""
     seconds: Taken = {name: [] for name in loops}
     cpu: Taken = {name: [] for name in loops}
     looking: list[float] = []
     for number in range(steps + WARM):
-        # each goes first in every other round
+        # the loops take turns to go first
         for name in list(loops) if number % 2 else list(loops)[::-1]:
             loop = loops[name]
             start, worked = time.perf_counter(), time.process_time()
@@ -111,7 +111,7 @@ def timed(loops: dict[str, Loop], steps: int) -> tuple[Taken, Taken, list[float]
 def report(
     loops: dict[str, Loop], seconds: Taken, cpu: Taken, looking: list[float], args: argparse.Namespace
 ) -> None:
-    """Print and write what was seen."""
+    """Print and write the results."""
     told: dict[str, Any] = {}
     sizes = dict(zip(args.tasks, (len(tokens) for tokens in loops["uniform"].train), strict=True))
     grouped = "in any order" if args.ungrouped else "of like length"

@@ -1,4 +1,4 @@
-"""Many runs on one machine: a few processes that take the next run as soon as they have done one.
+"""A pool of processes for many runs on one machine: a process takes the next run when it has finished one.
 
 A process that has trained a method has its compiled code in memory: the method's next run starts at once,
 where a new process would compile for half a minute. So a free process is given a run of a kind that it has
@@ -22,16 +22,16 @@ from typing import Any, NamedTuple
 Work = Callable[[], dict[str, Any]]
 
 PATIENCE = 20.0
-"""Seconds in which a process is to end by itself."""
+"""Seconds that a process has to end by itself."""
 
 
 class Job(NamedTuple):
     """One run.
 
     Attributes:
-        name: its own; its log has it.
-        kind: what runs have in common that share compiled code.
-        work: what to call; it is pickled.
+        name: a unique name; also the name of its log.
+        kind: runs of the same kind share compiled code.
+        work: the function to call; it is pickled.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Job(NamedTuple):
 
 @dataclass
 class Worker:
-    """A process, what it has done and what it does."""
+    """A process, the kinds of run it has done, and its current run."""
 
     process: Any
     line: Any
@@ -59,7 +59,7 @@ def pooled(
     stop_starting: float | None = None,
     limit: float | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Run all; yields (name, what it returned) as each ends.
+    """Run all jobs; yields (name, result) when a job ends.
 
     A run that fails yields `{"error": …}`. Its process ends with it, since a GPU's context may be broken, and
     another takes its place. Processes end by themselves where they can: under NVIDIA's MPS one that is killed
@@ -111,10 +111,10 @@ def pooled(
 
 
 def next_job(waiting: Sequence[Job], done: Sequence[str], elsewhere: set[str]) -> Job:
-    """Of what waits, the run for a process that is free.
+    """Choose the next job for a free process.
 
     Args:
-        waiting: one job or more, the most urgent first.
+        waiting: one or more jobs, the most urgent first.
         done: the kinds that this process has done.
         elsewhere: the kinds that other processes have done or do.
     """
@@ -124,12 +124,12 @@ def next_job(waiting: Sequence[Job], done: Sequence[str], elsewhere: set[str]) -
 
 
 def _give(worker: Worker, waiting: list[Job], workers: list[Worker]) -> tuple[str, dict[str, Any]] | None:
-    """Give a free process its next run; what there is to tell if that run cannot be given to any."""
+    """Send a free process its next run; returns the error of a run that cannot be sent to any process."""
     elsewhere = {kind for other in workers if other is not worker for kind in other.kinds}
     job = next_job(waiting, worker.kinds, elsewhere)
     try:
         worker.line.send(job)
-    except OSError:  # it died since its last run; another takes its place
+    except OSError:  # it died since its last run; a new process replaces it
         workers.remove(worker)
         _end(worker)
         return None
@@ -144,7 +144,7 @@ def _give(worker: Worker, waiting: list[Job], workers: list[Worker]) -> tuple[st
 
 def _worker(context: Any, folder: Path, workers: Sequence[Worker]) -> Worker:
     ours, theirs = context.Pipe()
-    # a fork has them too, and would never see that nobody is left to send it anything
+    # a forked process inherits them, and would not notice that the sender has gone
     forked = context.get_start_method() == "fork"
     not_its_own = [ours, *(worker.line for worker in workers)] if forked else []
     process = context.Process(target=_serve, args=(theirs, folder, not_its_own))
@@ -154,7 +154,7 @@ def _worker(context: Any, folder: Path, workers: Sequence[Worker]) -> Worker:
 
 
 def _serve(line: Any, folder: Path, not_its_own: Sequence[Any]) -> None:
-    """In the new process: one run after the other, all that it prints in the run's log."""
+    """The main function of a process: run jobs one after another, with their output in the job's log."""
     for other in not_its_own:
         other.close()
     if threads := os.environ.get("OMP_NUM_THREADS"):
@@ -164,7 +164,7 @@ def _serve(line: Any, folder: Path, not_its_own: Sequence[Any]) -> None:
     while True:
         try:
             job = line.recv()
-        except EOFError:  # whoever started it is gone
+        except EOFError:  # the parent process is gone
             return
         if job is None:
             return
@@ -176,20 +176,20 @@ def _serve(line: Any, folder: Path, not_its_own: Sequence[Any]) -> None:
             found = job.work()
             sys.stdout.flush()
             line.send(found)
-        except Exception:  # told to whoever started it
+        except Exception:  # reported to the parent process
             line.send({"error": traceback.format_exc()[-2000:]})
             return
 
 
 def _outcome(worker: Worker, limit: float | None) -> dict[str, Any] | None:
-    """What a process has sent, or that it has ended or is ended, being too slow; None while it runs."""
+    """The result of a process, or an error if it has ended or was too slow; None while it runs."""
     if worker.line.poll():
         try:
             return dict(worker.line.recv())
         except (EOFError, OSError):
             worker.process.join(PATIENCE)
             return {"error": f"the process ended with {worker.process.exitcode}"}
-        except Exception:  # what it sent is no result
+        except Exception:  # what it sent is not a result
             return {"error": traceback.format_exc()[-2000:]}
     if not worker.process.is_alive():
         return {"error": f"the process ended with {worker.process.exitcode}"}
@@ -200,7 +200,7 @@ def _outcome(worker: Worker, limit: float | None) -> dict[str, Any] | None:
 
 
 def _end(worker: Worker) -> None:
-    """Let a process that is free go, or one that has failed; end one that works."""
+    """Dismiss a process that is free or has failed; end one that is working."""
     if worker.job is None:
         with suppress(OSError):  # it may be gone
             worker.line.send(None)

@@ -1,6 +1,6 @@
-"""What several processes on one GPU need: settings, a way to start, and NVIDIA's MPS.
+"""Support for several processes on one GPU: environment settings, the start method, and NVIDIA's MPS.
 
-Processes are forked from one that has read the data and has not touched the GPU: they start in no time. With
+Processes are forked from one that has read the data and has not used the GPU, so they start at once. With
 MPS their kernels run on the GPU at the same time; without it they take turns.
 """
 
@@ -19,12 +19,12 @@ from benchmarks.experiments.pool import Job, pooled
 
 
 def temporary(name: str) -> Path:
-    """A folder of this name where the machine keeps what does not last."""
+    """A folder of this name in the machine's folder for temporary files."""
     return Path(tempfile.gettempdir()) / name
 
 
 def prepare_environment(jobs: int) -> None:
-    """Settings that must stand before torch is imported, where the user has not set them.
+    """Set environment variables that torch reads on import, unless the user has set them.
 
     Args:
         jobs: how many processes run at a time.
@@ -42,7 +42,7 @@ def prepare_environment(jobs: int) -> None:
 
 
 def import_for_children() -> None:
-    """Import what every run needs, and start no thread for arithmetic: threads do not survive a fork."""
+    """Import what every run needs without starting threads, which do not survive a fork."""
     import torch
     import torch._inductor.compile_fx
 
@@ -53,7 +53,7 @@ def import_for_children() -> None:
 
 
 def start_method() -> tuple[str, dict[str, Any]]:
-    """How processes can be started here, and the device that such a one finds."""
+    """The start method of processes that works here, and the device that such a process has."""
     for start in ("fork", "spawn"):
         found = _probed(start)
         if "error" not in found:
@@ -64,7 +64,7 @@ def start_method() -> tuple[str, dict[str, Any]]:
 
 @contextmanager
 def mps(wanted: bool) -> Iterator[bool]:
-    """NVIDIA's MPS daemon while it lasts, with folders of its own; false, and a line, where there is none."""
+    """Run NVIDIA's MPS daemon with separate folders; yields False, with a message, if there is none."""
     control = shutil.which("nvidia-cuda-mps-control")
     if not wanted or control is None:
         if wanted:
@@ -99,13 +99,13 @@ def _quit(control: str) -> None:
 
 
 def _probed(start: str) -> dict[str, Any]:
-    """What a process that is started so says of itself."""
+    """The facts that a process reports which is started in this way."""
     ((_, found),) = pooled([Job("probe", "probe", _probe)], temporary("weft-probe"), at_once=1, start=start)
     return found
 
 
 def _probe() -> dict[str, Any]:
-    """The device that a process finds."""
+    """The device of this process."""
     import torch
 
     if not torch.cuda.is_available():

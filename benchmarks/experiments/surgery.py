@@ -1,4 +1,4 @@
-"""Gradients kept apart by task and merged, beside the plain backward of the same mixed batch, in one run.
+"""Compare merged per-task gradients with the plain backward pass of the same mixed batch, in one run.
 
     python -m benchmarks.experiments.surgery [--tasks 3 8 24] [--methods full lora] [--conflict pcgrad]
         [--rows 48] [--length 32] [--rounds 9] [--threads 1]
@@ -6,7 +6,7 @@
 Plain: one forward and one backward of the mixed batch. Surgery: one of each for every task present, then the
 Gramian, its weights and the weighted sum. `merge` is that last part alone. The two take turns. The ratio is
 that of CPU time: with one thread other processes disturb it less than the wall clock. Memory is the growth
-of a process of its own over two steps, from the model with its gradients (without optimizer) on.
+of a separate process over two steps, relative to the model with its gradients (without optimizer).
 Prints medians, quartiles and ratios, and writes benchmarks/out/surgery.json.
 """
 
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def measured(args: argparse.Namespace, method: str, count: int) -> dict[str, object]:
-    """One line of the table."""
+    """Measure one row of the table."""
     steps, merging_taken = variants(args, method, count)
     times: dict[str, list[float]] = {name: [] for name in steps}
     cpu: dict[str, list[float]] = {name: [] for name in steps}
@@ -105,7 +105,7 @@ def measured(args: argparse.Namespace, method: str, count: int) -> dict[str, obj
 def variants(
     args: argparse.Namespace, method: str, count: int
 ) -> tuple[dict[str, Callable[[], None]], list[float]]:
-    """The two steps, and the list that the seconds of each merge go to."""
+    """The two steps, and the list that the seconds of each merge are added to."""
     torch.manual_seed(0)
     tasks = [weft.Task(f"t{i}", size=2) for i in range(count)]
     model = weft.Model("minilm", tasks, METHODS[method]).train()
@@ -144,11 +144,11 @@ def variants(
 
 
 def memory(args: argparse.Namespace) -> dict[str, float]:
-    """Of this process, in MB: what two steps add at their peak to what there was before, and the peak."""
+    """The growth of this process's memory at the peak of two steps, and the peak, in MB."""
     step = variants(args, args.methods[0], args.tasks[0])[0][args.memory_of]
     before = resident("VmRSS")
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # the peak so far was the loading's
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak, which was reached while loading
     for _ in range(2):
         step()
     return {"growth": resident("VmHWM") - before, "peak": resident("VmHWM")}

@@ -1,1 +1,1 @@
-"""Speed, beside peers in the same run: `python -m benchmarks.speed`."""
+"""Speed measurements of weft and its peers in the same run: `python -m benchmarks.speed`."""

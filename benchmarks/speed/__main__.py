@@ -1,4 +1,4 @@
-"""`make bench`: weft beside PEFT with Transformers, the bare encoder and the arithmetic limit, in one run.
+"""`make bench`: compare weft with PEFT, the bare encoder and the arithmetic limit in one run.
 
     python -m benchmarks.speed [--device cpu] [--only training,inference,methods,real] [--tasks 1 9 64]
         [--rows 36] [--length 32] [--rounds 15] [--root DATA] [--minilm FOLDER] [--quick]
@@ -28,7 +28,7 @@ from weft.methods import METHODS
 SECTIONS = ("training", "inference", "methods", "real")
 DATA = Path(__file__).parents[3] / "shared" / "data"
 SECONDS = 210
-"""On a GPU: after so long nothing more is built, unless `--seconds` says otherwise."""
+"""On a GPU, no variant is built after this many seconds, unless `--seconds` is set."""
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     seconds = args.seconds or (SECONDS if cuda else None)
     settings = {key: str(value) if isinstance(value, Path) else value for key, value in vars(args).items()}
     for place in ("root", "minilm", "out"):
-        settings.pop(place)  # where files lie on a machine is nobody's business
+        settings.pop(place)  # paths of this machine are not published
     results = Results(machine(device), settings)
     if args.add and args.out.is_file():
         results.keep(Results.read(args.out), args.only)
@@ -81,35 +81,50 @@ def text_sections(bench: Bench, args: argparse.Namespace, encoder: str) -> None:
         bench.skip("real text", "no tokenizer; install the package of minilm, or give --minilm FOLDER")
         return
     turns = 1 if args.quick else 4
-    judged = max(1, args.steps * real_text.BATCH // 80)  # a tenth of what is trained on, over 8 tasks
+    judged = max(1, args.steps * real_text.BATCH // 80)  # a tenth of the trained examples, over 8 tasks
     text = load_text(tokenizer, str(args.root), args.text_rows, judged)
     inference.measure_text(bench, encoder, text.lengths(96 if args.quick else 288), text.source)
     real_text.measure(bench, encoder, tokenizer, text, args.steps, turns, args.engines[0])
 
 
 def arguments() -> argparse.Namespace:
-    """The options, with defaults that suit the device."""
+    """Parse the options; some defaults depend on the device."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--only", type=_names, default=list(SECTIONS), help=",".join(SECTIONS))
-    parser.add_argument("--encoder", help="in place of minilm (CPU) and BERT-base's shape (GPU)")
-    parser.add_argument("--minilm", help="a folder with MiniLM's files; default: the installed package")
-    parser.add_argument("--root", type=Path, default=DATA, help="a folder with GLUE's files, for real text")
+    parser.add_argument(
+        "--only",
+        type=_names,
+        default=list(SECTIONS),
+        help=f"sections to run, of {','.join(SECTIONS)}; default: all",
+    )
+    parser.add_argument(
+        "--encoder", help="encoder; default: minilm on a CPU, the shape of BERT-base on a GPU"
+    )
+    parser.add_argument("--minilm", help="folder with MiniLM's files; default: the installed package")
+    parser.add_argument("--root", type=Path, default=DATA, help="folder with GLUE's files, for real text")
     parser.add_argument("--tasks", type=int, nargs="+", default=[1, 9, 64])
-    parser.add_argument("--rows", type=int, help="of an inference pass; default: 36, on a GPU 288")
-    parser.add_argument("--length", type=int, help="of an inference pass; default: 32, on a GPU 64")
-    parser.add_argument("--methods", type=_names, help="of the inference; default: all, on a GPU some")
-    parser.add_argument("--batch", type=int, default=32, help="rows of a training step")
-    parser.add_argument("--lengths", type=int, nargs="+", default=[128, 64, 32], help="of training steps")
-    parser.add_argument("--engines", type=_names, help="of training; default: auto, on a GPU graph,eager")
+    parser.add_argument("--rows", type=int, help="rows per inference pass; default: 36, on a GPU 288")
+    parser.add_argument("--length", type=int, help="tokens per row in inference; default: 32, on a GPU 64")
+    parser.add_argument(
+        "--methods", type=_names, help="methods to measure in inference; default: all, on a GPU some"
+    )
+    parser.add_argument("--batch", type=int, default=32, help="rows per training step")
+    parser.add_argument(
+        "--lengths", type=int, nargs="+", default=[128, 64, 32], help="tokens per row in training"
+    )
+    parser.add_argument(
+        "--engines", type=_names, help="engines to train with; default: auto, on a GPU graph,eager"
+    )
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--steps", type=int, help="of training on text between two evaluations")
+    parser.add_argument("--steps", type=int, help="training steps on real text between two evaluations")
     parser.add_argument("--text-rows", type=int, default=40_000, help="training rows of real text")
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--seconds", type=float, help="after so long nothing more is built")
-    parser.add_argument("--quick", action="store_true", help="three rounds, small sizes: does it run?")
-    parser.add_argument("--add", action="store_true", help="keep what --out holds of other sections")
-    parser.add_argument("--out", type=Path, help="default: benchmarks/out/bench-DEVICE.json")
+    parser.add_argument("--seconds", type=float, help="build no variant after this many seconds")
+    parser.add_argument(
+        "--quick", action="store_true", help="three rounds with small sizes, to see whether everything runs"
+    )
+    parser.add_argument("--add", action="store_true", help="keep the results of other sections in --out")
+    parser.add_argument("--out", type=Path, help="file to write; default: benchmarks/out/bench-DEVICE.json")
     args = parser.parse_args()
     cuda = torch.device(args.device).type == "cuda"
     if args.quick:

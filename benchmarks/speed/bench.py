@@ -1,4 +1,4 @@
-"""What all sections measure with: the device, how often, until when, and where it is noted."""
+"""The state that all sections share: the device, the number of rounds, the deadline and the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Bench:
 
     Attributes:
         device: where it runs.
-        results: what it has found so far.
+        results: the results so far.
         file: where they are written.
         rounds: of an inference pass; a training step has a third of them.
         quick: whether only to see that everything runs.
@@ -39,7 +39,7 @@ class Bench:
     def build(
         self, variants: list[Variant], name: str, make: Callable[[], Variant], needed: bool = False
     ) -> None:
-        """Build a variant and add it, or note why it is not measured; nothing stops the rest of the run.
+        """Build a variant and add it, or record why it is not measured; an error does not stop the run.
 
         Args:
             variants: those that take turns with it.
@@ -71,7 +71,7 @@ class Bench:
         limit: tuple[Any, bool] | None = None,
         training: bool = False,
     ) -> None:
-        """Time variants in turns and note them as a piece of work.
+        """Time variants in turns and record them as a piece of work.
 
         Args:
             section: of the work.
@@ -88,7 +88,7 @@ class Bench:
         cuda = self.device.type == "cuda"
         rounds = max(3, self.rounds // 3) if training else self.rounds
         inner = 1 if self.quick or not cuda else 4
-        # what was built has its own rounds to make: the deadline is for building
+        # the deadline is for building: what is built is also timed
         taken = interleaved(variants, self.device, rounds, warm=1 if self.quick else 2, inner=inner)
         limit_ms = None
         if limit is not None and self.results.ceiling:
@@ -106,16 +106,16 @@ class Bench:
         self.say(f"  {work.name}: measured")
 
     def skip(self, name: str, why: str) -> None:
-        """Note what is not measured."""
+        """Record what is not measured."""
         self.results.skipped.append({"variant": name, "why": why})
         self.say(f"  {name}: left out, {why}")
 
     @staticmethod
     def say(text: str) -> None:
-        """A line at once: whoever waits, or a log that is cut off, sees where it is."""
+        """Print a line without buffering, so that a log shows how far the run is."""
         print(text, flush=True)
 
 
 def first_line(error: BaseException) -> str:
-    """What went wrong, in one line."""
+    """An error in one line."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -1,4 +1,4 @@
-"""Every registered method, in one loop: a training step of each, and how many parameters it trains.
+"""Time one training step of every registered method in one loop, and count its trained parameters.
 
 A method that is registered later appears by itself.
 """
@@ -38,7 +38,7 @@ def measure(bench: Bench, encoder: str, rows: int, length: int, tasks: int, engi
         facts = {"method": method, "tasks": tasks, "engine": own, "trained": trained}
         return Variant("", step, keeps, (), facts)
 
-    # first what the others are compared with
+    # first the method that the others are compared with
     for method in sorted(METHODS, key=lambda name: name != BASIS):
         own = "eager" if METHODS[method].separate else engine
         name = named(method, tasks, own)

@@ -20,7 +20,7 @@ BERT_BASE = "random:bert-base"
 
 
 def minilm(folder: str | None) -> str:
-    """MiniLM: the folder that was given, the installed package, else its shape with random weights."""
+    """MiniLM from a folder, from the installed package, or else its shape with random weights."""
     if folder is not None:
         return folder
     return "minilm" if importlib.util.find_spec(PACKAGES["minilm"].module) else "random:minilm"
@@ -34,7 +34,7 @@ def _loaded(name: str) -> Encoder:
 
 
 def fresh(name: str, device: torch.device) -> Encoder:
-    """A copy of an encoder that nobody has woven into: loading, drawing and hashing it is done once."""
+    """A copy of an encoder without adapters: it is loaded, initialized and hashed only once."""
     encoder = _loaded(name)
     return dataclasses.replace(encoder, model=copy.deepcopy(encoder.model).to(device))
 

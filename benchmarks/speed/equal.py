@@ -1,4 +1,4 @@
-"""Do engines train alike? Every registered method, the same steps by two engines, without dropout.
+"""Check that two engines train equally: every registered method, the same steps, without dropout.
 
     python -m benchmarks.speed.equal [--engines eager,graph] [--methods lora morris] [--precision bf16]
         [--steps 12]
@@ -38,13 +38,13 @@ from weft.utils.processes import Processes
 TASKS, ROWS = 5, 16
 LENGTHS = (24, 72, 128)
 ALLOWED = {"float32": (1e-3, 0.2), "bf16": (2e-2, 0.4)}
-"""Of losses, and of weights."""
+"""The tolerances of losses and of weights."""
 BARELY = 1e-9
-"""A dropout that leaves nothing out, and is one to every engine all the same."""
+"""A dropout rate that drops nothing, and still makes every engine run its dropout code."""
 
 
 class Course(NamedTuple):
-    """How an engine trained: its name, the steps' losses, and the weights at the end."""
+    """The result of one engine: its name, the losses of the steps, and the final weights."""
 
     used: str
     losses: list[float]
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def compared(method: str, engines: Sequence[str], args: argparse.Namespace) -> tuple[str, bool]:
-    """Train a method by two engines from the same start; what differs, and whether it may."""
+    """Train a method with two engines from the same weights; returns differences and whether it passes."""
     torch.manual_seed(0)
     encoder = fresh(args.encoder or minilm(None), torch.device(args.device))
     tasks = [weft.Task(f"t{number}", size=2) for number in range(TASKS)]
@@ -83,7 +83,7 @@ def compared(method: str, engines: Sequence[str], args: argparse.Namespace) -> t
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = BARELY
-        elif isinstance(getattr(module, "dropout", None), float):  # an adapter's own
+        elif isinstance(getattr(module, "dropout", None), float):  # of an adapter
             module.dropout = BARELY
     start = copy.deepcopy(model.state_dict())
     first, second = (course(model, start, engine, args) for engine in engines)
@@ -97,7 +97,7 @@ def compared(method: str, engines: Sequence[str], args: argparse.Namespace) -> t
 
 
 def course(model: weft.Model, start: dict[str, Any], engine: str, args: argparse.Namespace) -> Course:
-    """So many steps from a start, of several lengths and with padding, by an engine."""
+    """Train some steps of several lengths, with padding, with one engine."""
     model.load_state_dict(start)
     separate = model.method.separate
     training = weft.Training(
@@ -123,7 +123,7 @@ def course(model: weft.Model, start: dict[str, Any], engine: str, args: argparse
 
 
 def some_batch(model: weft.Model, task: Tensor, length: int, seed: int) -> TrainingBatch:
-    """Random tokens, two rows of which are padded, and labels that follow from them."""
+    """Random tokens, with two padded rows, and labels computed from them."""
     made = torch.Generator().manual_seed(seed)
     ids = torch.randint(1000, 20_000, (ROWS, length), generator=made)
     mask = torch.ones_like(ids)

@@ -1,4 +1,4 @@
-"""Mixed-task inference: each method beside the bare encoder, PEFT's two ways, and the arithmetic limit.
+"""Compare mixed-task inference of each method with the bare encoder, PEFT and the arithmetic limit.
 
 Every number of tasks and every method takes turns in one loop over rows of one form. A second loop has rows
 of the lengths of real text, padded three ways.
@@ -33,7 +33,7 @@ LONGEST = 128
 def measure(
     bench: Bench, encoder: str, rows: int, length: int, tasks: Sequence[int], methods: Sequence[str]
 ) -> None:
-    """Rows of one form, a third of them half as long as the others.
+    """Rows of one shape, of which a third is half as long as the others.
 
     Args:
         bench: what to measure with.
@@ -67,7 +67,7 @@ def measure(
     bench.build(variants, BARE, lambda: alone(weft_pass), needed=True)
     if cuda:
         bench.build(variants, f"{BARE}, eager", lambda: alone(eager_pass))
-        # what of a difference is the adapters', and what is how weft runs the encoder under them
+        # tells apart the cost of the adapters and the way in which weft runs the encoder
         bench.build(variants, named("frozen", 1), partial(mixed, "frozen", 1))
     bench.build(variants, f"{NAMES}, {main} tasks", partial(peer, main, adapter_names_pass))
     bench.build(variants, f"{IN_TURN}, {main} tasks", partial(peer, main, one_after_the_other))
@@ -81,7 +81,7 @@ def measure(
 
 
 def measure_text(bench: Bench, encoder: str, lengths: Sequence[int], source: str, tasks: int = 9) -> None:
-    """The same rows, of the lengths of real text, padded in three ways, through `lora` and the bare encoder.
+    """Rows with the lengths of real text, padded in three ways, through `lora` and the bare encoder.
 
     Batches of 32: padded to 128 all, to the longest of a random batch, to the longest of a batch of like
     length. Eager on any device: every batch has another shape.
@@ -117,7 +117,7 @@ def measure_text(bench: Bench, encoder: str, lengths: Sequence[int], source: str
 
 
 def runs_mixed(method: str) -> bool:
-    """Whether a method runs one encoder: `separate` has as many as tasks, and the cost of so many batches."""
+    """Whether a method runs one encoder; `separate` has one per task, and runs one batch per task."""
     return not METHODS[method].separate
 
 
@@ -130,7 +130,7 @@ def half_padded(rows: int, length: int, tasks: int, device: torch.device) -> dic
 def ragged(
     lengths: Sequence[int], longest: int | None, tasks: int, device: torch.device
 ) -> dict[str, Tensor]:
-    """Random token ids of rows of given lengths, padded to `longest` or to the longest of them."""
+    """Random token ids of rows of these lengths, padded to `longest` or to the longest of them."""
     most = max(lengths) if longest is None else longest
     draw = np.random.default_rng(0)
     ids = torch.from_numpy(draw.integers(1000, VOCABULARY, (len(lengths), most)))

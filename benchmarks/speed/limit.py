@@ -1,4 +1,4 @@
-"""The arithmetic limit: an encoder's matrix products at the rate that the device reaches in one large one.
+"""The arithmetic limit: an encoder's matrix products at the rate of one large product on the same device.
 
 With P the weights of the linear maps of the blocks, n tokens, rows of length L, width d and N blocks:
 
@@ -29,8 +29,8 @@ def flops(encoder: Any, rows: int, length: int, backward: bool = False, trained:
         encoder: a Hugging Face encoder.
         rows: R.
         length: L.
-        backward: whether the inputs' gradients are found too, as any adapter in the lowest block needs them.
-        trained: the share of the linear maps whose own gradients are found: 1 under `full`, 0 under `lora`.
+        backward: whether to count the inputs' gradients, which an adapter in the lowest block needs.
+        trained: the share of the linear maps whose weight gradients are counted: 1 for `full`, 0 for `lora`.
     """
     blocks = blocks_of(encoder)
     linear = [m for block in blocks for m in block.modules() if isinstance(m, nn.Linear)]
@@ -44,7 +44,7 @@ def flops(encoder: Any, rows: int, length: int, backward: bool = False, trained:
 
 
 def gemm_ceiling(device: torch.device, rounds: int = 7) -> float:
-    """Operations a second in a large matrix product: bf16 on a GPU, float32 on a CPU; the best of some."""
+    """Operations per second in a large matrix product, in bf16 on a GPU and float32 on a CPU."""
     cuda = device.type == "cuda"
     size, dtype, inner = (8192, torch.bfloat16, 8) if cuda else (1536, torch.float32, 1)
     a = torch.randn(size, size, device=device, dtype=dtype)
@@ -57,5 +57,5 @@ def gemm_ceiling(device: torch.device, rounds: int = 7) -> float:
             torch.matmul(a, b)
         synchronise(device)
         seconds.append((time.perf_counter() - start) / inner)
-    # the middle of the better half: the best alone may be a lucky clock
+    # the median of the better half: the single best may be an outlier
     return 2 * size**3 / statistics.median(sorted(seconds[2:])[: (rounds + 1) // 2])

@@ -1,4 +1,4 @@
-"""Which machine and which libraries a run was measured with."""
+"""The machine and the libraries of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIBRARIES = ("torch", "transformers", "peft", "accelerate")
 
 
 def machine(device: torch.device) -> dict[str, object]:
-    """The processor, the GPU if it is one, threads and versions."""
+    """The processor, the GPU if there is one, the number of threads, and versions."""
     told: dict[str, object] = {
         "device": device.type,
         "processor": processor(),
@@ -29,14 +29,14 @@ def machine(device: torch.device) -> dict[str, object]:
 
 
 def in_words(told: dict[str, object]) -> str:
-    """One line of it."""
+    """The same in one line."""
     where = f"{told['gpu']}, CUDA {told['cuda']}" if "gpu" in told else f"{told['processor']}"
     libraries = ", ".join(f"{name} {told[name]}" for name in LIBRARIES)
     return f"{where}; {told['cores']} cores, {told['threads']} threads; Python {told['python']}, {libraries}"
 
 
 def processor() -> str:
-    """The processor's own name where the system tells it."""
+    """The name of the processor, if the system has it."""
     file = Path("/proc/cpuinfo")
     if file.is_file():
         for line in file.read_text(errors="replace").splitlines():
@@ -46,12 +46,12 @@ def processor() -> str:
 
 
 def half_precision(device: torch.device) -> AbstractContextManager[object]:
-    """What every variant runs under: bf16 autocast on a GPU, float32 on a CPU."""
+    """The precision of every variant: bf16 autocast on a GPU, float32 on a CPU."""
     return torch.autocast("cuda", torch.bfloat16) if device.type == "cuda" else nullcontext()
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait until the device has done what it was given."""
+    """Wait until the device has finished all work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

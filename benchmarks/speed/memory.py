@@ -1,4 +1,4 @@
-"""The peak memory of a variant: what it keeps and what one run of it needs at most on top."""
+"""The peak memory of a variant: the tensors that it keeps, and the largest addition during one run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from benchmarks.speed.machine import synchronise
 from benchmarks.speed.timing import Variant
 
 MEBI = 2**20
-os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # the profiler says on stderr that it starts and stops
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # without the profiler's messages on stderr
 
 
 def built(build: Callable[[], Variant], device: torch.device, warm: int = 2) -> Variant:
-    """Build a variant, run it a few times, and note its peak memory.
+    """Build a variant, run it a few times, and record its peak memory.
 
     On a GPU that is the growth of the allocator's peak from before it was built, captured graphs' memory
     included. On a CPU it is the tensors that it keeps and the most that one run holds at a time beside them.
@@ -42,7 +42,7 @@ def built(build: Callable[[], Variant], device: torch.device, warm: int = 2) -> 
 
 
 def kept(things: tuple[object, ...]) -> int:
-    """The bytes of the tensors of modules (gradients too) and of optimizers' states, each storage once."""
+    """The bytes of the tensors of modules, with gradients, and of optimizer states, each storage once."""
     storages: dict[int, int] = {}
     for tensor in _tensors(things):
         storage = tensor.untyped_storage()
@@ -51,7 +51,7 @@ def kept(things: tuple[object, ...]) -> int:
 
 
 def held_in(run: Callable[[], object]) -> int:
-    """The most bytes that the tensors made in one run take at a time, on a CPU."""
+    """The largest number of bytes that tensors created in one run take at a time, on a CPU."""
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
     ) as profile:

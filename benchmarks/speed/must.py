@@ -1,4 +1,4 @@
-"""What was to be shown, as ratios of rows that took turns in one loop."""
+"""Claims about speed, as ratios of variants that took turns in one loop."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ MUST = [
 
 
 def judged(results: Results) -> list[dict[str, Any]]:
-    """Each claim for this device with its target and what was found; `ok` is None where it was not measured.
+    """Each claim for this device with its target and the measured ratio; `ok` is None if it was not measured.
 
     Text that is not GLUE's shows nothing about GLUE's.
     """

@@ -1,4 +1,4 @@
-"""PEFT with Transformers, as it is commonly run: LoRA of rank 8 on query and value, eager.
+"""PEFT with Transformers as it is commonly used: LoRA of rank 8 on query and value, eager.
 
 Weights are float32 under bf16 autocast on a GPU, attention is sdpa, AdamW is the fused one.
 """
@@ -40,7 +40,7 @@ def classifier(encoder: str, device: torch.device, labels: int = 2) -> Any:
 def peft_step(
     encoder: str, device: torch.device, rows: int, length: int
 ) -> tuple[Callable[[], None], tuple[object, ...]]:
-    """A whole training step of one task on random rows, and what it keeps."""
+    """A whole training step of one task on random rows, and the objects that it keeps."""
     model = classifier(encoder, device).train()
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=RATE, weight_decay=0.01, fused=True)
@@ -59,7 +59,7 @@ def peft_step(
 
 
 def adapted(encoder: str, device: torch.device, tasks: int) -> Any:
-    """An encoder with one LoRA a task, named t0, t1, …"""
+    """An encoder with one LoRA per task, named t0, t1, …"""
     base = fresh(encoder, device).model
     model: Any = get_peft_model(base, lora_config(), adapter_name="t0")
     for number in range(1, tasks):
@@ -68,7 +68,7 @@ def adapted(encoder: str, device: torch.device, tasks: int) -> Any:
 
 
 def adapter_names_pass(model: Any, inputs: dict[str, Tensor]) -> Callable[[], object]:
-    """Mixed rows in one pass: PEFT's `adapter_names`, a name a row."""
+    """Mixed rows in one pass: PEFT's `adapter_names`, one name per row."""
     device = inputs["input_ids"].device
     names = [f"t{number}" for number in inputs["task"].tolist()]
     given = {name: value for name, value in inputs.items() if name != "task"}
@@ -81,7 +81,7 @@ def adapter_names_pass(model: Any, inputs: dict[str, Tensor]) -> Callable[[], ob
 
 
 def one_after_the_other(model: Any, inputs: dict[str, Tensor]) -> Callable[[], object]:
-    """The rows of each task by themselves, its adapter switched on before."""
+    """One pass per task, with its adapter activated before."""
     device = inputs["input_ids"].device
     task = inputs["task"]
     given = {name: value for name, value in inputs.items() if name != "task"}

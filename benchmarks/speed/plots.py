@@ -17,7 +17,7 @@ WEFT, PEER, OTHER = "#2a6f97", "#bc6c25", "#8d99ae"
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
-    """Write a plot for the training steps, for mixed inference and for every method, where measured."""
+    """Write the plots of training steps, mixed inference and every method, as far as they were measured."""
     kind = results.machine["device"]
     folder.mkdir(parents=True, exist_ok=True)
     by_section: dict[str, list[Work]] = {}
@@ -33,7 +33,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
 
 def bars(works: list[Work]) -> Figure:
-    """A bar for each variant, a panel for each piece of work; the whisker is the quartiles."""
+    """One panel per piece of work, one bar per variant; the whiskers are the quartiles."""
     from matplotlib.figure import Figure
 
     most = max(len(work.rows) for work in works)
@@ -62,5 +62,5 @@ def bars(works: list[Work]) -> Figure:
 
 
 def colour(variant: str) -> str:
-    """Whose bar it is."""
+    """The colour of a variant's bar."""
     return WEFT if variant.startswith("weft") else PEER if variant.startswith("peft") else OTHER

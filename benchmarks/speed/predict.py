@@ -1,4 +1,4 @@
-"""What users get through public calls: `model.predict` from strings, and `evaluate` of whole validation sets.
+"""Measure public calls: `model.predict` on strings, and `evaluate` on whole validation sets.
 
     python -m benchmarks.speed.predict --root DATA [--minilm FOLDER] [--texts 20000] [--device cuda]
         [--only minilm bert-base]
@@ -83,22 +83,25 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--root", required=True, help="the folder that holds GLUE's files")
-    parser.add_argument("--minilm", help="MiniLM's files, where its package is not installed")
-    parser.add_argument("--texts", type=int, default=20_000, help="how many texts are answered in one call")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each variant has its turn")
+    parser.add_argument("--root", required=True, help="folder with GLUE's files")
+    parser.add_argument("--minilm", help="folder with MiniLM's files; default: the installed package")
+    parser.add_argument("--texts", type=int, default=20_000, help="number of texts per call")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds per variant")
     parser.add_argument(
-        "--only", nargs="+", choices=["minilm", "minilm-bf16", "bert-base"], help="some of them"
+        "--only",
+        nargs="+",
+        choices=["minilm", "minilm-bf16", "bert-base"],
+        help="encoders to measure; default: all",
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--out", type=Path, help="where the JSON goes")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
     return parser.parse_args()
 
 
 def model_of(
     encoder: str, tokenizer: str, tasks: list[weft.Task], method: object, device: torch.device
 ) -> weft.Model:
-    """A model whose adapters are not at their start, where LoRA's are zero."""
+    """A model with random adapter weights; LoRA's initial update is zero."""
     loaded = fresh(encoder, device)
     if loaded.source is None:
         loaded = dataclasses.replace(loaded, source=fresh(tokenizer, torch.device("cpu")).source)
@@ -124,7 +127,7 @@ def predictions(
     for size in (len(requests), *SIZES):
         # small calls have many shapes, each of which is captured on its third use
         for turn in range(rounds if size == len(requests) else turns_of(size, device)):
-            first = turn % len(calls)  # nobody is always the one after the slowest
+            first = turn % len(calls)  # the order rotates, so that no call always follows the slowest
             for key in [*calls][first:] + [*calls][:first]:
                 taken[key].setdefault(size, []).append(calls[key](size, turn))
     for (name, captured), by_size in taken.items():
@@ -145,7 +148,7 @@ def predictions(
 
 
 def turns_of(size: int, device: torch.device) -> int:
-    """How often a call of this size is made; the first half of the calls is not counted."""
+    """The number of calls of this size; the first half of them is not counted."""
     if device.type == "cpu":
         return 10 if size < 1000 else 2
     return 60 if size < 1000 else 12
@@ -187,7 +190,7 @@ def evaluations(model: weft.Model, tokens: Any, rounds: int) -> dict[str, Any]:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """One line for each variant."""
+    """Print one line per variant."""
     for row in rows:
         print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
 

@@ -1,4 +1,4 @@
-"""Where the time of a call of `model.predict` goes."""
+"""Measure the parts of a call of `model.predict`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.inference.runner import all_logits
 
 
 def parts_of(model: weft.Model, requests: list[Any], precision: Any, rounds: int) -> dict[str, float]:
-    """Milliseconds of a whole call and of its parts, medians over the rounds.
+    """Measure the milliseconds of a whole call and of its parts, as medians over the rounds.
 
     In a call the parts overlap: requests are tokenized while the device works, and answers are made
     meanwhile too. Here they run one after another.
@@ -58,7 +58,7 @@ def parts_of(model: weft.Model, requests: list[Any], precision: Any, rounds: int
 
 @contextmanager
 def collected() -> Iterator[list[float]]:
-    """The seconds of each run of the garbage collector inside."""
+    """Collect the seconds of each run of the garbage collector inside the context."""
     seconds: list[float] = []
     began = 0.0
 

@@ -2,7 +2,7 @@
 
 weft trains all tasks under `proportional` sampling with batches of like length. The peer is PEFT under
 Transformers' Trainer as it is by default: the same rows in one pool, random batches padded to the longest,
-one LoRA and one head for all of them. The texts that both read are so the same. Both evaluate on the same
+one LoRA and one head for all of them. So both read the same texts. Both evaluate on the same
 rows and write a checkpoint in every turn.
 """
 
@@ -81,7 +81,7 @@ def measure(
 
 
 def weft_model(encoder: str, tokenizer: str, text: Text, device: torch.device) -> weft.Model:
-    """LoRA for the tasks; an architecture without files reads by another encoder's tokenizer."""
+    """A LoRA model for the tasks; an architecture without files uses the tokenizer of a different encoder."""
     loaded = fresh(encoder, device)
     if loaded.source is None:
         loaded = dataclasses.replace(loaded, source=fresh(tokenizer, torch.device("cpu")).source)
@@ -89,7 +89,7 @@ def weft_model(encoder: str, tokenizer: str, text: Text, device: torch.device) -
 
 
 def training_of(steps: int, every: int, engine: str) -> weft.Training:
-    """weft's defaults, with an evaluation and a checkpoint every so many steps."""
+    """weft's default settings, with an evaluation and a checkpoint every `every` steps."""
     return weft.Training(
         steps=steps,
         batch_size=BATCH,
@@ -112,7 +112,7 @@ def trainer(
     folder: Path,
     device: torch.device,
 ) -> Trainer:
-    """Transformers' Trainer over a PEFT classifier, its defaults but for the batch and what weft does too."""
+    """Transformers' Trainer with a PEFT classifier; its defaults, except for what is set as in weft."""
     arguments = TrainingArguments(
         output_dir=str(folder),
         max_steps=steps,
@@ -143,7 +143,7 @@ def trainer(
 
 
 class Pool(Dataset):  # type: ignore[type-arg]
-    """The rows of several tasks as one, as lists, the way a tokenized data set gives them."""
+    """The rows of several tasks as one dataset of lists, as a tokenized dataset returns them."""
 
     def __init__(self, tokens: Sequence[Tokens]) -> None:
         self._places = [(own, i) for own in tokens for i in range(len(own))]
@@ -163,7 +163,7 @@ class Pool(Dataset):  # type: ignore[type-arg]
 
 
 class _Told(Quiet):
-    """weft's steps, told to the one who hands out turns."""
+    """A progress display that reports weft's steps to `Turns`."""
 
     def __init__(self, taking: Turns) -> None:
         self._taking = taking
@@ -173,7 +173,7 @@ class _Told(Quiet):
 
 
 class _Counted(TrainerCallback):
-    """The Trainer's steps, likewise."""
+    """A callback that reports the Trainer's steps to `Turns`."""
 
     def __init__(self, taking: Turns) -> None:
         self._taking = taking

@@ -1,4 +1,4 @@
-"""A run as tables: on the terminal, and in docs/results/speed.md.
+"""Print a run as tables on the terminal, and write them to docs/results/speed.md.
 
     python -m benchmarks.speed.report [FILE…] [--page [--anew]]
 
@@ -32,7 +32,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--page", action="store_true", help="write docs/results/speed.md and its plots")
-    parser.add_argument("--anew", action="store_true", help="keep nothing of what the page has")
+    parser.add_argument(
+        "--anew", action="store_true", help="replace the results of the page instead of adding to them"
+    )
     args = parser.parse_args()
     files = args.files or sorted(OUT.glob("bench-*.json"))
     if not files and args.page:
@@ -48,7 +50,7 @@ def main() -> None:
 
 
 def kept(results: Results, folder: Path, anew: bool = False) -> Results:
-    """A run beside what was kept of earlier ones on such a machine; it is kept from now on.
+    """Combine a run with the stored results of earlier runs on the same machine, and store the result.
 
     Args:
         results: of the run.
@@ -68,7 +70,7 @@ def kept(results: Results, folder: Path, anew: bool = False) -> Results:
 
 def show(results: Results) -> None:
     """Print all tables."""
-    # a file or a pipe says nothing of its width
+    # a file or a pipe has no width
     console = Console() if sys.stdout.isatty() else Console(width=140)
     console.print(in_words(results.machine), highlight=False)
     if results.ceiling:
@@ -92,13 +94,13 @@ def show(results: Results) -> None:
 
 
 def title(work: Work) -> str:
-    """What was done with what."""
+    """The title of a piece of work."""
     facts = ", ".join(f"{key} {value}" for key, value in work.facts.items() if key not in ("rows", "length"))
     return f"{work.name} ({facts})"
 
 
 def columns(work: Work) -> tuple[str, ...]:
-    """The head of a table."""
+    """The column headings of a table."""
     compared = "cost" if work.shows == "cost" else "speed"
     more = ("padding",) if any("padding" in row for row in work.rows) else ()
     more += ("trained",) if any("trained" in row for row in work.rows) else ()
@@ -119,7 +121,7 @@ def body(work: Work) -> Iterator[tuple[str, ...]]:
 
 
 def claims(results: Results) -> Iterator[tuple[str, ...]]:
-    """The rows of the table of what was to be shown."""
+    """The rows of the table of claims."""
     for claim in results.must:
         found = "" if claim["found"] is None else f"{claim['found']:.2f}x"
         ok = {True: "yes", False: "NO", None: "not measured"}[claim["ok"]]
@@ -127,7 +129,7 @@ def claims(results: Results) -> Iterator[tuple[str, ...]]:
 
 
 def number(ms: float) -> str:
-    """Milliseconds in three figures."""
+    """Milliseconds with three digits."""
     return f"{ms:.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 10 else f"{ms:.2f}"
 
 
@@ -157,7 +159,7 @@ def write_page(results: Results) -> None:
 
 
 def markdown(head: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> list[str]:
-    """A table, numbers to the right."""
+    """A Markdown table with right-aligned numbers."""
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     return lines + ["| " + " | ".join(str(cell) for cell in cells) + " |" for cells in rows]
 

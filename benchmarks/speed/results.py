@@ -1,4 +1,4 @@
-"""What a run has found so far, written down after every section: a run that is killed keeps what it has."""
+"""The results of a run, written after every section, so that a run that is killed loses little."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from benchmarks.speed.timing import Taken, Variant
 
 OUT = Path(__file__).parents[1] / "out"
-"""Of runs on this machine."""
+"""The folder of runs on this machine."""
 
 KEPT = Path(__file__).parents[2] / "docs" / "results"
-"""Of those that docs/results/speed.md shows."""
+"""The folder of the runs that docs/results/speed.md shows."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Work:
         basis: the variant that the others are compared with.
         shows: `cost`: a row's time over the basis's; `speed`: the basis's over the row's.
         facts: encoder, rows, length and the like.
-        rows: one for each variant, and one for the arithmetic limit.
+        rows: one row per variant, and one for the arithmetic limit.
     """
 
     section: str
@@ -38,7 +38,7 @@ class Work:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, variants: Sequence[Variant], taken: Mapping[str, Taken], limit_ms: float | None) -> None:
-        """The rows of what was timed together; `limit_ms` is the arithmetic limit of the work."""
+        """Add the rows of variants that were timed together; `limit_ms` is the arithmetic limit."""
         for variant in variants:
             found = taken[variant.name]
             row: dict[str, Any] = {"variant": variant.name, **asdict(found), "peak_mb": variant.peak_mb}
@@ -64,7 +64,7 @@ class Results:
         settings: the options it was started with.
         ceiling: the measured operations a second of a large matrix product.
         works: what was measured.
-        must: what was to be shown: claim, target, found, ok.
+        must: the claims: claim, target, found, ok.
         skipped: what was not measured, and why.
         seconds: of each section.
     """
@@ -82,23 +82,23 @@ class Results:
         return next((work for work in self.works if work.name == name), None)
 
     def keep(self, before: Results, sections: Sequence[str]) -> None:
-        """Take over what an earlier run on the same machine has of other sections than these."""
+        """Take over the other sections of an earlier run on the same machine."""
         if before.machine == self.machine:
             self.works += [work for work in before.works if work.section not in sections]
             self.seconds |= {name: taken for name, taken in before.seconds.items() if name not in sections}
 
     def updated(self, later: Results) -> Results:
-        """These with a later run's pieces of work, in the place of those with the same name.
+        """These results with those of a later run, which replace those with the same name.
 
         Args:
-            later: of the same machine; its settings and what it left out are told.
+            later: a run on the same machine; its settings and its omissions are kept.
         """
         new = {work.name: work for work in later.works}
         works = [new.pop(work.name, work) for work in self.works]
         return replace(later, works=[*works, *new.values()], seconds={**self.seconds, **later.seconds})
 
     def write(self, file: Path) -> None:
-        """Write it as JSON, the old file whole until the new one is."""
+        """Write the results as JSON; the old file is replaced in one move."""
         file.parent.mkdir(parents=True, exist_ok=True)
         beside = file.with_suffix(".part")
         beside.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
@@ -106,6 +106,6 @@ class Results:
 
     @classmethod
     def read(cls, file: Path) -> Results:
-        """What `write` wrote."""
+        """Read what `write` has written."""
         told = json.loads(file.read_text(encoding="utf-8"))
         return cls(**{**told, "works": [Work(**work) for work in told["works"]]})

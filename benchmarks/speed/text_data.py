@@ -1,4 +1,4 @@
-"""Real text: the tasks of GLUE under a folder, else the built-in suite, with their tokens."""
+"""Real text: the tasks of GLUE from a folder, or else the built-in suite, with their tokens."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Text(NamedTuple):
     tokens: dict[tuple[str, str], Tokens]
 
     def lengths(self, count: int) -> list[int]:
-        """The tokens of so many training rows, drawn evenly from all tasks' rows, in no order of length."""
+        """The token counts of `count` training rows, taken evenly from all tasks, not ordered by length."""
         every = [int(n) for (_, split), own in self.tokens.items() if split == "train" for n in own.lengths]
         stride = max(1, len(every) // count)
         found = every[::stride][:count]
-        # rows of a task lie together: a stride that is prime to the count mixes the tasks
+        # the rows of a task are adjacent: a stride that is coprime to the count mixes the tasks
         step = next(n for n in range(count // 3 + 1, 2 * count + 2) if math.gcd(n, len(found)) == 1)
         return [found[(i * step) % len(found)] for i in range(len(found))]
 

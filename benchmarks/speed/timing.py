@@ -1,6 +1,6 @@
-"""Variants that take turns in one loop: medians and quartiles of each.
+"""Time variants in turns in one loop: medians and quartiles of each.
 
-One after the other would give whatever else the machine does, its clock and its temperature to one variant
+Timed one after the other, other work on the machine, its clock and its temperature would affect one variant
 and not to the next. In a round every variant runs once; the order turns around from round to round.
 """
 
@@ -17,12 +17,12 @@ import torch
 from benchmarks.speed.machine import synchronise
 
 FEWEST = 3
-"""Rounds that are made even past the deadline: fewer have no quartiles."""
+"""The number of rounds that are run even after the deadline; fewer have no quartiles."""
 
 
 @dataclass
 class Variant:
-    """Something that is timed.
+    """A variant to time.
 
     Attributes:
         name: of its row.
@@ -43,7 +43,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Taken:
-    """What one run of a variant took: median and quartiles in milliseconds, over `rounds` rounds."""
+    """The times of a variant: median and quartiles in milliseconds over `rounds` rounds."""
 
     ms: float
     low: float
@@ -81,7 +81,7 @@ def interleaved(
             for _ in range(inner):
                 variant.run()
             synchronise(device)
-            # a late run counts its warm-up rounds: every variant has run once when it was built
+            # after the deadline warm-up rounds are counted: every variant has run once when it was built
             if number >= warm or late:
                 seconds[variant.name].append((time.perf_counter() - start) / inner)
     return {name: spread(taken) for name, taken in seconds.items()}

@@ -1,4 +1,4 @@
-"""Tokenizing whole suites into the cache, beside the plain tokenizer call, in one run.
+"""Compare tokenizing whole suites into the cache with the plain tokenizer call, in one run.
 
     python -m benchmarks.speed.tokenize --root DATA [--suites glue superglue squad …] [--max-length 128]
 
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def timed(name: str, work: Callable[[], object]) -> float:
-    """Run it and print what it took."""
+    """Run a function and print its wall time and the cores that it used."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -76,7 +76,7 @@ def timed(name: str, work: Callable[[], object]) -> float:
 
 
 def peer(tokenizer: Any, splits: list[Split], max_length: int) -> list[Any]:
-    """Each split's ids in one array, by the tokenizer's own call on chunks of rows."""
+    """One array of ids per split, made by plain calls of the tokenizer on chunks of rows."""
     found = []
     for split in splits:
         rows = [row for texts in split.texts for row in KINDS[split.task.kind]().rows(split.task, texts)]

@@ -1,4 +1,4 @@
-"""Training steps of one shape: weft's engines beside PEFT's eager step and the arithmetic limit."""
+"""Compare training steps of weft's engines with PEFT's eager step and the arithmetic limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BASIS = "peft lora, eager"
 def measure(
     bench: Bench, encoder: str, shapes: Sequence[tuple[int, int]], engines: Sequence[str], tasks: int
 ) -> None:
-    """The steps of every shape; a model serves all shapes, so that it is compiled once.
+    """Time the steps of every shape; one model is used for all shapes, so that it is compiled once.
 
     Args:
         bench: what to measure with.
@@ -62,7 +62,7 @@ def measure(
 
 
 def model_of(encoder: str, method: str, tasks: int, bench: Bench) -> weft.Model:
-    """A fresh model with so many tasks of two labels."""
+    """A new model with `tasks` tasks of two labels."""
     of = [weft.Task(f"t{i}", size=2) for i in range(tasks)]
     return weft.Model(fresh(encoder, bench.device), of, method)
 

@@ -1,7 +1,7 @@
-"""Two or more training loops in one process, which take turns: a stretch of steps each.
+"""Run two or more training loops in one process that take turns, some steps each.
 
-Whole runs one after the other would each have the machine as it happens to be. Here every loop runs in a
-thread of its own, and only the one whose turn it is works; the others wait inside their own step.
+Whole runs one after the other would each see a different load of the machine. Here every loop runs in a
+separate thread, and only the loop whose turn it is works; the others wait inside their step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benchmarks.speed.machine import synchronise
 
 
 class Turns:
-    """Hands the machine from loop to loop.
+    """Passes the turn from loop to loop.
 
     Args:
         names: the loops, in their order.
@@ -42,7 +42,7 @@ class Turns:
         self.failed: dict[str, BaseException] = {}
 
     def step(self, name: str, done: int) -> None:
-        """A loop has done so many steps in all; its turn may end with them."""
+        """Called by a loop with its number of finished steps; its turn may end here."""
         if done - self._steps[name] < self.every:
             return
         self._steps[name] = done
@@ -52,7 +52,7 @@ class Turns:
         self._wait(name)
 
     def run(self, loops: dict[str, Callable[[], object]]) -> None:
-        """Run all loops to their ends."""
+        """Run all loops to the end."""
         threads = int(torch.get_num_threads())
         running = [
             threading.Thread(target=self._one, args=(name, loop, threads), daemon=True)
@@ -65,11 +65,11 @@ class Turns:
 
     def _one(self, name: str, loop: Callable[[], object], threads: int) -> None:
         self._wait(name)
-        torch.set_num_threads(threads)  # each thread has a number of its own
+        torch.set_num_threads(threads)  # the setting belongs to a thread
         try:
             loop()
             synchronise(self._device)
-        except Exception as failed:  # the other loop must have its turn nevertheless
+        except Exception as failed:  # the other loop must still get its turn
             self.failed[name] = failed
         finally:
             self.ending[name] = time.perf_counter() - self._began

@@ -1,4 +1,4 @@
-"""One training step and one inference pass of weft as functions: the one place that knows the engines."""
+"""One training step and one inference pass of weft as functions; only this module knows the engines."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def weft_step(
 
 
 def weft_pass(model: Any, inputs: Mapping[str, Tensor]) -> Callable[[], object]:
-    """An inference pass over fixed inputs, as fast as it goes: on a GPU compiled and captured, else plain.
+    """An inference pass over fixed inputs, as fast as possible: compiled and captured on a GPU, else plain.
 
     The bare encoder's blocks are compiled and its pass is captured as a model's are, so that both have the
     same engine.
@@ -91,7 +91,7 @@ def weft_pass(model: Any, inputs: Mapping[str, Tensor]) -> Callable[[], object]:
 
 
 def eager_pass(model: Any, inputs: Mapping[str, Tensor]) -> Callable[[], object]:
-    """The same pass without an engine, as a user's own loop has it."""
+    """The same pass without an engine, as in a user's own loop."""
     model.eval()
     device = inputs["input_ids"].device
 
@@ -103,7 +103,7 @@ def eager_pass(model: Any, inputs: Mapping[str, Tensor]) -> Callable[[], object]
 
 
 def random_rows(rows: int, length: int, tasks: int, device: torch.device) -> dict[str, Tensor]:
-    """Token ids [R, L] without padding, a mask that says so, and tasks in turn [R]."""
+    """Token ids [R, L] without padding, a mask of ones, and tasks in turn [R]."""
     made = torch.Generator().manual_seed(0)
     ids = torch.randint(1000, VOCABULARY, (rows, length), generator=made)
     task = torch.arange(rows) % tasks
@@ -112,7 +112,7 @@ def random_rows(rows: int, length: int, tasks: int, device: torch.device) -> dic
 
 
 def compile_blocks(encoder: Any) -> None:
-    """Compile the blocks of a bare encoder, lengths left open."""
+    """Compile the blocks of a bare encoder for any length."""
     config: Any = torch._dynamo.config
     config.recompile_limit = max(config.recompile_limit, RECOMPILATIONS)
     for block in blocks_of(encoder):

@@ -1,4 +1,4 @@
-"""The one exception for a user's mistake, and the "did you mean" that goes into its text."""
+"""The exception for a user's mistake, and the "did you mean" of its text."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class WeftError(Exception):
 
 
 class RunFailed(WeftError):
-    """The work failed though the call was right: a run that diverged. Exit code 1."""
+    """The work failed although the call was correct, such as a run that diverged. Exit code 1."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Say which of the `known` words is nearest to `word`, then list them all.
+    """Return a hint with the known word that is most similar to `word`, and a list of all known words.
 
     Returns, for example, "did you mean 'lora'? Known: bitfit, full, lora".
     """

@@ -1,4 +1,4 @@
-"""The methods of `Model` that call higher rooms: predictions, files, counts, and models made from it."""
+"""The methods of `Model` that call higher packages: predict, save, count parameters, merge, compact."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ModelFacade:
-    """The uses of a `Model`, which inherits this; each is documented in full where it is carried out."""
+    """The base class of `Model` with these methods. Each docstring names the function that does the work."""
 
     def __repr__(self) -> str:
         """A few lines; `print(model.encoder)` lists the encoder's modules."""
@@ -33,14 +33,14 @@ class ModelFacade:
 
     @property
     def _model(self) -> Model:
-        """The model that this is."""
+        """This object, as a `Model`."""
         return cast("Model", self)
 
     @property
     def encoders(self) -> list[nn.Module]:
-        """The one encoder of all tasks; under `separate` each task's, in their order."""
-        held: Any = self._model.encoder
-        return list(held.values()) if self._model.method.separate else [held]
+        """The encoder of all tasks, as a list of one; with `separate`, one encoder per task."""
+        encoder: Any = self._model.encoder
+        return list(encoder.values()) if self._model.method.separate else [encoder]
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -49,13 +49,13 @@ class ModelFacade:
 
     @property
     def captures(self) -> Captures:
-        """The forward passes that run as CUDA graphs; see `capture`. Made when they are first needed."""
-        found: Captures | None = self._model.__dict__.get("_captures")
-        if found is None:
+        """The forward passes captured as CUDA graphs; see `capture`. Created on first use."""
+        captures: Captures | None = self._model.__dict__.get("_captures")
+        if captures is None:
             from weft.inference.captures import Captures
 
-            found = self._model.__dict__.setdefault("_captures", Captures())
-        return found
+            captures = self._model.__dict__.setdefault("_captures", Captures())
+        return captures
 
     def predict(
         self,
@@ -63,7 +63,7 @@ class ModelFacade:
         batch_size: int | None = None,
         precision: Precision | None = None,
     ) -> list[dict[str, Any]]:
-        """Answers to (task, text) or (task, (text, text)), in any order; see `weft.inference.predict`."""
+        """Predict (task, text) or (task, (text, text)) pairs, in any order; see `weft.inference.predict`."""
         from weft.inference.predict import predict
 
         return predict(self._model, requests, batch_size, precision)
@@ -75,7 +75,7 @@ class ModelFacade:
         batch_size: int | None = None,
         precision: Precision | None = None,
     ) -> list[dict[str, dict[str, Any]]]:
-        """For each text the answers of many tasks, by name; see `weft.inference.predict_all`."""
+        """Predict each text for many tasks: one dictionary per text; see `weft.inference.predict_all`."""
         from weft.inference.predict_all import predict_all
 
         return predict_all(self._model, texts, tasks, batch_size, precision)
@@ -88,7 +88,7 @@ class ModelFacade:
         batch_size: int | None = None,
         precision: Precision | None = None,
     ) -> Tensor:
-        """One vector per text, [N, d], as a task's head reads it; see `weft.inference.embed`."""
+        """Return one vector per text, [N, d], as a task's head reads it; see `weft.inference.embed`."""
         from weft.inference.embed import embed
 
         return embed(self._model, texts, task, normalize, batch_size, precision)
@@ -100,19 +100,19 @@ class ModelFacade:
         lengths: Sequence[int] | None = None,
         rows: Sequence[int] | None = None,
     ) -> None:
-        """Prepare inference on a GPU: capture the shapes of batches as CUDA graphs; see `weft.inference`."""
+        """Prepare inference on a GPU: capture forward passes as CUDA graphs; see `weft.inference.warm_up`."""
         from weft.inference.warm_up import capture
 
         capture(self._model, precision, compiled, lengths, rows)
 
     def release(self) -> None:
-        """Drop all captured passes and their memory; inference captures anew where that pays."""
+        """Free all captured forward passes and their memory; inference captures again if that is faster."""
         with self._model.lock:
             self._model.captures.release()
 
     @property
     def trunk_depth(self) -> int:
-        """How many of the lowest blocks give the same for every task; see `weft.model.trunk`."""
+        """The number of lowest blocks whose output is the same for every task; see `weft.model.trunk`."""
         from weft.model.trunk import trunk_depth
 
         return trunk_depth(self._model)
@@ -124,52 +124,52 @@ class ModelFacade:
         return save(self._model, folder, with_encoder)
 
     def save_pretrained(self, folder: str | Path, with_encoder: bool = False) -> Path:
-        """The same as `save`, under the name that Hugging Face and PEFT use."""
+        """Write the model as a bundle: an alias of `save` with the name that Hugging Face and PEFT use."""
         return self.save(folder, with_encoder)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, **settings: Any) -> Model:
-        """The same as `weft.load`, under the name that Hugging Face and PEFT use.
+        """Load a bundle: an alias of `weft.load` with the name that Hugging Face and PEFT use.
 
         Example:
             >>> model = weft.Model.from_pretrained("runs/first")    # a bundle, or a run's folder
 
         Args:
             folder: a bundle, or a run's folder that holds one.
-            settings: what `weft.load` takes: `encoder`, `device`, `kernels`.
+            settings: passed to `weft.load`: `encoder`, `device`, `kernels`.
         """
         from weft.bundle.load import load
 
         return load(folder, **settings)
 
     def print_trainable_parameters(self) -> None:
-        """Print how many parameters train, heads included, in the format that PEFT prints.
+        """Print the number of trainable parameters, heads included, in the format of PEFT.
 
-        `print(model.ledger())` shows the same by task, with heads left out.
+        `print(model.ledger())` prints the counts by task, without heads.
         """
         from weft.model.accounting.summary import trainable_line
 
         print(trainable_line(self._model))
 
     def ledger(self, basis: int | None = None) -> Ledger:
-        """How many parameters it holds, for whom: a dictionary that prints as a table; see `Ledger`."""
+        """Count the parameters by owner: a dictionary that prints as a table; see `Ledger`."""
         from weft.model.accounting.ledger import count
 
         return count(self._model, basis)
 
     def merge(self, task: str) -> nn.Module:
-        """A plain Hugging Face encoder that computes, for this task, the hidden states of this model."""
+        """Return a plain Hugging Face encoder that computes the hidden states of this model for one task."""
         from weft.model.transforms.merge import merge
 
         model = self._model
         index = model.task_id(task)
         if model.method.separate:
-            own: nn.Module = model.encoder[task_owner(task)]  # type: ignore[index]
-            return unweave(copy.deepcopy(own)).requires_grad_(False).eval()
+            task_encoder: nn.Module = model.encoder[task_owner(task)]  # type: ignore[index]
+            return unweave(copy.deepcopy(task_encoder)).requires_grad_(False).eval()
         return merge(model.encoder, model.placements, index)
 
     def compact(self) -> Model:
-        """The same model without its shut components; see `weft.model.transforms.compact`."""
+        """Return the model without components closed by L0 gates; see `weft.model.transforms.compact`."""
         from weft.model.transforms.compact import compact
 
         return compact(self._model)

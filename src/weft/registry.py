@@ -1,4 +1,4 @@
-"""Names to classes, looked up only when asked for."""
+"""Registries: tables from names to objects whose modules are imported on first use."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """A table of names, each standing for `module:attribute` or for the object itself.
+    """A table from names to objects, or to `module:attribute` strings.
 
-    The module is imported at the first lookup, so a table may list everything that exists and
-    importing weft still imports nothing.
+    A module is imported at the first lookup. So a table may list everything, and importing weft stays cheap.
 
     Args:
-        what: what the names stand for, as error texts say it ("method", "kind").
+        what: what an entry is, for error messages ("method", "kind").
         entries: name → "module:attribute", or the object itself.
     """
 
@@ -43,7 +42,12 @@ class Registry(Generic[T]):
         return name in self._entries
 
     def register(self, name: str, entry: str | T) -> None:
-        """Add `name`, as "module:attribute" or as the object; a name that is taken is refused."""
+        """Add an entry.
+
+        Args:
+            name: the name; it must not be registered already.
+            entry: "module:attribute", or the object itself.
+        """
         if name in self._entries:
             raise WeftError(f"{self.what} {name!r} is registered already, as {self._entries[name]!r}")
         self._entries[name] = entry

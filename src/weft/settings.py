@@ -1,4 +1,4 @@
-"""Settings: models of named values that tell every mistake at once, in our words. No torch, no numpy."""
+"""The base classes of settings: pydantic models that report all mistakes in one error. No torch, no numpy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from weft.errors import WeftError, did_you_mean
 
 
 class SettingsError(WeftError):
-    """Wrong settings.
+    """An error that lists all wrong settings.
 
     Attributes:
-        mistakes: each mistake as (key, what is wrong with it).
+        mistakes: one (key, description) per mistake.
     """
 
     def __init__(self, what: str, mistakes: list[tuple[str, str]]) -> None:
@@ -24,10 +24,10 @@ class SettingsError(WeftError):
 
 
 class Settings(BaseModel):
-    """Frozen, and without keys that nobody declared.
+    """The base class of settings: immutable, and unknown keys are errors.
 
     Attributes:
-        what: what the settings are of, as messages say it ("method 'lora'").
+        what: what the settings belong to, for messages ("method 'lora'").
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,7 +35,7 @@ class Settings(BaseModel):
     what: ClassVar[str]
 
     def __init__(self, **settings: Any) -> None:
-        """Take the settings by name; every wrong one is told at once."""
+        """Check the settings; one `SettingsError` lists all mistakes."""
         try:
             super().__init__(**settings)
         except ValidationError as invalid:
@@ -52,22 +52,22 @@ class Named(Settings):
     name: ClassVar[str]
 
     def settings(self) -> Any:
-        """As a run file would say it, complete."""
+        """All settings, as a run file would contain them."""
         return {"use": self.name, **self.model_dump(mode="json")}
 
 
 def _explain(invalid: ValidationError, known: list[str]) -> list[tuple[str, str]]:
-    told: dict[tuple[str, str], None] = {}
+    mistakes: dict[tuple[str, str], None] = {}  # a dictionary, to drop repetitions and keep the order
     for error in invalid.errors():
         key = str(error["loc"][0]) if error["loc"] else "settings"
         if error["type"] == "extra_forbidden":
-            text = f"no such setting; {did_you_mean(key, known) if known else 'it has none'}"
+            text = f"no such setting; {did_you_mean(key, known) if known else 'there are none'}"
         elif error["type"] == "missing":
-            text = "is missing; it has no default"
+            text = "is missing, and has no default"
         elif error["type"] == "value_error":
             text = error["msg"].removeprefix("Value error, ")
         else:
             expected = error["msg"].removeprefix("Input should be ")
             text = f"expected {expected}; found {error['input']!r}"
-        told[key, text] = None
-    return list(told)
+        mistakes[key, text] = None
+    return list(mistakes)

@@ -171,7 +171,7 @@ def test_check_and_show(done, capsys):
     assert "epochs" in said(capsys, ["show", "plan", str(done / "run.yaml")])[1].out
     params = json.loads(said(capsys, ["show", "params", str(done / "run.yaml"), "--json"])[1].out)
     assert params["per_task"] == {"cat": 512, "same": 512, "count": 512}
-    assert "encoders" in said(capsys, ["show", "params", str(done / "run.yaml")])[1].out
+    assert "times the encoder" in said(capsys, ["show", "params", str(done / "run.yaml")])[1].out
     methods = json.loads(said(capsys, ["show", "methods", "--json"])[1].out)
     assert methods["lora"]["settings"]["rank"]["default"] == 8
     code, told = said(capsys, ["show", "methods"])

@@ -53,6 +53,15 @@ def test_every_argument_and_option_has_a_help_text(name):
     assert COMMANDS[name].help
 
 
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_the_help_of_a_command_begins_with_one_short_sentence_and_has_an_example(name):
+    """A longer first sentence would be truncated in the list of commands."""
+    first, _, rest = COMMANDS[name].help.partition("\n\n")
+    assert first.endswith(".")
+    assert len(first) <= 62
+    assert f"Example: weft {name}" in rest
+
+
 def test_one_option_has_one_help_text():
     """What has one name in several commands means the same in each."""
     texts: dict[str, set[str]] = {}

@@ -81,12 +81,18 @@ WRONG = {
     "folder": ("encoder: ./nowhere\ntasks: {suite: swatch}", "'./nowhere': there is no such folder"),
     "no tasks": ("encoder: minilm", "tasks: expected .*found nothing"),
     "empty tasks": ("encoder: minilm\ntasks: []", "tasks: no tasks"),
-    "task type": ("encoder: minilm\ntasks: {a: 3}", "line 2, tasks.a: expected settings of a task.*found 3"),
+    "task type": (
+        "encoder: minilm\ntasks: {a: 3}",
+        "line 2, tasks.a: expected the settings of a task.*found 3",
+    ),
     "task given twice": (
         "encoder: minilm\ntasks:\n  a: {train: x}\n  a: {train: y}",
-        "line 3, tasks.a: given twice; again on line 4",
+        "line 3, tasks.a: the key is set twice; again on line 4",
     ),
-    "section given twice": ("train: {steps: 2}\ntrain: {steps: 3}", "train: given twice; again on line 2"),
+    "section given twice": (
+        "train: {steps: 2}\ntrain: {steps: 3}",
+        "train: the key is set twice; again on line 2",
+    ),
     "yes and no": (
         "encoder: minilm\ntasks: {a: {labels: [no, yes], train: x.csv}}",
         "tasks.a.labels: YAML reads no and yes as false and true; put them in quotes",
@@ -99,7 +105,7 @@ WRONG = {
     "only": ("encoder: minilm\ntasks: {suite: swatch, only: 5}", "tasks.only: expected .*found 5"),
     "name in a list": ("encoder: minilm\ntasks: [{name: 5, train: x}]", "tasks.0.name: expected .*found 5"),
     "preset type": ("preset: 5", "preset: 5 does not exist"),
-    "anchor in itself": ("heads: &a {pool: *a}", "an anchor .* holds an alias"),
+    "anchor in itself": ("heads: &a {pool: *a}", "a YAML anchor .* contains an alias"),
     "encoder file": ("encoder: run.yaml\ntasks: {suite: swatch}", "'run.yaml' is a file"),
     "task key": (
         "encoder: minilm\ntasks:\n  a: {text: x}",

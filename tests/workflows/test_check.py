@@ -69,9 +69,9 @@ def test_a_run_file_that_is_wrong_itself_is_an_error(done):
         weft.check(done / "run.yaml", ["train.stesp=3"])
     with pytest.raises(WeftError, match="overrides: expected a list"):
         weft.check(done / "run.yaml", "train.steps=3")
-    with pytest.raises(WeftError, match="overrides belong to load_run"):
+    with pytest.raises(WeftError, match=r"pass the overrides to weft\.load_run"):
         weft.check(weft.load_run(done / "run.yaml"), ["train.steps=3"])
-    with pytest.raises(WeftError, match="expected a run file, a preset's name or a run"):
+    with pytest.raises(WeftError, match="expected a run file, the name of a preset, or a run"):
         weft.check(7)
 
 

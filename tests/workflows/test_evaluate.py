@@ -77,7 +77,9 @@ def test_a_model_knows_the_data_of_its_own_tasks(done):
     found = weft.evaluate(model, rows=7)
     assert (found["rows"], found["of"]) == ({"cat": 7}, {"cat": 20})
     assert weft.evaluate(model, rows=7) == found  # always the same ones
-    with pytest.raises(WeftError, match=r"tasks have no data; say where it is with: tasks='RUN\.yaml'"):
+    with pytest.raises(
+        WeftError, match=r"tasks have no data; pass a run file that names it: tasks='RUN\.yaml'"
+    ):
         weft.evaluate(weft.load(done / "out"))
 
 
@@ -86,7 +88,7 @@ def test_tasks_without_data_are_left_out_with_a_note(done, capsys):
     one = [task for task in weft.load_run(done / "run.yaml").tasks if task.name == "cat"]
     capsys.readouterr()
     assert list(weft.evaluate(model, one)["tasks"]) == ["cat"]
-    assert "the tasks given has no data for same, count" in capsys.readouterr().err
+    assert "the list of tasks has no data for same, count" in capsys.readouterr().err
     assert list(weft.evaluate(model, one[0], progress=False)["tasks"]) == ["cat"]
     assert capsys.readouterr() == ("", "")
 

@@ -1,8 +1,8 @@
-"""The command line: parse, call, print.
+"""The command line: commands parse their arguments, call the library and print the result.
 
-Every command that answers a question takes `--json`: one JSON object on standard output and nothing else
-there; messages go to standard error. Exit 0: done; 1: the work failed; 2: the call or a file is wrong;
-130: stopped by Ctrl-C.
+Every command that prints a result takes `--json`: it then prints one JSON object on standard output and
+nothing else there; messages go to standard error. Exit code 0: done; 1: the work failed; 2: the arguments or
+a file are wrong; 130: stopped by Ctrl-C.
 """
 
 from weft.cli.app import main, run

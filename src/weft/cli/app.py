@@ -1,4 +1,7 @@
-"""The commands. Nothing heavy is imported before a command needs it: `weft --help` must answer at once."""
+"""The `weft` command and its exit codes.
+
+Nothing heavy is imported before a command needs it: `weft --help` must answer at once.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,25 @@ from weft.utils import launch_env as launched
 INTERRUPTED = 130
 """The parser's exit code for Ctrl-C, as a shell expects it."""
 
+HELP = """Train one pretrained text encoder on many tasks, with a few extra parameters per task.
+
+A run file (YAML) names the encoder, the method, the tasks and the training settings. `weft train` writes a
+run: a folder with the log, the metrics, the checkpoints and the best model. The saved model is a bundle: a
+folder with one file for what the tasks share and one file per task.
+
+First steps: weft train quickstart --out runs/first
+
+Then: weft evaluate runs/first
+
+Help on one command: weft train --help
+"""
+
 
 def build_app() -> typer.Typer:
-    """The command line with every command of `COMMANDS`."""
+    """Build the command line with every command of `COMMANDS`."""
     app = typer.Typer(
         name="weft",
-        help="One pretrained text encoder, many tasks, a few extra parameters for each.",
+        help=HELP,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -39,9 +55,9 @@ def build_app() -> typer.Typer:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run a command line; returns the exit code and never raises for a user's mistake.
+    """Run a command line and return the exit code; a user's mistake is printed, not raised.
 
-    Of processes that were started together, the first one alone speaks.
+    If several processes were started together (torchrun), only rank 0 prints.
     """
     if launched.rank() > 0:
         with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
@@ -53,7 +69,7 @@ def _run(arguments: list[str] | None) -> int:
     try:
         code = build_app()(arguments, standalone_mode=False)
     except RunFailed as failed:
-        # whichever process it is: the others wait for this one, and cannot know why it went
+        # from any rank: the other processes wait for this one, and cannot know why it ended
         print(failed, file=sys.__stderr__ if launched.rank() > 0 else sys.stderr)
         return 1
     except WeftError as wrong:
@@ -66,19 +82,18 @@ def _run(arguments: list[str] | None) -> int:
         print("stopped", file=sys.stderr)
         return 1
     except Exception as wrong:
-        # the parser's own errors know how to show themselves
+        # errors of the argument parser print themselves
         if hasattr(wrong, "show") and hasattr(wrong, "exit_code"):
             wrong.show()
             return int(wrong.exit_code)
         raise
     if code == INTERRUPTED:
-        given = sys.argv[1:] if arguments is None else arguments
-        print(
-            "stopped; the run goes on with --resume" if given[:1] == ["train"] else "stopped", file=sys.stderr
-        )
+        words = sys.argv[1:] if arguments is None else arguments
+        hint = "; to continue the run, repeat the command with --resume" if words[:1] == ["train"] else ""
+        print(f"stopped{hint}", file=sys.stderr)
     return code if isinstance(code, int) else 0
 
 
 def main() -> None:
-    """The `weft` command."""
+    """Run the `weft` command and exit with its code."""
     sys.exit(run())

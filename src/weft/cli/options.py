@@ -1,6 +1,6 @@
-"""The arguments and options that several commands have, each defined once.
+"""Arguments and options that several commands share, each defined once.
 
-A command takes them by type: `def train(source: RunFileArgument, as_json: Json = False)`.
+A command uses them as types: `def train(source: RunFileArgument, as_json: Json = False)`.
 """
 
 from __future__ import annotations
@@ -15,60 +15,98 @@ from weft.errors import WeftError
 if TYPE_CHECKING:
     from weft.model.model import Model
 
-RunFileArgument = Annotated[str, typer.Argument(metavar="RUN.yaml", help="run file, or name of a preset")]
-Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="key=value", help="override a setting: train.steps=500")
+RunFileArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN.yaml", help="run file, folder of a run, or the name of a preset such as quickstart"
+    ),
 ]
-BundleArgument = Annotated[Path, typer.Argument(metavar="BUNDLE", help="folder of a bundle or of a run")]
-RunOrBundle = Annotated[Path, typer.Argument(metavar="RUN|BUNDLE", help="folder of a run or of a bundle")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="key=value",
+        help="settings that replace those of the file, such as train.steps=500; values are YAML",
+    ),
+]
+BundleArgument = Annotated[
+    Path,
+    typer.Argument(metavar="BUNDLE", help="folder of a saved model (a bundle), or of a run that has one"),
+]
+RunOrBundle = Annotated[
+    Path, typer.Argument(metavar="RUN|BUNDLE", help="folder of a run, or of a saved model (a bundle)")
+]
 TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="name of the task")]
 
-Json = Annotated[bool, typer.Option("--json", help="print one JSON object on standard output")]
+Json = Annotated[
+    bool, typer.Option("--json", help="print one JSON object on standard output instead of tables")
+]
 EncoderOption = Annotated[
     str | None, typer.Option("--encoder", help="folder or hub id of the encoder, if it has moved")
 ]
 Device = Annotated[
-    str | None, typer.Option("--device", help="cpu, cuda, …; default: a GPU if there is one, else cpu")
+    str | None,
+    typer.Option(
+        "--device", help="device to run on: cpu, cuda, cuda:1, …; default: a GPU if there is one, else cpu"
+    ),
 ]
 TaskFiles = Annotated[
     list[str] | None,
     typer.Option(
-        "--tasks", metavar="RUN.yaml", help="run file or task file with a bundle's data; may be repeated"
+        "--tasks",
+        metavar="RUN.yaml",
+        help="run file or task file that says where the data is; required for a bundle, which holds no data; "
+        "may be repeated; default: the run's own run.yaml",
     ),
 ]
 TaskOption = Annotated[
-    str | None, typer.Option("--task", help="name of the task; required if there are several")
+    str | None, typer.Option("--task", help="name of the task; required if the model has several tasks")
 ]
-LabelledSplit = Annotated[str, typer.Option("--split", help="validation or test")]
-Split = Annotated[str, typer.Option("--split", help="train, validation or test")]
+LabelledSplit = Annotated[
+    str, typer.Option("--split", help="split of the data to evaluate on: validation or test")
+]
+Split = Annotated[str, typer.Option("--split", help="split of the data to read: train, validation or test")]
 Rows = Annotated[
     int | None,
-    typer.Option("--rows", min=1, help="number of examples per task, always the same ones; default: all"),
+    typer.Option(
+        "--rows",
+        min=1,
+        help="evaluate about this many examples per task, the same ones in every call; default: all",
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="random seed used to select the --rows examples")]
 Precision = Annotated[
-    str, typer.Option("--precision", help="float32 or bf16; in bf16 metrics differ slightly")
+    str,
+    typer.Option("--precision", help="float32, or bf16: faster on a GPU, and the metrics differ slightly"),
 ]
-NewBundle = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="folder of the new bundle")]
+NewBundle = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="folder to write the new bundle to")]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE.svg|FILE.png", help="write a chart to this file")
+    Path | None,
+    typer.Option("--plot", metavar="FILE.svg|FILE.png", help="write a chart to this file; default: no chart"),
 ]
 Layers = Annotated[
-    str | None, typer.Option("--layers", help="2, 0-2, 'top half', …; default: all, and sites outside layers")
+    str | None,
+    typer.Option(
+        "--layers",
+        help="layers of the encoder to use, counted from 0: 2, 0-2, 'top half', …; default: all layers, and "
+        "the places outside layers such as the pooler",
+    ),
 ]
 Basis = Annotated[
     str | None,
     typer.Option(
-        "--basis", metavar="110M", help="round parameter count of the encoder, as papers use it, to divide by"
+        "--basis",
+        metavar="110M",
+        help="also count with this rounded size of the encoder, as papers do: 110M or 110_000_000; default: "
+        "the size that the method's paper uses, if it has one",
     ),
 ]
 
 
-def one_task(model: Model, folder: Path, name: str | None) -> str:
-    """The task that `--task` names; it may be left out where there is one task."""
+def chosen_task(model: Model, folder: Path, name: str | None) -> str:
+    """Return the task that `--task` names; the option may be left out if the model has one task."""
     names = [task.name for task in model.tasks]
     if name is None and len(names) > 1:
-        raise WeftError(f"{folder} has {len(names)} tasks, {', '.join(names)}; say which with --task")
+        raise WeftError(f"{folder} has {len(names)} tasks, {', '.join(names)}; choose one with --task NAME")
     name = names[0] if name is None else name
     model.task_id(name)
     return name

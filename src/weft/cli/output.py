@@ -1,4 +1,4 @@
-"""What commands print: one JSON object or tables on standard output, notes on standard error."""
+"""Printing for all commands: tables or one JSON object on standard output, notes on standard error."""
 
 from __future__ import annotations
 
@@ -18,44 +18,59 @@ if TYPE_CHECKING:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """One JSON object on standard output, which holds nothing else then."""
+    """Print one JSON object on standard output; the command must print nothing else there."""
     print(json.dumps(value))
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
-    """Lines on standard error."""
+    """Print one line per warning on standard error."""
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
 
 
 def print_written(file: Path | None, as_json: bool) -> None:
-    """Which file was written, if one was; on standard error beside a JSON object."""
+    """Print which file was written, if any; on standard error if standard output holds a JSON object."""
     if file is not None:
         print(f"written: {file}", file=sys.stderr if as_json else sys.stdout)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table on standard output; the first column is text, the others are numbers."""
+    """Print a title and a table on standard output.
+
+    Args:
+        title: the line above the table; an empty one is not printed.
+        columns: the headings. The first column is left-aligned, the others are right-aligned.
+        rows: the cells; numbers get a comma between thousands.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    # texts, not markup: a folder may be named o[red]x
-    table = Table(title=Text(title), title_justify="left", title_style="", box=None, pad_edge=False)
+    # Text and not str, which rich would read as markup: a folder may be named o[red]x
+    table = Table(box=None, pad_edge=False)
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(cell if isinstance(cell, str) else f"{cell:,}") for cell in row))
     console = Console()
-    # a pipe has no width, and a cut number is a wrong number
+    # a pipe has no width, and a truncated number is a wrong number
     console.width = max(console.width, 120)
+    if title:
+        # not as the table's own title, which rich wraps to the width of the table
+        print(title)
     console.print(table)
 
 
 def print_scores(
     scores: Scores, title: str, baselines: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None
 ) -> None:
-    """Each task's metrics in percent (an error as it is), with those of baselines beside."""
+    """Print each task's metrics in percent (errors unscaled), with one column per baseline.
+
+    Args:
+        scores: the model's scores.
+        title: the line above the table.
+        baselines: the metrics of each baseline by task.
+    """
     baselines = baselines or {}
     rows: list[list[object]] = []
     for name, metrics in scores["tasks"].items():
@@ -67,21 +82,21 @@ def print_scores(
     averages = []
     for peer in baselines.values():
         firsts = [main_score(metrics) for metrics in peer.values() if metrics]
-        # an average over different tasks would be compared with this model's
-        whole = len(firsts) == len(scores["tasks"])
-        averages.append(f"{100 * sum(firsts) / len(firsts):.1f}" if whole else "–")
+        # an average over fewer tasks cannot be compared with the model's
+        complete = len(firsts) == len(scores["tasks"])
+        averages.append(f"{100 * sum(firsts) / len(firsts):.1f}" if complete else "–")
     rows.append(["average", "of first metrics", "", *averages, f"{100 * scores['average']:.1f}"])
     print_table(title, ["task", "metric", "rows", *baselines, "this model"], rows)
 
 
 def _evaluated(scores: Scores, name: str) -> str:
-    """How many examples were evaluated, and of how many where it was not all."""
+    """How many examples were evaluated: `20 of 400`, or `400` if it was all of them."""
     rows, of = scores["rows"][name], scores["of"][name]
     return str(rows) if rows == of else f"{rows} of {of}"
 
 
 def shown(metric: str, value: float | None) -> str:
-    """A metric in percent; an error as it is; none as a dash."""
+    """Format a metric: in percent, an error unscaled, a missing value as a dash."""
     if value is None:
         return "–"
     return f"{value:.3f}" if is_error(metric) else f"{100 * value:.1f}"

@@ -1,4 +1,4 @@
-"""Where a command may write."""
+"""Checks of the paths that a command is to write, made before the work starts."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from weft.errors import WeftError
 
 
 def check_place(option: str, file: Path | None) -> None:
-    """Refuse a place that cannot be written to, before the work is done that would fill it."""
+    """Refuse a file path that cannot be written.
+
+    Args:
+        option: the option that names it, for the message.
+        file: the path; None is accepted.
+    """
     if file is None:
         return
     if file.is_dir():
-        raise WeftError(f"{option} {file}: this is a folder; expected a file's name")
+        raise WeftError(f"{option} {file}: this is a folder; expected the name of a file")
     if not file.parent.is_dir():
-        raise WeftError(f"{option} {file}: there is no folder {file.parent}; make it first")
+        raise WeftError(
+            f"{option} {file}: there is no folder {file.parent}; create it first: mkdir -p {file.parent}"
+        )
 
 
 def check_plot(file: Path | None) -> None:
-    """The same for a picture, whose name must say in which format it is to be."""
+    """Refuse a path for `--plot` that cannot be written or whose suffix names no image format."""
     from weft.analysis.plots.picture import SUFFIXES
 
     check_place("--plot", file)

@@ -1,6 +1,6 @@
-"""The run file: encoder, method, heads, tasks, train; checked whole, every mistake with its place.
+"""Run files and task files: YAML that is checked as a whole, with the line of every mistake.
 
-No torch is imported here: a wrong file is told in a moment.
+No torch is imported here, so that mistakes in a file are reported at once.
 """
 
 from weft.config.presets import preset_names

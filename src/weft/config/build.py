@@ -1,4 +1,4 @@
-"""The model that a run file describes."""
+"""Building the model that a run file describes, and counting its parameters."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def model_of(run_file: RunFile, tell: Tell = print_note) -> Model:
-    """Load the encoder and build the model at its start.
+    """Load the encoder and build the model with its initial values.
 
     Args:
         run_file: the run file.
-        tell: takes what a user should know of how the encoder was loaded.
+        tell: called with each note on how the encoder was loaded.
     """
     from weft.encoder.load import load_encoder
     from weft.model.model import Model
@@ -41,11 +41,11 @@ def model_of(run_file: RunFile, tell: Tell = print_note) -> Model:
 
 
 def ledger_of(run_file: RunFile, basis: int | None = None) -> Ledger:
-    """The parameter counts of the run file's model; of `random:` encoders without memory for the weights.
+    """Count the parameters of the run file's model; a `random:` encoder is built on the meta device.
 
     Args:
         run_file: the run file.
-        basis: as `Model.ledger` takes it.
+        basis: the rounded size of the encoder, as in `Model.ledger`.
     """
     from weft.model.model import Model
 

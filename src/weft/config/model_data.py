@@ -1,4 +1,4 @@
-"""The data that belongs to a model: that of its run, of run files and task files, or of tasks."""
+"""Finding the data of a saved model: in its run, in run files and task files, or in `Task` objects."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownTasks:
     """Tasks whose data is known.
 
     Attributes:
-        where: the files that say where it is, for messages.
+        where: the run files and task files that name the data, for messages.
         tasks: the tasks by name.
     """
 
@@ -29,12 +29,12 @@ class Known:
     tasks: Mapping[str, Task]
 
 
-def find_tasks(folder: str | Path, files: Sequence[str | Path] | None) -> Known:
-    """The tasks whose data is known, for a saved model; without torch.
+def find_tasks(folder: str | Path, files: Sequence[str | Path] | None) -> KnownTasks:
+    """Find the data of a saved model's tasks. Imports no torch.
 
     Args:
         folder: a run's folder, or a bundle.
-        files: run files or task files, of which a later one adds to an earlier; None: the run's own.
+        files: run files or task files; a later one adds to an earlier one. None: the run.yaml of the run.
     """
     from weft.bundle.load import find_bundle
 
@@ -42,69 +42,73 @@ def find_tasks(folder: str | Path, files: Sequence[str | Path] | None) -> Known:
     find_bundle(folder)
     if not files and not (folder / "run.yaml").is_file():
         raise WeftError(
-            f"{folder} is a bundle and has no data; name it with: --tasks RUN.yaml (in Python: tasks=…)"
+            f"{folder} is a bundle, which holds no data; name a run file that says where it is: "
+            "--tasks RUN.yaml (in Python: tasks=…)"
         )
     return known_tasks(files or [folder / "run.yaml"])
 
 
-def known_tasks(given: Sequence[str | Path | Task]) -> Known:
-    """Tasks as they are, and those of run files and task files; a later one takes the place of an earlier."""
+def known_tasks(sources: Sequence[str | Path | Task]) -> KnownTasks:
+    """Collect tasks, and the tasks of run files and task files; of equal names the last one counts."""
     from weft.config.run_file import load_tasks
     from weft.tasks.task import Task
 
     tasks: dict[str, Task] = {}
-    for one in given:
-        tasks |= {task.name: task for task in ([one] if isinstance(one, Task) else load_tasks(one))}
-    where = [str(one) for one in given if not isinstance(one, Task)]
-    where += ["the tasks given"] * (len(where) < len(given))
-    return Known(", ".join(where), tasks)
+    for source in sources:
+        listed = [source] if isinstance(source, Task) else load_tasks(source)
+        tasks |= {task.name: task for task in listed}
+    where = [str(source) for source in sources if not isinstance(source, Task)]
+    where += ["the list of tasks"] * (len(where) < len(sources))
+    return KnownTasks(", ".join(where), tasks)
 
 
-def tasks_with_data(model: Model, source: str | Path, known: Known, tell: Tell = print_note) -> list[Task]:
-    """The model's tasks that have data, as `known` has them; one that does not match the model is an error.
+def tasks_with_data(
+    model: Model, source: str | Path, known: KnownTasks, tell: Tell = print_note
+) -> list[Task]:
+    """Return the model's tasks that have data; a known task that does not match the model's is an error.
 
     Args:
         model: the model.
-        source: where it comes from, for messages.
+        source: the run, bundle or model, for messages.
         known: the tasks with data.
-        tell: takes a note that names the tasks without.
+        tell: called with a note that names the tasks without data.
     """
-    found, without = [], []
-    whose = "the bundle" if isinstance(source, Path) else source
+    with_data, without = [], []
+    bundle = "the bundle" if isinstance(source, Path) else source
     for task in model.tasks:
         if task.name not in known.tasks:
             without.append(task.name)
             continue
-        theirs = known.tasks[task.name]
-        if (theirs.kind, theirs.labels, theirs.size) != (task.kind, task.labels, task.size):
+        known_task = known.tasks[task.name]
+        if (known_task.kind, known_task.labels, known_task.size) != (task.kind, task.labels, task.size):
             raise WeftError(
-                f"task {task.name!r} in {known.where} does not match {whose}: kind, labels or size differ; "
-                f"found {theirs.head} {list(theirs.labels)}, expected {task.head} {list(task.labels)}"
+                f"task {task.name!r} in {known.where} does not match {bundle}: kind, labels or size differ; "
+                f"found {known_task.head} {list(known_task.labels)}, expected {task.head} {list(task.labels)}"
             )
-        found.append(theirs)
-    told = f"{known.where} has no data for {', '.join(without)} of {source}"
-    if not found:
-        raise WeftError(f"{told}; say where it is with: --tasks RUN.yaml (in Python: tasks=…)")
+        with_data.append(known_task)
+    message = f"{known.where} has no data for {', '.join(without)} of {source}"
+    if not with_data:
+        raise WeftError(f"{message}; name a run file that has: --tasks RUN.yaml (in Python: tasks=…)")
     if without:
-        tell(f"{told}: left out; a further --tasks FILE says where it is")
-    return found
+        tell(f"{message}: left out; to include it, add --tasks FILE with a file that names its data")
+    return with_data
 
 
 def labelled_rows(
     tasks: Sequence[Task], split: str, source: str | Path, tell: Tell = print_note
 ) -> dict[str, Split]:
-    """The labelled rows of a split by name, of further sets too; tasks without are named in a note.
+    """Read the labelled rows of a split, by task name; further sets of a task (`also`) are included.
 
     Args:
         tasks: the tasks, with their files.
         split: `validation` or `test`.
         source: the run, bundle or model, for messages.
-        tell: takes the note.
+        tell: called with a note that names the tasks without labelled rows.
     """
     from weft.data.splits.splits import files_needed
     from weft.data.splits.task_rows import rows_of_task
 
-    found: dict[str, Split] = {}
+    labelled: dict[str, Split] = {}
     without: dict[str, str] = {}
     for task in tasks:
         needed = files_needed(task, [split])
@@ -115,13 +119,13 @@ def labelled_rows(
             if rows.labels is None:
                 without[name] = f"no labels in {rows.source}"
             else:
-                found[name] = rows
-    told = "; ".join(f"{name}: {why}" for name, why in without.items())
-    if not found:
+                labelled[name] = rows
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in without.items())
+    if not labelled:
         raise WeftError(
-            f"{source}: no task has labels to evaluate on in the split {split!r} ({told}); evaluate "
-            "validation, or train with halves: true to have a half of it left as test"
+            f"{source}: no task has labels to evaluate on in the split {split!r} ({reasons}); evaluate "
+            "validation, or train with halves: true, which keeps half of the validation split as test"
         )
     if without:
-        tell(f"split {split!r}: left out {told}")
-    return found
+        tell(f"split {split!r}: not evaluated: {reasons}")
+    return labelled

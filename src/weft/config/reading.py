@@ -1,4 +1,4 @@
-"""Reading YAML so that every mistake knows its line."""
+"""Reading YAML with line numbers, so that every mistake can be reported with its line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from weft.errors import WeftError
 
 @dataclass
 class Reading:
-    """A file while it is read: its mistakes so far, what else to say, and on which line each key stands."""
+    """The state of reading one file.
+
+    Attributes:
+        source: the file, for messages.
+        folder: the folder that relative paths start from.
+        lines: the line of each key, such as ("train", "steps").
+        mistakes: the mistakes so far.
+        notes: what a user should know.
+        warnings: what a user should change.
+    """
 
     source: str
     folder: Path
@@ -24,24 +33,29 @@ class Reading:
     warnings: list[str] = field(default_factory=list)
 
     def wrong(self, place: Sequence[str], text: str) -> None:
-        """Note a mistake at a place, such as ["train", "steps"]."""
-        at: int | None = None
+        """Record a mistake.
+
+        Args:
+            place: the key, such as ["train", "steps"].
+            text: what is wrong.
+        """
+        line: int | None = None
         for length in range(len(place), 0, -1):
-            at = self.lines.get(tuple(place[:length]))
-            if at is not None:
+            line = self.lines.get(tuple(place[:length]))
+            if line is not None:
                 break
-        line = f"line {at}, " if at is not None else ""
-        self.mistakes.append(f"  {line}{'.'.join(place) or 'the file'}: {text}")
+        prefix = f"line {line}, " if line is not None else ""
+        self.mistakes.append(f"  {prefix}{'.'.join(place) or 'the file'}: {text}")
 
     def path(self, value: str) -> Path:
-        """A path from the run file's folder or, if it exists only there, from the current one; absolute."""
+        """Make a path absolute: from the file's folder, or from the current one if it exists only there."""
         here = Path(value).expanduser()
         beside = self.folder / here
         return (here if here.exists() and not beside.exists() else beside).resolve()
 
 
 def read_text(path: Path) -> str:
-    """A run file's text."""
+    """Read the text of a run file or task file."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as wrong:
@@ -49,14 +63,14 @@ def read_text(path: Path) -> str:
 
 
 def parse(text: str, reading: Reading) -> dict[str, Any]:
-    """The sections of a run file; `reading` learns on which line each key stands."""
+    """Parse the sections of a run file; the line of each key is stored in `reading.lines`."""
     try:
         node = yaml.compose(text, yaml.SafeLoader)
         raw = yaml.safe_load(text)
         if isinstance(raw, dict):
             _lines(node, (), reading)
     except RecursionError:
-        raise WeftError(f"{reading.source}: an anchor (&) holds an alias (*) to itself") from None
+        raise WeftError(f"{reading.source}: a YAML anchor (&) contains an alias (*) of itself") from None
     except yaml.YAMLError as wrong:
         mark = getattr(wrong, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -72,8 +86,8 @@ def _lines(node: Any, place: tuple[str, ...], reading: Reading) -> None:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             here = (*place, str(key.value))
-            if here in lines:  # YAML would take the last without a word
-                reading.wrong(here, f"given twice; again on line {key.start_mark.line + 1}")
+            if here in lines:  # PyYAML would silently use the last one
+                reading.wrong(here, f"the key is set twice; again on line {key.start_mark.line + 1}")
             else:
                 lines[here] = key.start_mark.line + 1
                 _lines(value, here, reading)
@@ -84,26 +98,26 @@ def _lines(node: Any, place: tuple[str, ...], reading: Reading) -> None:
 
 
 def merged(base: Any, top: Any) -> Any:
-    """`top` over `base`, section by section."""
+    """Put the settings of `top` over those of `base`, section by section."""
     if isinstance(base, dict) and isinstance(top, dict) and "use" not in top and "suite" not in top:
         return {key: merged(base.get(key), top[key]) if key in top else base[key] for key in {**base, **top}}
     return top
 
 
-def _set_in_suites(tasks: list[Any], key: str, value: str, said: str, reading: Reading) -> None:
-    """Set a key of every suite of a list: tasks.root=DATA."""
+def _set_in_suites(tasks: list[Any], key: str, value: str, dotted_key: str, reading: Reading) -> None:
+    """Set a key of every suite in a list, as in `tasks.root=DATA`."""
     suites = [entry for entry in tasks if isinstance(entry, dict) and "suite" in entry]
     if not suites:
-        reading.wrong(["tasks"], f"is a list without a suite, so {said!r} cannot be set in it")
+        reading.wrong(["tasks"], f"is a list without a suite, so {dotted_key!r} cannot be set in it")
     try:
         for entry in suites:
             entry[key] = yaml.safe_load(value)
     except yaml.YAMLError:
-        reading.wrong(said.split("."), f"the value {value!r} cannot be read as YAML")
+        reading.wrong(dotted_key.split("."), f"the value {value!r} cannot be read as YAML")
 
 
 def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
-    """Set one `key=value` with dots in the key."""
+    """Apply one override `key=value`, with dots in the key for nested settings."""
     key, equals, value = override.partition("=")
     if not equals or not key.strip():
         reading.wrong([override], "expected key=value, such as train.steps=500")
@@ -112,9 +126,9 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
     target: Any = raw
     for number, part in enumerate(path):
         if isinstance(target.get(part), str) and part == "method":
-            target[part] = {"use": target[part]}  # `method: lora` and method.rank=4 go together
+            target[part] = {"use": target[part]}  # `method: lora` can be combined with method.rank=4
         if target.get(part) is None or target[part] is True:
-            target[part] = {}  # an empty section; `l0: true` and method.l0.steps=9 go together
+            target[part] = {}  # an empty section; `l0: true` can be combined with method.l0.steps=9
         inner = target[part]
         if path == ["tasks"] and isinstance(inner, list):
             _set_in_suites(inner, last, value, key.strip(), reading)
@@ -125,7 +139,7 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
         target = inner
     try:
         if last == "use" and target.get("use") not in (None, value):
-            target.clear()  # the settings of another method do not fit this one
+            target.clear()  # the settings of a different method do not apply
         target[last] = yaml.safe_load(value)
     except yaml.YAMLError:
         reading.wrong(key.split("."), f"the value {value!r} cannot be read as YAML")

@@ -1,4 +1,4 @@
-"""The run file: what it says, and what is wrong with it."""
+"""Reading and checking run files."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ SHOWN = 8
 
 @dataclass(repr=False)
 class RunFile:
-    """A run file that has been read and found right; `load_run` gives it.
+    """A checked run file, as `load_run` returns it.
 
     Attributes:
-        encoder: what `load_encoder` takes.
+        encoder: the encoder, as `load_encoder` takes it.
         method: the method.
         tasks: the tasks, with their files.
         heads: the `heads` section.
         training: the `train` section.
-        start: a bundle whose weights the run begins from, if there is one.
-        kernels: how rows of several tasks go through maps of their own; see `weft.kernels.dispatch`.
-        notes: what a user should know of the tasks: what a suite lacks, what is left out.
-        warnings: tasks of which one must not be trained on and the other tested on.
+        start: a bundle whose weights are the initial values, if there is one.
+        kernels: which kernels compute the products of rows of several tasks; see `weft.kernels.dispatch`.
+        notes: what a user should know about the tasks: what a suite lacks, what is left out.
+        warnings: pairs of tasks of which one must not be trained on if the other is tested on.
         resolved: the run file with presets, overrides and defaults filled in and paths absolute.
     """
 
@@ -60,14 +60,14 @@ class RunFile:
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """Encoder, method, tasks and steps: a line; `resolved` holds everything."""
+        """One line with encoder, method, tasks and steps; `resolved` holds everything."""
         names = [task.name for task in self.tasks]
         listed = ", ".join([*names[:SHOWN], *[f"… {len(names) - SHOWN} more"] * (len(names) > SHOWN)])
         method = "+".join(part.name for part in self.method.parts)
         return f"RunFile({self.encoder!r}, method={method!r}, tasks: {listed}; {self.training.steps} steps)"
 
     def build_model(self) -> Model:
-        """The model that the file describes, at its start; see `load_run` for how to train it."""
+        """Build the model that the file describes; see `load_run` for how to train it."""
         from weft.config.build import model_of
 
         return model_of(self)
@@ -94,7 +94,7 @@ def load_run(source: str | Path, overrides: Sequence[str] = ()) -> RunFile:
 
 
 def load_tasks(source: str | Path) -> tuple[Task, ...]:
-    """The tasks of a run file alone: its encoder may be elsewhere by now."""
+    """Read only the tasks of a run file or task file; its encoder may have moved since."""
     raw, reading = _opened(source)
     tasks, _ = read_tasks(raw.get("tasks"), reading)
     stop_if_wrong(reading)
@@ -112,14 +112,14 @@ def _opened(source: str | Path) -> tuple[dict[str, Any], Reading]:
         text, folder = preset_text(name), Path()
     else:
         raise WeftError(
-            f"there is no run file {name!r}, nor a preset of that name; {did_you_mean(name, preset_names())}"
+            f"there is no run file {name!r} and no preset of that name; {did_you_mean(name, preset_names())}"
         )
     reading = Reading(str(path) if path.is_file() else name, folder)
     return parse(text, reading), reading
 
 
 def stop_if_wrong(reading: Reading) -> None:
-    """One error for all mistakes, if there are any."""
+    """Raise one error that lists all mistakes, if there are any."""
     if reading.mistakes:
         count = len(reading.mistakes)
         listed = "\n".join(reading.mistakes)
@@ -186,8 +186,8 @@ def _kernels(value: object, reading: Reading) -> Setting:
 
 def _encoder(value: object, reading: Reading) -> str:
     if not isinstance(value, str):
-        found = "nothing" if value is None else repr(value)
-        reading.wrong(["encoder"], f"expected a hub id, a folder, minilm, or random:bert-base; found {found}")
+        shown = "nothing" if value is None else repr(value)
+        reading.wrong(["encoder"], f"expected a hub id, a folder, minilm, or random:bert-base; found {shown}")
         return ""
     folder = reading.path(value)
     if folder.is_dir():
@@ -203,7 +203,7 @@ def _encoder(value: object, reading: Reading) -> str:
 
 
 def _fitted(train: object, method: Method | None) -> object:
-    """The `train` section; where it gives no max_length, the default is no more than the method takes."""
+    """The `train` section; the default of max_length is lowered to what the method accepts."""
     section = {} if train is None else train
     limits = [part.longest_row for part in (method.parts if method else ()) if part.longest_row]
     default: int = Training.model_fields["max_length"].default
@@ -213,7 +213,7 @@ def _fitted(train: object, method: Method | None) -> object:
 
 
 def _read_policy(train: object, reading: Reading) -> None:
-    """Put the probabilities of a policy's file in its place: the file may change, the run may not."""
+    """Replace the path of a policy file by its probabilities: the file may change later, the run must not."""
     sampler = train.get("sampler") if isinstance(train, dict) else None
     if not isinstance(sampler, dict) or not isinstance(sampler.get("policy"), str):
         return
@@ -222,17 +222,17 @@ def _read_policy(train: object, reading: Reading) -> None:
     except WeftError as wrong:
         reading.wrong(["train", "sampler"], str(wrong))
         sampler.clear()
-        sampler["use"] = "proportional"  # told already
+        sampler["use"] = "proportional"  # any valid one: the mistake is recorded already
 
 
 def _check_length(method: Method, training: Training, reading: Reading) -> None:
-    """Rows must not be longer than the method's adapters are made for."""
+    """Check that rows are not longer than the method's adapters accept."""
     for part in method.parts:
         if part.longest_row is not None and part.longest_row < training.max_length:
             reading.wrong(
                 ["train", "max_length"],
-                f"{training.max_length}; method {part.name!r} is made for rows of {part.longest_row} tokens "
-                f"at the most: expected no more, or method.length={training.max_length}",
+                f"{training.max_length}; method {part.name!r} accepts rows of at most {part.longest_row} "
+                f"tokens: expected no more, or method.length={training.max_length}",
             )
 
 
@@ -248,7 +248,7 @@ def _start(value: object, reading: Reading) -> str | None:
 def _method(value: object, reading: Reading) -> Method | None:
     try:
         method = build_method(value)
-        l0_of(method)  # parts that disagree on the phases are told now
+        l0_of(method)  # parts that disagree on the phases are reported now
         return method
     except SettingsError as wrong:
         for key, text in wrong.mistakes:
@@ -262,7 +262,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def read_section(name: str, kind: type[S], value: object, reading: Reading) -> S | None:
-    """A section's settings; None where they are wrong, which `reading` then knows."""
+    """Read the settings of a section; returns None if they are wrong, with the mistakes in `reading`."""
     if not isinstance(value, dict):
         example = next(iter(kind.model_fields))
         reading.wrong([name], f"expected settings such as {{{example}: …}}; found {value!r}")
@@ -276,11 +276,11 @@ def read_section(name: str, kind: type[S], value: object, reading: Reading) -> S
 
 
 def read_train(value: object, tasks: list[str], reading: Reading) -> Training | None:
-    """The `train` section; tasks that it names must be among these."""
+    """Read the `train` section; tasks that it names must be among `tasks`."""
     training = read_section("train", Training, value, reading)
     if training is None:
         return None
-    # without tasks, which is told elsewhere, names cannot be judged
+    # without tasks, which is reported elsewhere, names cannot be checked
     for key, text in mistakes(training, tasks) if tasks else ():
         reading.wrong(["train", key], text)
     return training

@@ -1,4 +1,4 @@
-"""The task file: a task that joins a trained model, or one of its own that is trained again."""
+"""Reading and checking task files: one task to add to a trained model, or to retrain."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from weft.training.settings import Training
 
 SECTIONS = ("tasks", "train", "grow")
 OF_THE_BUNDLE = ("preset", "encoder", "method", "heads", "start")
-"""Sections of a run file that a trained model has answered already."""
+"""Sections of a run file that are fixed by the trained model."""
 
 
 @dataclass(frozen=True)
 class TaskFile:
-    """A task file that has been read and found right.
+    """A checked task file.
 
     Attributes:
         task: the task, with its files.
-        training: the `train` section; `lr` may be left to what trains.
+        training: the `train` section; if `lr` is None, it depends on what is trained.
         grow: the `grow` section.
         resolved: the file with overrides and defaults filled in and paths absolute.
     """
@@ -41,13 +41,13 @@ class TaskFile:
 
 @dataclass(frozen=True)
 class Host:
-    """What a task file must fit: a bundle.
+    """The bundle that a task file is checked against.
 
     Attributes:
         folder: the bundle.
         tasks: its tasks by name.
         method: its method.
-        max_length: the tokens that its texts are cut to.
+        max_length: the number of tokens that its texts are truncated to.
     """
 
     folder: Path
@@ -57,11 +57,11 @@ class Host:
 
 
 def host_of(bundle: str | Path, name: str | None = None) -> Host:
-    """What a task file is read against.
+    """Read what a task file is checked against.
 
     Args:
         bundle: a bundle, or a run's folder that holds one.
-        name: must be one of its tasks; None: any.
+        name: a task that the bundle must have; None: no such check.
     """
     from weft.bundle.load import find_bundle, read_manifest, read_tasks
     from weft.bundle.one_task import check_has
@@ -78,13 +78,13 @@ def host_of(bundle: str | Path, name: str | None = None) -> Host:
 def load_task_file(
     source: str | Path, overrides: Sequence[str], host: Host, *, again: str | None = None
 ) -> TaskFile:
-    """Read a task file, with `key=value` overrides on top; all mistakes in one error.
+    """Read a task file and apply `key=value` overrides. One error lists all mistakes.
 
     Args:
         source: a YAML file with the sections `tasks`, `train` and `grow`.
         overrides: such as `train.steps=500` or `grow.fraction=0.01`; values are read as YAML.
         host: the bundle.
-        again: the task of it that is to be trained again; None: the file's task is new.
+        again: the task of the bundle that is retrained; None: the file's task is new.
     """
     path = Path(source)
     if not path.is_file():
@@ -95,15 +95,17 @@ def load_task_file(
         override_key(raw, override, reading)
     for key in raw:
         if key in OF_THE_BUNDLE:
-            reading.wrong([key], f"this is the bundle's ({host.folder}), and stays; leave it out")
+            reading.wrong([key], f"this is fixed by the bundle {host.folder}; leave it out")
         elif key == "bundle":
-            continue  # what run.yaml of an earlier call says of itself
+            continue  # run.yaml of an earlier call has this key
         elif key not in SECTIONS:
             reading.wrong([key], f"no such section; {did_you_mean(key, SECTIONS)}")
     tasks, spec = read_tasks(raw.get("tasks"), reading)
     if len(tasks) > 1:
         names = ", ".join(task.name for task in tasks)
-        reading.wrong(["tasks"], f"expected one task; found {names}: of a suite say only: [{tasks[0].name}]")
+        reading.wrong(
+            ["tasks"], f"expected one task; found {names}: select one of a suite with only: [{tasks[0].name}]"
+        )
     section = {} if raw.get("train") is None else raw["train"]
     if isinstance(section, dict):
         section = {"max_length": host.max_length, **section}
@@ -112,16 +114,16 @@ def load_task_file(
     if training is not None and training.max_length != host.max_length:
         reading.wrong(
             ["train", "max_length"],
-            f"{training.max_length}; {host.folder} cuts the texts of all its tasks to {host.max_length} "
+            f"{training.max_length}; {host.folder} truncates the texts of all its tasks to {host.max_length} "
             "tokens: leave it out",
         )
     for task in tasks[:1]:
-        given = grow or GrowSettings()
+        settings = grow or GrowSettings()
         if again is None:
-            found = mistakes(task, given, host.tasks, host.method)
+            problems = mistakes(task, settings, host.tasks, host.method)
         else:
-            found = mistakes_again(task, given, host.tasks[again])
-        for place, text in found:
+            problems = mistakes_again(task, settings, host.tasks[again])
+        for place, text in problems:
             reading.wrong(place, text)
     stop_if_wrong(reading)
     assert training is not None

@@ -1,4 +1,4 @@
-"""The `tasks` section: suites, and tasks of one's own."""
+"""Reading the `tasks` section of a run file: suites, and tasks that the file defines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.tasks.task import OF_HEADS, OF_SPLITS, SPLITS, Task, check_tasks
 
 
 def _names(value: object) -> object:
-    """A list of names; `a, b` is as good as one, and numbers are names too."""
+    """A list of names; the text `a, b` is also accepted, and numbers become names."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     if isinstance(value, list):
@@ -32,10 +32,11 @@ Names = Annotated[list[str], BeforeValidator(_names)]
 
 
 _ALWAYS = ("name", "kind", "texts", "label", "labels", "size", "range", "metrics", "hub")
+"""Keys of a task that the resolved run file always has."""
 
 
 class SuiteSpec(Settings):
-    """A suite of the `tasks` section."""
+    """The settings of a suite in the `tasks` section."""
 
     what = "suite"
 
@@ -50,7 +51,7 @@ class SuiteSpec(Settings):
 
 
 class TaskSpec(Settings):
-    """A task of the `tasks` section."""
+    """The settings of a task in the `tasks` section."""
 
     what = "task"
 
@@ -87,7 +88,7 @@ class TaskSpec(Settings):
 
 
 def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
-    """The tasks, and what was said of them with paths made absolute."""
+    """Read the `tasks` section. Returns the tasks, and their settings with absolute paths."""
     entries: list[tuple[list[str], Any]]
     if isinstance(value, dict) and "suite" in value:
         entries = [(["tasks"], value)]
@@ -99,29 +100,30 @@ def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
     elif isinstance(value, list):
         entries = [(["tasks", str(number)], entry) for number, entry in enumerate(value)]
     else:
-        found = "nothing" if value is None else repr(value)
+        shown = "nothing" if value is None else repr(value)
         reading.wrong(
-            ["tasks"], f"expected {{suite: swatch}}, or name: {{texts: …, train: FILE}}; found {found}"
+            ["tasks"], f"expected {{suite: swatch}}, or name: {{texts: …, train: FILE}}; found {shown}"
         )
         return (), []
     before = len(reading.mistakes)
     tasks: list[Task] = []
-    said: list[dict[str, Any]] = []
+    resolved: list[dict[str, Any]] = []
     for place, entry in entries:
         if not isinstance(entry, dict):
-            reading.wrong(place, f"expected settings of a task or a suite; found {entry!r}")
+            reading.wrong(place, f"expected the settings of a task or a suite; found {entry!r}")
             continue
-        given = {str(key): item for key, item in entry.items() if item is not None}
+        settings = {str(key): item for key, item in entry.items() if item is not None}
         try:
-            made, told = _suite(given, reading) if "suite" in given else _task(given, reading)
+            read = _suite if "suite" in settings else _task
+            entry_tasks, resolved_entry = read(settings, reading)
         except SettingsError as wrong:
             for key, text in wrong.mistakes:
                 reading.wrong([*place, key], text)
         except WeftError as wrong:
             reading.wrong(place, str(wrong))
         else:
-            tasks += made
-            said.append(told)
+            tasks += entry_tasks
+            resolved.append(resolved_entry)
     if tasks:
         tasks, twins = without_twins(tasks)
         reading.notes += twins
@@ -132,63 +134,66 @@ def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
             reading.wrong(["tasks"], str(wrong))
     elif len(reading.mistakes) == before:
         reading.wrong(["tasks"], "no tasks")
-    return tuple(tasks), said
+    return tuple(tasks), resolved
 
 
-def _suite(given: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[str, Any]]:
-    spec = SuiteSpec(**given)
+def _suite(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[str, Any]]:
+    spec = SuiteSpec(**settings)
     root = spec.root if spec.root in (None, ON_THE_HUB) else str(reading.path(spec.root))
-    told = {**spec.model_dump(exclude_none=True), **({"root": root} if root else {})}
+    resolved = {**spec.model_dump(exclude_none=True), **({"root": root} if root else {})}
     if not spec.heads:
-        told.pop("heads")
-    found = find_suite(spec.suite, root, spec.only)
-    reading.notes += found.notes
+        resolved.pop("heads")
+    suite = find_suite(spec.suite, root, spec.only)
+    reading.notes += suite.notes
     changes = {key: getattr(spec, key) for key in OF_SPLITS if getattr(spec, key) is not None}
-    names = [task.name for task in found.tasks]
+    names = [task.name for task in suite.tasks]
     for name, head in spec.heads.items():
         if name not in names:
-            raise WeftError(
-                f"heads: suite {spec.suite!r} gives no task {name!r}; {did_you_mean(name, names)}"
-            )
+            raise WeftError(f"heads: suite {spec.suite!r} has no task {name!r}; {did_you_mean(name, names)}")
         for key in head:
             if key not in OF_HEADS:
                 raise WeftError(f"heads: {name}: no such setting {key!r}; {did_you_mean(key, OF_HEADS)}")
-    return [replace(task, **changes, **spec.heads.get(task.name, {})) for task in found.tasks], told
+    return [replace(task, **changes, **spec.heads.get(task.name, {})) for task in suite.tasks], resolved
 
 
-def _task(given: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[str, Any]]:
-    if "name" not in given:
+def _task(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[str, Any]]:
+    if "name" not in settings:
         raise WeftError("a task in a list needs the key 'name'")
-    spec = TaskSpec(**given)
-    told = spec.model_dump(exclude_none=True)
-    # a key at its default is not said, so that a run file of before still means the same
-    told = {key: value for key, value in told.items() if key in _ALWAYS or key in spec.model_fields_set}
-    files = {split: _file(told.pop(split), reading) for split in SPLITS if split in told}
+    spec = TaskSpec(**settings)
+    resolved = spec.model_dump(exclude_none=True)
+    # keys at their defaults are left out, so that run files written by earlier versions resolve equally
+    resolved = {
+        key: value for key, value in resolved.items() if key in _ALWAYS or key in spec.model_fields_set
+    }
+    files = {split: _file(resolved.pop(split), reading) for split in SPLITS if split in resolved}
     further = {
         name: {split: _file(file, reading) for split, file in sets.items()}
-        for name, sets in told.pop("also", {}).items()
+        for name, sets in resolved.pop("also", {}).items()
     }
     if not files and spec.hub is None:
         raise WeftError(f"task {spec.name!r} has no data; expected 'train' and 'validation' files, or 'hub'")
     lists: dict[str, Any] = {
-        key: tuple(item) if isinstance(item, list) else item for key, item in told.items()
+        key: tuple(item) if isinstance(item, list) else item for key, item in resolved.items()
     }
     task = Task(**lists, files=files, also=further)
-    told |= {split: _said(file) for split, file in files.items()}
+    resolved |= {split: _file_settings(file) for split, file in files.items()}
     if further:
-        told["also"] = {name: {s: _said(file) for s, file in own.items()} for name, own in further.items()}
-    return [task], told
+        resolved["also"] = {
+            name: {split: _file_settings(file) for split, file in sets.items()}
+            for name, sets in further.items()
+        }
+    return [task], resolved
 
 
-def _file(said: Any, reading: Reading) -> Path | Source:
-    """A file of the run file: its path is from there."""
-    if isinstance(said, str):
-        return reading.path(said)
-    given = dict(said)
-    if isinstance(given.get("path"), str) and given.get("format") != HUB:
-        given["path"] = reading.path(given["path"])
-    return as_source(given)
+def _file(value: Any, reading: Reading) -> Path | Source:
+    """A data file named in the run file, with an absolute path."""
+    if isinstance(value, str):
+        return reading.path(value)
+    settings = dict(value)
+    if isinstance(settings.get("path"), str) and settings.get("format") != HUB:
+        settings["path"] = reading.path(settings["path"])
+    return as_source(settings)
 
 
-def _said(file: Path | Source) -> object:
+def _file_settings(file: Path | Source) -> object:
     return file.settings() if isinstance(file, Source) else str(file)

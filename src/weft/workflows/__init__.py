@@ -1,5 +1,5 @@
-"""Whole pieces of work on a run, a bundle or a model: what the commands call, and `weft.evaluate` and so on.
+"""The functions behind the commands, such as `weft.evaluate`, `weft.check` and `weft.assemble`.
 
-The commands of `weft.cli` parse their arguments, call a function of this room (or of a lower one), and print
+A command of `weft.cli` parses its arguments, calls a function of this package (or of a lower one) and prints
 what it returns.
 """

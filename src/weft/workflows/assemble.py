@@ -1,4 +1,4 @@
-"""One bundle of several: what `weft.assemble` and `weft assemble` do."""
+"""Combining several bundles into one: the function behind `weft.assemble` and `weft assemble`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weft.bundle.assemble import Assembled
 
 METHODS = ("morris",)
-"""The methods that bundles can be turned into while they are put together."""
+"""The methods that bundles can be converted to while they are combined."""
 
 
 def assemble(
@@ -25,11 +25,11 @@ def assemble(
     encoder: Any = None,
     progress: Callable[[str], None] = lambda site: None,
 ) -> Assembled:
-    """Put the tasks of bundles that were trained apart into one bundle.
+    """Combine the tasks of separately trained bundles into one bundle.
 
-    As they are, each task gives the logits of its own bundle (`weft.bundle.assemble`). With
-    `method="morris"` the tasks' LoRA updates become one low-rank tensor of all tasks, which is exact where
-    its rank is large enough (`weft.bundle.assemble_morris`).
+    By default the tensors are copied, and each task gives the same logits as in its bundle
+    (`weft.bundle.assemble`). With `method="morris"` the LoRA updates of all tasks become one low-rank tensor,
+    which is exact if its rank is large enough (`weft.bundle.assemble_morris`).
 
     Example:
         >>> done = weft.assemble(["runs/cola", "runs/rte"], "bundles/both")
@@ -38,13 +38,13 @@ def assemble(
         >>> model = weft.load("bundles/both")
 
     Args:
-        bundles: the bundles, or runs' folders that hold them; two or more.
-        out: the new bundle's folder.
-        method: `morris`; None: the bundles' own method.
+        bundles: two or more folders of bundles, or of runs that hold them.
+        out: the folder of the new bundle.
+        method: `morris`; None: the method of the bundles.
         rank: the rank of the tensor, with `method="morris"`; default 64.
         bias_rank: the rank of the matrix of biases, with `method="morris"`; default 4.
         encoder: folder or hub id of the encoder, if it has moved.
-        progress: called with the name of each site that is decomposed; at the end with an empty one.
+        progress: called with the name of each site that is decomposed, and at the end with an empty string.
 
     Returns:
         `folder`, `tasks`, `method` and `notes`; with `method="morris"` also the `errors` of each site.

@@ -1,4 +1,4 @@
-"""Checking a run before it is begun: what `weft.check` and `weft check` do."""
+"""Checking a run before training: the function behind `weft.check` and `weft check`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class CheckedRun:
-    """What `check` found. `print(report)` shows what `weft check` prints.
+    """The result of `check`. `print(report)` prints the same as `weft check`.
 
     Attributes:
-        data: findings and facts on the data.
-        estimate: the memory and time that the run will take; None where it was not requested, or could not
-            be made because of errors.
+        data: findings and facts about the data.
+        estimate: the memory and time that the run will take; None if it was not requested, or if errors made
+            it impossible.
     """
 
     data: Report
@@ -37,7 +37,7 @@ class CheckedRun:
 
     @property
     def findings(self) -> list[Finding]:
-        """What is wrong or odd, errors and warnings and notes."""
+        """Errors, warnings and notes."""
         return self.data.findings
 
     @property
@@ -47,7 +47,7 @@ class CheckedRun:
 
     @property
     def summary(self) -> str:
-        """How many findings of each severity, as words."""
+        """How many findings of each severity there are, such as `0 errors, 1 warning, 0 notes`."""
         return self.data.summary
 
     def as_dict(self) -> dict[str, object]:
@@ -75,7 +75,7 @@ def check(
 ) -> CheckedRun:
     """Check a run file and all its data, and estimate the memory and time that the run will take.
 
-    A problem of the data is a finding, not an exception; a run file that is wrong itself is a `WeftError`.
+    A problem in the data is a finding, not an exception. A mistake in the run file raises `WeftError`.
 
     Example:
         >>> report = weft.check("run.yaml", ["train.batch_size=16"])
@@ -85,11 +85,11 @@ def check(
         (1508143104, 412.7)
 
     Args:
-        run: a run file, a preset by name, what `weft.load_run` gives, a finished run or its folder.
-        overrides: `key=value`, such as `train.steps=500`; for a file that is read here.
+        run: a run file, the name of a preset, a `RunFile`, a finished run or its folder.
+        overrides: a list of `key=value`, such as `train.steps=500`; not with a `RunFile`.
         estimate: run a few batches and estimate memory and time.
-        device: what to estimate for: cpu, cuda, …; None: a GPU if there is one.
-        progress: show the tokenization and print notes, on standard error.
+        device: the device to estimate for: cpu, cuda, …; None: a GPU if there is one.
+        progress: show the progress of tokenization and print notes, on standard error.
     """
     from weft.data.checks.check import check as check_data
     from weft.encoder.load import load_tokenizer
@@ -101,7 +101,7 @@ def check(
         *(Finding("note", "tasks", None, None, None, None, None, note) for note in run_file.notes),
         *(Finding("warning", "tasks", None, None, None, None, None, text) for text in run_file.warnings),
     ]
-    # random encoders have no tokenizer, and so no batches to run
+    # random encoders have no tokenizer, so there are no batches to run
     possible = estimate and report.ok and tokenizer is not None
     return CheckedRun(report, estimate_run(run_file, report, device, progress) if possible else None)
 
@@ -109,24 +109,24 @@ def check(
 def _run_file(run: RunFile | Run | str | Path, overrides: Sequence[str]) -> RunFile:
     if isinstance(run, RunFile):
         if overrides:
-            raise WeftError("overrides belong to load_run where a run file is read already; leave them out")
+            raise WeftError("the run file is loaded already: pass the overrides to weft.load_run instead")
         return run
     if isinstance(overrides, str):
         raise WeftError(f"overrides: expected a list; found {overrides!r}: write [{overrides!r}]")
-    folder = getattr(run, "folder", run)  # of a finished run
+    folder = getattr(run, "folder", run)  # a finished run has a folder
     if not isinstance(folder, str | Path):
-        raise WeftError(f"expected a run file, a preset's name or a run; found {run!r}")
+        raise WeftError(f"expected a run file, the name of a preset, or a run; found {run!r}")
     return load_run(folder, overrides)
 
 
 def estimate_run(
     run_file: RunFile, report: Report, device: str | None = None, progress: bool = True
 ) -> Estimate:
-    """The memory and time that a run will take, by a few real batches.
+    """Estimate the memory and time that a run will take by running a few real batches.
 
     Args:
         run_file: the run file.
-        report: what `weft.data.checks` found, without errors; its tokens are used.
+        report: the report on its data, without errors; the tokens in it are used.
         device: as in `check`.
         progress: as in `check`.
     """

@@ -1,4 +1,4 @@
-"""CovSim of the tasks of one model or several, on their own data."""
+"""CovSim of the tasks of one or several models: the function behind `weft show covariance`."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def covariance_of_runs(
     device: str | None = None,
     tell: Tell = print_note,
 ) -> CovarianceSimilarity:
-    """How similar the covariances of the tasks' inputs are; see `weft.analysis.covariance`.
+    """Compute how similar the covariances of the tasks' inputs are; see `weft.analysis.covariance`.
 
     Args:
-        folders: runs or bundles; of several the tasks of all are compared.
-        files: run files that say where a bundle's data is; None: the runs' own.
+        folders: runs or bundles; the tasks of all of them are compared.
+        files: run files that name the data of a bundle; None: the run.yaml of each run.
         split: `train`, `validation` or `test`.
-        rows: how many rows of each task, the same for every model.
+        rows: how many rows of each task are used, the same ones for every model.
         pool: what a row of X is: `mean`, `cls` or `tokens`.
-        share: of the sum of the singular values that a rank must hold.
+        share: the fraction of the sum of the singular values that a rank must hold.
         encoder: folder or hub id of the encoder, if it has moved.
         device: cpu, cuda, …; None: a GPU if there is one.
-        tell: takes notes.
+        tell: called with each note.
     """
     from weft.analysis.covariance import check_settings
 
@@ -51,29 +51,29 @@ def covariance_of_runs(
     from weft.utils.devices import device_of
 
     by_folder: list[dict[str, Covariance]] = []
-    for folder, there in zip(folders, known, strict=True):
+    for folder, known_tasks in zip(folders, known, strict=True):
         model = load(folder, encoder=encoder, device=device_of(device))
-        splits = {task.name: load_rows(task, split) for task in tasks_with_data(model, folder, there, tell)}
+        tasks = tasks_with_data(model, folder, known_tasks, tell)
+        splits = {task.name: load_rows(task, split) for task in tasks}
         data = {name: tokenize(s, model.tokenizer, model.max_length) for name, s in splits.items()}
         by_folder.append(covariances_of(model, data, rows, pool))
-    together = _together(folders, by_folder)
-    return covariance_similarity(list(together), list(together.values()), share)
+    merged = _merged(folders, by_folder)
+    return covariance_similarity(list(merged), list(merged.values()), share)
 
 
-def _together(folders: Sequence[Path], by_folder: list[dict[str, Covariance]]) -> dict[str, Covariance]:
-    """The tasks of all folders; one that several have is named after its folder too."""
-    names = [name for found in by_folder for name in found]
-    together: dict[str, Covariance] = {}
-    for folder, found in zip(folders, by_folder, strict=True):
-        for name, one in found.items():
+def _merged(folders: Sequence[Path], by_folder: list[dict[str, Covariance]]) -> dict[str, Covariance]:
+    """The tasks of all folders by name; a name that several folders have is prefixed with the folder."""
+    names = [name for covariances in by_folder for name in covariances]
+    merged: dict[str, Covariance] = {}
+    widths: dict[Path, int] = {}
+    for folder, covariances in zip(folders, by_folder, strict=True):
+        for name, covariance in covariances.items():
             full = f"{folder}:{name}" if names.count(name) > 1 else name
-            if full in together:
-                raise WeftError(f"{folder} is given twice")
-            together[full] = one
-    widths = {
-        folder: len(one.matrix) for folder, f in zip(folders, by_folder, strict=True) for one in f.values()
-    }
+            if full in merged:
+                raise WeftError(f"{folder} is listed twice; leave one out")
+            merged[full] = covariance
+            widths[folder] = len(covariance.matrix)
     if len(set(widths.values())) > 1:
         listed = ", ".join(f"{folder}: {width}" for folder, width in widths.items())
         raise WeftError(f"the encoders' widths differ ({listed}); expected models of one width")
-    return together
+    return merged

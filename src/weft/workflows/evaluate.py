@@ -1,4 +1,4 @@
-"""Evaluating a model, a bundle or a run: what `weft.evaluate` and `weft evaluate` do."""
+"""Evaluating a model, a bundle or a run: the function behind `weft.evaluate` and `weft evaluate`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, cast
 
-from weft.config.model_data import Known, find_tasks, known_tasks, labelled_rows, tasks_with_data
+from weft.config.model_data import KnownTasks, find_tasks, known_tasks, labelled_rows, tasks_with_data
 from weft.errors import WeftError
 from weft.evaluation.scores import Scores
 from weft.utils.notes import teller
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Evaluation(Scores):
-    """What an evaluation found: `Scores`, and what they are of.
+    """The result of an evaluation: `Scores` with the split and baselines.
 
     Attributes:
         split: the split.
-        baselines: each baseline's metrics by task, where they were requested; {} where it has none.
+        baselines: each baseline's metrics by task, if requested; {} for a task that it cannot predict.
     """
 
     split: str
@@ -42,7 +42,7 @@ def evaluate(
     device: str | None = None,
     progress: bool = True,
 ) -> Evaluation:
-    """Evaluate a model on labelled rows of its tasks. It returns what `weft evaluate --json` prints.
+    """Evaluate a model on the labelled rows of its tasks. Returns what `weft evaluate --json` prints.
 
     Example:
         >>> scores = weft.evaluate("runs/first", split="validation")
@@ -52,20 +52,21 @@ def evaluate(
 
     Args:
         model: a model, a finished run, or the folder of a run or bundle.
-        tasks: where the data is: a run file or task file, a `Task`, what `weft.load_run` gives, or a list of
-            these. By default the run's own run.yaml, or the files of the model's tasks.
+        tasks: the data: a run file or task file, a `Task`, a `RunFile`, or a list of these. By default the
+            run.yaml of the run, or the files of the model's tasks.
         split: `validation` or `test`.
         rows: evaluate about this many examples per task, the same ones every time; None: all.
-        seed: selects these examples.
-        precision: `float32` or `bf16`, in which metrics differ slightly.
-        baselines: evaluate a majority guess and a bag of words on the same examples, too.
-        encoder: folder or hub id of the encoder, if it has moved; for a folder alone.
-        device: cpu, cuda, …; by default a GPU if there is one, and for a model where it is.
-        progress: show the tokenization and print notes, on standard error.
+        seed: random seed that selects these examples.
+        precision: `float32`, or `bf16`, with which metrics differ slightly.
+        baselines: also evaluate the majority label and a bag of words on the same examples.
+        encoder: folder or hub id of the encoder, if it has moved; only if `model` is a folder or a run.
+        device: cpu, cuda, …; by default a GPU if there is one; a model stays where it is.
+        progress: show the progress of tokenization and print notes, on standard error.
 
     Returns:
-        `split`; `tasks`: the metrics of each task, its first one is its score; `rows` and `of`: how many
-        examples were evaluated, and of how many; `average`: the mean of the scores; with `baselines` theirs.
+        A dictionary: `split`; `tasks`, the metrics of each task, of which the first is its score; `rows` and
+        `of`, how many examples were evaluated, and of how many; `average`, the mean of the scores; and
+        `baselines`, if requested.
     """
     from weft.data.splits.task_rows import rows_of_task
 
@@ -86,28 +87,33 @@ def evaluate(
     splits = labelled_rows(with_data, split, source, tell)
     with tokenizing(progress) as shown:
         data = {
-            name: tokenize(own, loaded.tokenizer, loaded.max_length, progress=shown.of((name, split), own))
-            for name, own in splits.items()
+            name: tokenize(
+                labelled, loaded.tokenizer, loaded.max_length, progress=shown.of((name, split), labelled)
+            )
+            for name, labelled in splits.items()
         }
-    chosen = {name: fixed_examples(own, rows, seed, name) for name, own in data.items()}
+    chosen = {name: fixed_examples(tokens, rows, seed, name) for name, tokens in data.items()}
     scores = scores_of(loaded, data, chosen, precision=precision)
-    found = cast(Evaluation, {"split": split, **scores})
+    evaluation = cast(Evaluation, {"split": split, **scores})
     if baselines:
         evaluated = [task for task in with_data if task.name in splits]
         train = {task.name: rows_of_task(task, ["train"]).splits[task.name, "train"] for task in evaluated}
-        found["baselines"] = _baselines(loaded, train, splits, chosen)
-    return found
+        evaluation["baselines"] = _baselines(loaded, train, splits, chosen)
+    return evaluation
 
 
-def _known(model: Model | Run | str | Path, tasks: Any) -> tuple[str | Path, Known]:
-    """Where the model comes from, for messages, and the tasks whose data is known."""
+def _known(model: Model | Run | str | Path, tasks: Any) -> tuple[str | Path, KnownTasks]:
+    """The name of the model's source, for messages, and the tasks whose data is known."""
     from weft.config.run_file import RunFile
     from weft.tasks.task import Task
 
+    if tasks is None:
+        tasks = []
+    elif isinstance(tasks, str | Path | Task | RunFile):
+        tasks = [tasks]
     listed: list[Any] = []
-    one = isinstance(tasks, str | Path | Task | RunFile)
-    for given in [] if tasks is None else [tasks] if one else tasks:
-        listed += given.tasks if isinstance(given, RunFile) else [given]
+    for entry in tasks:
+        listed += entry.tasks if isinstance(entry, RunFile) else [entry]
     if (folder := _folder(model)) is not None:
         if listed:
             from weft.bundle.load import find_bundle
@@ -117,10 +123,10 @@ def _known(model: Model | Run | str | Path, tasks: Any) -> tuple[str | Path, Kno
     if not hasattr(model, "tasks"):
         raise WeftError(f"expected a model, a run, or the folder of a run or bundle; found {model!r}")
     if not listed:
-        # a bundle's tasks are saved without their data
+        # a loaded bundle's tasks have no data
         listed = [task for task in model.tasks if task.files or task.hub or task.suite]  # type: ignore[union-attr]
         if not listed:
-            raise WeftError("the model's tasks have no data; say where it is with: tasks='RUN.yaml'")
+            raise WeftError("the model's tasks have no data; pass a run file that names it: tasks='RUN.yaml'")
     return "the model", known_tasks(listed)
 
 
@@ -138,9 +144,9 @@ def _loaded(model: Any, source: str | Path, encoder: Any, device: str | None) ->
     if _folder(model) is not None:
         return load(source, encoder=encoder, device=device_of(device))
     if encoder is not None:
-        raise WeftError("encoder belongs to the folder of a run or bundle; a model has its encoder")
-    found: Model = model
-    return found if device is None else found.to(device_of(device))
+        raise WeftError("encoder can be set only for the folder of a run or bundle; a model has its encoder")
+    as_model: Model = model
+    return as_model if device is None else as_model.to(device_of(device))
 
 
 def _baselines(
@@ -149,13 +155,13 @@ def _baselines(
     splits: Mapping[str, Split],
     chosen: Mapping[str, Sequence[int]],
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """The metrics of both baselines by task, on the same examples."""
+    """The metrics of both baselines by task, on the chosen examples."""
     from weft.data.splits.subset import rows_of
     from weft.evaluation.baselines import bag_of_words, majority
 
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    for name, own in train.items():
-        task, test = model.tasks[model.task_id(name)], rows_of(splits[name], chosen[name])
-        found.setdefault("majority", {})[name] = majority(task, own, test)
-        found.setdefault("bag of words", {})[name] = bag_of_words(task, own, test) or {}
-    return found
+    metrics: dict[str, dict[str, dict[str, float]]] = {}
+    for name, train_rows in train.items():
+        task, test_rows = model.tasks[model.task_id(name)], rows_of(splits[name], chosen[name])
+        metrics.setdefault("majority", {})[name] = majority(task, train_rows, test_rows)
+        metrics.setdefault("bag of words", {})[name] = bag_of_words(task, train_rows, test_rows) or {}
+    return metrics

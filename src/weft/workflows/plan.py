@@ -1,4 +1,4 @@
-"""The plan of a run: which task is drawn when, and how much of its batches is padding."""
+"""The plan of a run file: how often each task is sampled, and the share of padding in its batches."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a run will draw.
+    """The plan of a run, with facts about it.
 
     Attributes:
-        plan: the plan itself.
-        l0_steps: how many steps find the ranks (`l0`) before the run proper; 0 without gates.
+        plan: the plan.
+        l0_steps: the number of steps that find the ranks (`l0`) before the weights are trained; 0 without
+            gates.
         padding: the share of token positions that are padding; None for an encoder without a tokenizer.
     """
 
@@ -30,16 +31,16 @@ class RunPlan:
 
     @property
     def shares_of(self) -> str:
-        """What the plan's shares count: `draws`, or `candidates` where the model chooses among them."""
+        """What the plan's shares count: `draws`, or `candidates` if the model chooses among them."""
         return "candidates" if self.plan.chooses else "draws"
 
     @property
     def unit(self) -> str:
-        """What a task is drawn for: `steps`, or `examples` of mixed batches."""
+        """What a task is sampled for: `steps`, or `examples` of mixed batches."""
         return "examples" if self.plan.mixed and not self.plan.chooses else "steps"
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, JSON-able."""
+        """All facts, as `weft show plan --json` prints them."""
         plan = self.plan
         return {
             "tasks": [asdict(row) for row in plan.summary()],
@@ -60,7 +61,7 @@ class RunPlan:
 
 
 def plan_run(run_file: RunFile) -> RunPlan:
-    """The plan of a run file, from its training rows."""
+    """Make the plan of a run file from its training rows."""
     from weft.data.splits.splits import load_rows
     from weft.encoder.load import load_tokenizer
 
@@ -78,12 +79,12 @@ def plan_run(run_file: RunFile) -> RunPlan:
 def plan_of_sizes(
     run_file: RunFile, sizes: Sequence[int], lengths: Sequence[NDArray[np.int64]] | None
 ) -> Plan:
-    """The plan of a run file whose training rows are known.
+    """Make the plan of a run file from the sizes of its training data.
 
     Args:
         run_file: the run file.
-        sizes: the training examples of each task, [T].
-        lengths: the tokens of each example, by task; None: not known.
+        sizes: the number of training examples of each task, [T].
+        lengths: the number of tokens of each example, by task; None: not known.
     """
     from weft.training.run.plan import plan_of
 
@@ -92,7 +93,7 @@ def plan_of_sizes(
 
 
 def l0_steps(run_file: RunFile) -> int:
-    """The steps of the first phase, which finds the ranks; 0 where the method has no gates."""
+    """The number of steps of the first phase, which finds the ranks; 0 if the method has no gates."""
     from weft.methods.ranked import l0_of
 
     gates = l0_of(run_file.method)

@@ -1,4 +1,4 @@
-"""Predictions for the lines of a file: what `weft predict` does."""
+"""Predicting the lines of a file: the function behind `weft predict`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ def predict_file(
     encoder: Any = None,
     device: str | None = None,
 ) -> list[dict[str, Any]]:
-    """One prediction per line of a file, in their order.
+    """Return one prediction per line of a file, in the order of the lines.
 
     Args:
         bundle: a bundle, or a run's folder.
-        file: one request per line; see `weft.inference.requests`.
-        tasks: predict every line for each of these tasks; a line then has no task of its own.
-        every_task: the same for every task that can read the line.
+        file: a file with one request per line; see `weft.inference.requests`.
+        tasks: predict every line for each of these tasks; the lines then name no task.
+        every_task: predict every line for every task that takes its number of texts; the lines then name no
+            task.
         precision: one of `PRECISIONS`; int8 runs on a CPU.
         encoder: folder or hub id of the encoder, if it has moved.
         device: cpu, cuda, …; None: a GPU if there is one.

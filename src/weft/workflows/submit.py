@@ -1,4 +1,4 @@
-"""A model's answers to a benchmark's test sets as a zip: what `weft submit` does."""
+"""Writing a submission to a benchmark: the function behind `weft submit`."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def submit(
     encoder: Any = None,
     device: str | None = None,
 ) -> tuple[Report, list[Problem]]:
-    """Write the zip that a benchmark's server takes, and check it.
+    """Predict the test sets, write the zip file that a benchmark's server accepts, and check it.
 
     Args:
         source: a run's folder, or a bundle.
         benchmark: one of `weft.evaluation.submission.BENCHMARKS`.
-        out: the zip.
-        files: run files that say where a bundle's data is; None: the run's own.
-        fill: tasks whose files are filled with a constant though they could be answered.
-        insist: tasks whose files hold the model's answers though papers fill them.
+        out: the zip file to write.
+        files: run files that name the data of a bundle; None: the run.yaml of the run.
+        fill: tasks whose files are filled with a constant although the model could predict them.
+        insist: tasks whose files hold the model's predictions although papers fill them with a constant.
         encoder: folder or hub id of the encoder, if it has moved.
         device: cpu, cuda, …; None: a GPU if there is one.
 
     Returns:
-        What was written, and what is wrong with it.
+        A report on what was written, and the problems that the check has found.
     """
     known = find_tasks(source, files)
     from weft.evaluation.submission.predictions import find_test_sets, predictions_of
@@ -47,13 +47,13 @@ def submit(
     sets = find_test_sets(benchmark, known.tasks, fill)
     if not sets.splits:
         raise WeftError(
-            f"{known.where}: no task of {benchmark.title} has a test file: a submission would hold nothing "
-            f"of {source}; say where they are with: --tasks RUN.yaml"
+            f"{known.where}: no task of {benchmark.title} has a test file, so there is nothing to submit of "
+            f"{source}; name a run file with test files: --tasks RUN.yaml"
         )
     from weft.bundle.load import load
     from weft.utils.devices import device_of
 
     model = load(source, encoder=encoder, device=device_of(device))
-    answers, why = predictions_of(model, benchmark, sets)
-    report = benchmark.write(answers, out, why, insist=insist)
+    predictions, reasons = predictions_of(model, benchmark, sets)
+    report = benchmark.write(predictions, out, reasons, insist=insist)
     return report, benchmark.check(out)

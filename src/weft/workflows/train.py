@@ -1,4 +1,4 @@
-"""Training as a run file says: what `weft train` does."""
+"""Training from a run file: the function behind `weft train`."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def train_run(
         >>> run = train_run(weft.load_run("quickstart"), "runs/first")
 
     Args:
-        run_file: what `weft.load_run` gives.
-        out: the run's folder.
+        run_file: the run file, as `weft.load_run` returns it.
+        out: the folder to write the run to.
         resume: continue from the last checkpoint in `out`.
-        with_encoder: put the encoder into the bundle, not only its name and sha256.
+        with_encoder: save the encoder's weights in the bundle, not only its name and sha256.
         device: cpu, cuda, …; None: a GPU if there is one.
-        tell: takes notes, such as rows that were left out.
+        tell: called with each note, such as rows that were left out.
     """
     from weft.data.splits.task_rows import rows_of_task
 
-    # the data before torch: a wrong row is reported within a second
+    # the data is read before torch is imported: a wrong row is reported within a second
     splits: dict[tuple[str, str], Split] = {}
     for task in run_file.tasks:
         rows = rows_of_task(task)
@@ -53,7 +53,7 @@ def train_run(
 
     out = Path(out)
     model = model_of(run_file, tell)
-    # a run that was killed before its first checkpoint begins anew
+    # a run that was killed before its first checkpoint starts from the beginning
     if run_file.start is not None and not (resume and last_checkpoint(out / "checkpoints")):
         for note in start_from(model, run_file.start):
             tell(note)

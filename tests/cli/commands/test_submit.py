@@ -83,10 +83,11 @@ def test_glue(home, capsys, tmp_path):
     assert ["CoLA.tsv", "1,063", "cola"] in table
     assert ["WNLI.tsv", "146", "filler"] in table
     assert (
-        "filler: QQP.tsv holds no answers of the model: there is no task 'qqp': every row is '0'" in told.out
+        "filler: QQP.tsv holds no predictions of the model: there is no task 'qqp': every row is '0'"
+        in told.out
     )
     assert "by the papers' rule the model's answers are left out (--wnli model" in told.out
-    assert told.out.splitlines()[-1] == f"{out}: 11 files, as GLUE's server takes them"
+    assert told.out.splitlines()[-1] == f"{out}: 11 files in the format of GLUE's server"
     # the task has its labels turned around; the server knows 0 as unacceptable
     words = {"unacceptable": "0", "acceptable": "1"}
     answers = [words[label] for label in expected(home, capsys, "cola")]
@@ -118,7 +119,7 @@ def test_superglue(home, capsys, tmp_path):
     code, told = said(capsys, home / "run", "--to", "superglue", "--out", out)
     assert code == 0
     assert superglue.check(out) == []
-    assert told.out.splitlines()[-1].endswith("10 files, as SuperGLUE's server takes them")
+    assert told.out.splitlines()[-1].endswith("10 files in the format of SuperGLUE's server")
     answers = [json.loads(line) for line in lines_of(out, "CB.jsonl")]
     assert answers == [{"idx": n, "label": x} for n, x in enumerate(expected(home, capsys, "cb"))]
 
@@ -127,7 +128,7 @@ def test_check(home, capsys, tmp_path):
     out = tmp_path / "glue.zip"
     glue.write({}, out)
     code, told = said(capsys, out, "--to", "glue", "--check")
-    assert (code, told.out) == (0, f"{out}: 11 files, as GLUE's server takes them\n")
+    assert (code, told.out) == (0, f"{out}: 11 files in the format of GLUE's server\n")
     code, told = said(capsys, out, "--to", "superglue", "--check")
     assert code == 2
     assert f"{out}: BoolQ.jsonl: the file is missing" in told.out
@@ -151,7 +152,7 @@ CALLS = {
         ["run", "--to", "glue"],
         ["--out is missing; write: weft submit run --to glue --out glue.zip"],
     ),
-    "a zip": (["x.zip", "--to", "glue"], ["x.zip is a file; to check a zip, write: weft submit x.zip"]),
+    "a zip": (["x.zip", "--to", "glue"], ["x.zip is a file; to check a zip file, write: weft submit x.zip"]),
     "no zip": (["run", "--to", "glue", "--out", "x.tar"], ["--out x.tar: expected a name that ends in .zip"]),
     "no folder": (["run", "--to", "glue", "--out", "no/x.zip"], ["there is no folder no"]),
     "wnli": (
@@ -163,7 +164,10 @@ CALLS = {
         ["--fill boolq: GLUE has no such"],
     ),
     "no bundle": (["nowhere", "--to", "glue", "--out", "y.zip"], ["nowhere"]),
-    "no data": (["run/bundle", "--to", "glue", "--out", "y.zip"], ["is a bundle and has no data", "--tasks"]),
+    "no data": (
+        ["run/bundle", "--to", "glue", "--out", "y.zip"],
+        ["is a bundle, which holds no data", "--tasks"],
+    ),
     "no test": (
         ["run", "--to", "glue", "--out", "y.zip", "--fill", "cola", "--fill", "wnli"],
         ["no task of GLUE has a test file"],

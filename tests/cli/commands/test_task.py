@@ -58,11 +58,11 @@ def test_a_task_more_and_less(done, capsys, tmp_path):
     )
     assert code == 0, told.err
     for words in (
-        "new, zero-shot on 4 rows",
+        "new: zero-shot score of each initialization, on 4 rows",
         "cat's, by label map",
         "random, mean of 5 seeds",
         "majority",
-        "rows: 18 of 36 to train on, 4 to validate on",
+        "rows: 18 of 36 training rows used, 4 validation rows",
         "unchanged, byte for byte: 4 files",
         f"bundle: {tmp_path / 'b2'}",
     ):
@@ -71,7 +71,7 @@ def test_a_task_more_and_less(done, capsys, tmp_path):
     code, told = said(capsys, "task", "remove", tmp_path / "b2", "new", "--out", tmp_path / "b3")
     assert code == 0
     assert hashes(tmp_path / "b3") == hashes(done / "run" / "bundle")
-    assert "new is out" in told.out
+    assert "removed task new" in told.out
 
 
 def test_json_is_all_there_is_on_standard_output(done, capsys, tmp_path):
@@ -144,7 +144,7 @@ def test_every_mistake_of_a_task_file_at_once_with_its_line(done, capsys, tmp_pa
         code,
         told,
         [
-            "line 1, encoder: this is the bundle's",
+            "line 1, encoder: this is fixed by the bundle",
             "line 5, train.stepps: no such setting; did you mean 'steps'?",
             "line 9, grow.fraction: expected less than or equal to 1; found 2",
             "line 11, grow.onyl: no such setting; did you mean 'only'?",
@@ -182,7 +182,10 @@ def test_mistakes(done, capsys, tmp_path):
     for arguments, message in (
         (["add", done / "nothing", good, *out], "holds no bundle"),
         (["add", bundle, done / "no.yaml", *out], "there is no task file"),
-        (["add", bundle, two, *out], "tasks: expected one task; found n, m: of a suite say only: [n]"),
+        (
+            ["add", bundle, two, *out],
+            "tasks: expected one task; found n, m: select one of a suite with only: [n]",
+        ),
         (["add", bundle, good, *out, "--only", "everything"], "grow.only: expected 'task', 'head' or 'all'"),
         (["add", bundle, good, *out, "--fraction", 0], "grow.fraction: expected greater than 0"),
         (["add", bundle, good, "grow.fractoin=1", *out], "no such setting; did you mean 'fraction'?"),

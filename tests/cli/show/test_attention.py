@@ -79,7 +79,7 @@ def test_plain_output_draws_bars_under_the_tokens(bundles, capsys):
     assert (code, told.err) == (0, "")
     assert "\x1b" not in told.out
     lines = told.out.splitlines()
-    assert "looked at by all tokens (mean)" in lines[0]
+    assert "each token receives from all tokens (mean)" in lines[0]
     assert lines[2] == "0:[CLS] 1:the 2:old 3:cat 4:sees 5:a 6:bird 7:[SEP]"
     shares = dict(attention_of(weft.load(bundles / "pals"), "cat", TEXT).layers)["1/ffn_delta"].mean(1)
     at = lines.index("layer 1 (1/ffn_delta)")
@@ -100,7 +100,7 @@ def test_plain_output_draws_bars_under_the_tokens(bundles, capsys):
 def test_from_one_token(bundles, capsys):
     code, told = said(capsys, bundles / "pals", "--task", "cat", "--text", TEXT, "--from", 3, "--layers", 0)
     assert code == 0
-    assert "looked at by 3:cat" in told.out
+    assert "each token receives from 3:cat" in told.out
     shares = attention_of(weft.load(bundles / "pals"), "cat", TEXT).layers[0].probabilities[1, 3]
     best = int(shares.argmax())
     assert f"head 1  most: {best}:{TOKENS[best]} {100 * float(shares.max()):.1f}%" in told.out
@@ -180,7 +180,7 @@ def test_files(bundles, capsys, tmp_path):
 def test_a_cut_text_is_told(bundles, capsys):
     code, told = said(capsys, bundles / "one", "--text", "cat " * 40, "--json")
     assert code == 0
-    assert told.err == "note: of 42 tokens 24 are used, the model's max_length\n"
+    assert told.err == "note: only 24 of the 42 tokens are used (the model's max_length)\n"
     assert len(json.loads(told.out)["tokens"]) == 24
 
 
@@ -213,7 +213,7 @@ CALLS = {
     "top alone": (["top", "--task", "cat", *TEXTS, "--layers", "0"], ["layers 0 have no attention", "top/0"]),
     "token outside": (["one", *TEXTS, "--from", "8"], ["token 8 is outside", "0 ([CLS]) to 7 ([SEP])"]),
     "token below": (["one", *TEXTS, "--from", "-1"], ["token -1 is outside"]),
-    "no token": (["one", *TEXTS, "--from", "cat"], ["--from 'cat'", "token's number", "mean"]),
+    "no token": (["one", *TEXTS, "--from", "cat"], ["--from 'cat'", "number of a token", "mean"]),
     "no bundle": (["empty", *TEXTS], ["holds no bundle"]),
     "nowhere": (["nowhere", *TEXTS], ["nowhere holds no bundle"]),
     "no folder for svg": (["one", *TEXTS, "--svg", "no/a.svg"], ["--svg no/a.svg", "no folder no"]),

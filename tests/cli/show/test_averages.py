@@ -86,7 +86,7 @@ def test_a_run_without_any_of_the_tasks(runs, capsys):
 CALLS = {
     "nowhere": (["nowhere"], ["nowhere: there is no such folder"]),
     "no run": (["."], [". holds no run"]),
-    "twice": (["whole", "whole"], ["whole is given twice"]),
+    "twice": (["whole", "whole"], ["whole is listed twice"]),
 }
 
 

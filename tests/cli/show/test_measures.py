@@ -99,7 +99,7 @@ def test_covariance_of_one_task(home, capsys, tmp_path):
     given = ("covariance", tmp_path / "one", "--tasks", tmp_path / "one.yaml")
     code, told = said(capsys, *given, "--json", "--plot", tmp_path / "one.svg")
     assert code == 0
-    assert "there is one task, cat: there are no others" in told.err
+    assert "there is only one task, cat" in told.err
     assert json.loads(told.out)["average"] == [None]
     assert "–" in texts_of(tmp_path / "one.svg")
 
@@ -133,7 +133,7 @@ def test_spread_against_references(home, capsys):
     assert found["at_or_above"] == cat["at_or_above"] + same["at_or_above"]
     code, told = said(capsys, *given)
     assert code == 0
-    assert f"{found['at_or_above']} of 2 at or above; 1 not compared" in told.out
+    assert f"{found['at_or_above']} of 2 at or above the reference; 1 not compared" in told.out
     assert f"reference of cat: {home / 'cat'}" in told.out
     code, told = said(capsys, "spread", home / "many", "--against", home / "many")
     assert "3 of 3 at or above" in told.out
@@ -323,4 +323,4 @@ def test_covariance_of_several_runs(home, capsys):
     both = [before["covsim"][n % 3] * 2 for n in range(6)]  # the second is the first once more
     assert found["covsim"] == pytest.approx(np.array(both))
     code, told = said(capsys, "covariance", home / "many", home / "many")
-    assert_refused(code, told, ["is given twice"])
+    assert_refused(code, told, ["is listed twice"])

@@ -35,9 +35,9 @@ def test_plan_draws_the_shares_over_time(file, capsys):
     code, told = said(capsys, "show", "plan", file, "train.sampler=annealed")
     assert code == 0
     lines = told.out.splitlines()
-    assert "50 steps of 8, annealed, one task a batch" in lines[0]
+    assert "50 steps, batch size 8, sampler annealed, one task per batch" in lines[0]
     assert [line.split()[:2] for line in lines[2:5]] == [["cat", "40"], ["same", "25"], ["count", "9"]]
-    assert any(line.startswith("an epoch of cat: about") for line in lines)
+    assert any(line.startswith("one epoch of cat: about") for line in lines)
     assert any(line.startswith("padding: ") for line in lines)
     first = lines.index("expected share of the draws") + 2
     for line, task, size in zip(lines[first : first + 3], TASKS, SIZES, strict=True):
@@ -87,7 +87,7 @@ def test_plan_of_candidates_says_so(file, capsys):
     code, told = said(capsys, "show", "plan", file, "train.sampler=mt_uncertainty")
     assert code == 0
     assert "expected share of the candidates, the same at every step" in told.out
-    assert "chosen by the model as it trains" in told.out
+    assert "the model chooses among the candidates while it trains" in told.out
     assert "candidates seen" in told.out
     found = json.loads(said(capsys, "show", "plan", file, "train.sampler=mt_uncertainty", "--json")[1].out)
     assert found["shares_of"] == "candidates"
@@ -100,7 +100,7 @@ def test_plan_draws_a_picture(file, capsys, tmp_path):
     assert f"written: {picture}" in told.out
     texts = [e.text for e in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
     assert [text.split()[0] for text in texts if "→" in text] == TASKS[::-1]
-    assert "50 steps of 8, annealed, one task a batch" in texts
+    assert "50 steps, batch size 8, sampler annealed, one task per batch" in texts
     before = picture.read_bytes()
     code, told = said(capsys, "show", "plan", file, "train.sampler=annealed", "--plot", picture, "--json")
     assert f"written: {picture}" in told.err
@@ -163,7 +163,7 @@ def test_policy_learns_from_runs(tmp_path, capsys):
     out = tmp_path / "policy.yaml"
     code, told = said(capsys, "policy", *runs, "--out", out)
     assert code == 0
-    assert "120 windows of 3 runs" in told.out
+    assert "120 windows (from one evaluation to the next) of 3 runs" in told.out
     table = {line.split()[0]: line.split()[1:] for line in told.out.splitlines()[2:5]}
     assert list(table) == ["a", "b", "c"]
     assert {row[0] for row in table.values()} == {"33.3%"}
@@ -193,7 +193,7 @@ def test_policy_tells_when_the_logs_tell_nothing(tmp_path, capsys):
         log.write('{"event": "evaluation", "st')  # a run that was stopped
     code, told = said(capsys, "policy", folder, "--skip", 1, "--floor", 0.2)
     assert code == 0
-    assert "4 windows of 1 run;" in told.out
+    assert "4 windows (from one evaluation to the next) of 1 run;" in told.out
     assert "note: the logs do not show that the learned policy is better" in told.err
 
 

@@ -129,7 +129,7 @@ def test_json_is_the_similarity_of_the_model(bundles, capsys):
 def test_undefined_entries(bundles, capsys):
     code, told = said(capsys, bundles / "idle")
     assert code == 0
-    assert told.err == "note: all updates of cola are zero here, so that no similarity to it is defined\n"
+    assert told.err == "note: all updates of cola are zero here: no similarity to it is defined\n"
     cells = table(told.out, "similarity of updates: weights")
     assert cells["cola"] == dict.fromkeys(cells, "–")
     assert {row["cola"] for row in cells.values()} == {"–"}
@@ -141,7 +141,7 @@ def test_undefined_entries(bundles, capsys):
     assert found["by_site"]["0/query"]["weight"] == [[None] * 3] * 3
     code, told = said(capsys, bundles / "fresh")
     assert code == 0
-    assert "no task has changed anything" in told.err
+    assert "the updates of all tasks are zero here" in told.err
     assert "1.00" not in told.out
 
 

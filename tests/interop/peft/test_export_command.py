@@ -50,7 +50,7 @@ def test_the_command_and_the_readme_it_writes(bundle, tmp_path, capsys, monkeypa
         (["--to", "keras", "--task", "a"], "--to 'keras' is unknown; Known: peft"),
         (["--to", "petf", "--task", "a"], "did you mean 'peft'?"),
         (["--to", "peft", "--task", "aa"], "task 'aa' is not in this model"),
-        (["--to", "peft"], "has 3 tasks, a, b, c; say which with --task"),
+        (["--to", "peft"], "has 3 tasks, a, b, c; choose one with --task NAME"),
         (["--to", "peft", "--task", "a", "--head", "fil"], "--head 'fil' is unknown; did you mean 'file'?"),
     ],
 )

@@ -181,7 +181,7 @@ def test_classes_are_found_by_name():
         ("unifrom", "sampler 'unifrom' does not exist; did you mean 'uniform'?"),
         ({"use": "roundrobin"}, "did you mean 'round_robin'?"),
         ({"name": "uniform"}, "lacks the key 'use'"),
-        ({"use": "uniform", "alpha": 2}, "alpha: no such setting; it has none"),
+        ({"use": "uniform", "alpha": 2}, "alpha: no such setting; there are none"),
         ({"use": "power", "alpha": -1}, "alpha: expected greater than or equal to 0; found -1"),
         ({"use": "power", "alpha": float("inf")}, "alpha: expected a finite number; found inf"),
         ({"use": "annealed", "epoch": 3}, "epoch: no such setting; did you mean 'epochs'?"),

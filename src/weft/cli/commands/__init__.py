@@ -1,4 +1,4 @@
-"""The commands, one per file: parse, call, print. A new command is one file and one line in `COMMANDS`."""
+"""The commands, one per file. A new command is one file and one line in `COMMANDS`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from weft.registry import Registry
 
 @dataclass(frozen=True)
 class Command:
-    """A command whose help says more than its function does.
+    """A command with a help page of a custom class.
 
     Attributes:
-        function: the command; its arguments are the command line's, its docstring the help.
-        cls: the class that writes the help.
+        function: the command; its arguments are those of the command line, its docstring is the help.
+        cls: the class that formats the help.
     """
 
     function: Callable[..., None]
@@ -41,4 +41,4 @@ COMMANDS: Registry[Callable[..., None] | Command | typer.Typer] = Registry(
         "train": "weft.cli.commands.train:train",
     },
 )
-"""A function with typed arguments, or a `typer.Typer` with commands of its own."""
+"""The commands by name: a function with typed arguments, a `Command`, or a `typer.Typer` with subcommands."""

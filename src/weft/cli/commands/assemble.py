@@ -1,4 +1,4 @@
-"""`weft assemble`: bundles trained apart become one."""
+"""`weft assemble`: combine bundles that were trained separately."""
 
 from __future__ import annotations
 
@@ -19,23 +19,37 @@ if TYPE_CHECKING:
 
 def assemble(
     bundles: Annotated[
-        list[Path], typer.Argument(metavar="BUNDLE BUNDLE…", help="folders of bundles or of runs")
+        list[Path],
+        typer.Argument(
+            metavar="BUNDLE BUNDLE…", help="folders of two or more saved models (bundles), or of runs"
+        ),
     ],
     out: NewBundle,
     form: Annotated[
         str | None,
-        typer.Option("--as", metavar="morris", help="one low-rank tensor of all tasks' LoRA updates"),
+        typer.Option(
+            "--as",
+            metavar="morris",
+            help="convert the LoRA updates of all tasks to one low-rank tensor (the method morris); default: "
+            "keep the bundles' method",
+        ),
     ] = None,
     rank: Annotated[
-        int | None, typer.Option(help="rank of the tensor, with --as morris; default: 64")
+        int | None, typer.Option(help="rank of the tensor; only with --as morris; default: 64")
     ] = None,
     bias_rank: Annotated[
-        int | None, typer.Option(help="rank of the matrix of biases, with --as morris; default: 4")
+        int | None, typer.Option(help="rank of the matrix of biases; only with --as morris; default: 4")
     ] = None,
     encoder: EncoderOption = None,
     as_json: Json = False,
 ) -> None:
-    """Put the tasks of bundles that were trained apart into one bundle."""
+    """Combine separately trained bundles into one bundle.
+
+    The bundles must have the same encoder and method. The new bundle has the tasks of all of them; each task
+    gives the same outputs as before. With --as morris the outputs are equal up to the error that is printed.
+
+    Example: weft assemble runs/cola runs/rte --out bundles/both
+    """
     from weft.workflows.assemble import METHODS
     from weft.workflows.assemble import assemble as assemble_bundles
 
@@ -59,7 +73,7 @@ def assemble(
 
 
 def _progress() -> Callable[[str], None]:
-    """A line that is written over, on a terminal alone; an empty name clears it."""
+    """Return a function that shows the current site on one line of a terminal; an empty name clears it."""
     if not sys.stderr.isatty():
         return lambda site: None
     return lambda site: print(f"\r\x1b[K{site}", end="\r", file=sys.stderr, flush=True)
@@ -70,10 +84,10 @@ def _print_errors(done: AssembledMorris) -> None:
         [e.site, e.what, e.components, e.rank, f"{e.relative:.2e}"] for e in done.errors
     ]
     for what in ("weight", "bias"):
-        if (whole := done.relative(what)) is not None:
-            rows.append(["all", what, "", "", f"{whole:.2e}"])
+        if (total := done.relative(what)) is not None:
+            rows.append(["all", what, "", "", f"{total:.2e}"])
     print_table(
-        "difference between MORRIS and the updates",
+        "error of the MORRIS tensor relative to the LoRA updates",
         ["site", "of", "components", "rank", "relative error"],
         rows,
     )

@@ -27,14 +27,24 @@ def evaluate(
     rows: Rows = None,
     seed: Seed = 1,
     baselines: Annotated[
-        bool, typer.Option("--baselines", help="evaluate a majority guess and a bag of words, too")
+        bool,
+        typer.Option(
+            "--baselines",
+            help="also evaluate two baselines on the same examples: the majority label, and a bag of words",
+        ),
     ] = False,
     precision: Precision = "float32",
     encoder: EncoderOption = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Evaluate a saved model on whole splits, or on --rows examples per task."""
+    """Evaluate a saved model on labelled data.
+
+    Prints the metrics of each task in percent and the average of each task's first metric. A run's folder
+    knows its data; for a bundle, name a run file with --tasks.
+
+    Example: weft evaluate runs/first --split validation --baselines
+    """
     from weft.workflows.evaluate import evaluate as evaluate_model
 
     scores = evaluate_model(

@@ -1,4 +1,4 @@
-"""`weft export`: one task of a bundle for another library."""
+"""`weft export`: write one task of a bundle in the format of another library."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import yaml
 from typer.core import TyperCommand
 
 from weft.cli.commands import Command
-from weft.cli.options import BundleArgument, EncoderOption, Json, TaskOption, one_task
+from weft.cli.options import BundleArgument, EncoderOption, Json, TaskOption, chosen_task
 from weft.cli.output import print_json
 from weft.errors import WeftError, did_you_mean
 from weft.settings import SettingsError
 
 
 class WithFormats(TyperCommand):
-    """Lists the export formats and their options below the help."""
+    """A command whose help ends with the export formats and their options."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write a line for each format, and for each of its options."""
+        """Write one line per format and one line per option."""
         from weft.interop import EXPORTERS
 
         lines = []
@@ -34,18 +34,27 @@ class WithFormats(TyperCommand):
 
 def export(
     bundle: BundleArgument,
-    to: Annotated[str, typer.Option(metavar="FORMAT", help="export format, one of those below")],
-    out: Annotated[Path, typer.Option(metavar="PATH", help="file or folder to write")],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="export format, one of those listed below")],
+    out: Annotated[
+        Path, typer.Option(metavar="PATH", help="file or folder to write, depending on the format")
+    ],
     task: TaskOption = None,
-    head: Annotated[str | None, typer.Option(help="same as --set head=…: auto or file (peft only)")] = None,
+    head: Annotated[
+        str | None, typer.Option(help="same as --set head=…: auto or file; for the format peft only")
+    ] = None,
     options: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="option of the format; may be given repeatedly"),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="option of the format, as listed below; may be repeated"
+        ),
     ] = None,
     encoder: EncoderOption = None,
     as_json: Json = False,
 ) -> None:
-    """Write one task for another library."""
+    """Export one task to the format of another library.
+
+    Example: weft export runs/first --task rte --to peft --out exported/rte
+    """
     from weft.bundle.load import find_bundle
     from weft.interop import EXPORTERS
 
@@ -62,17 +71,17 @@ def export(
     try:
         exporter = EXPORTERS[to](**settings)
     except SettingsError as wrong:
-        named = [
+        mistakes = [
             f"--head {text}" if key == "head" and head else f"{key}: {text}" for key, text in wrong.mistakes
         ]
-        raise WeftError(f"export format {to!r}: " + "; ".join(named)) from None
+        raise WeftError(f"export format {to!r}: " + "; ".join(mistakes)) from None
     find_bundle(bundle)
-    exporter.check(out)  # before the model is loaded
+    exporter.check(out)  # before the model is loaded, which takes longer
 
     from weft.bundle.load import load
 
     model = load(bundle, encoder=encoder)
-    name = one_task(model, bundle, task)
+    name = chosen_task(model, bundle, task)
     facts = exporter.export(model, name, out)
     if as_json:
         print_json({"out": str(out), "task": name, **facts})
@@ -81,7 +90,7 @@ def export(
 
 
 def _settings(options: list[str]) -> dict[str, Any]:
-    """`key=value` as settings; values are read as YAML, as in `weft train RUN.yaml key=value`."""
+    """Parse `key=value` options; values are read as YAML, as in `weft train RUN.yaml key=value`."""
     settings: dict[str, Any] = {}
     for option in options:
         key, equals, value = option.partition("=")
@@ -90,7 +99,7 @@ def _settings(options: list[str]) -> dict[str, Any]:
         try:
             settings[key] = yaml.safe_load(value)
         except yaml.YAMLError:
-            raise WeftError(f"--set {option!r}: the value is not YAML") from None
+            raise WeftError(f"--set {option!r}: the value {value!r} cannot be read as YAML") from None
     return settings
 
 

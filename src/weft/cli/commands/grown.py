@@ -1,4 +1,4 @@
-"""What `weft task` prints of a task that was trained."""
+"""The report that `weft task add` and `weft task retrain` print."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     from weft.growing.zero_shot import ZeroShot
 
 
-def tell(done: Grown, as_json: bool) -> None:
-    """Print it: for people, or as one JSON object; notes go to standard error."""
+def print_grown(done: Grown, as_json: bool) -> None:
+    """Print the result of a training as tables or as one JSON object; notes go to standard error."""
     print_notes(done.notes)
     if as_json:
         print_json(done.as_dict())
         return
-    print(f"{done.task} began at: {done.start}; head: {done.head}; trained: {_TRAINED[done.only]}")
-    used, given = done.rows["train"], done.rows["train_given"]
-    print(f"rows: {used:,} of {given:,} to train on, {done.rows['validation']:,} to validate on")
+    print(f"task: {done.task}; initial values: {done.start}; head: {done.head}")
+    print(f"trained: {_TRAINED[done.only]}")
+    used, available = done.rows["train"], done.rows["train_given"]
+    print(f"rows: {used:,} of {available:,} training rows used, {done.rows['validation']:,} validation rows")
     print_scores(
         done.scores,
         title=f"{done.folder}: {done.task}, validation",
@@ -31,26 +32,30 @@ def tell(done: Grown, as_json: bool) -> None:
 
 
 _TRAINED = {
-    "task": "what is its own",
-    "head": "its head",
-    "all": "all that the method trains",
+    "task": "the parameters of this task",
+    "head": "the head of this task",
+    "all": "all parameters that the method trains",
 }
 
 
-def print_zero_shot(task: str, found: ZeroShot) -> None:
-    """The table of `start: auto`: one row per start, the majority guess below."""
+def print_zero_shot(task: str, scores: ZeroShot) -> None:
+    """Print the table of `start: auto`: the zero-shot score of each initialization, and of the majority."""
     rows: list[list[object]] = [
-        [one.start, shown(found.metric, one.score), one.head, "taken" if one.start == found.best else ""]
-        for one in found.candidates
+        [
+            candidate.start,
+            shown(scores.metric, candidate.score),
+            candidate.head,
+            "chosen" if candidate.start == scores.best else "",
+        ]
+        for candidate in scores.candidates
     ]
-    rows.append(["majority", shown(found.metric, found.majority), "", ""])
-    title = f"{task}, zero-shot on {found.rows} rows"
-    print_table(title, ["start", found.metric, "head", ""], rows)
+    rows.append(["majority", shown(scores.metric, scores.majority), "", ""])
+    title = f"{task}: zero-shot score of each initialization, on {scores.rows} rows"
+    print_table(title, ["start", scores.metric, "head", ""], rows)
 
 
 def print_unchanged(unchanged: Mapping[str, str]) -> None:
-    """The proof: every file that is the same, with its hash."""
-    # not as the table's own title, which would be broken to its width
+    """Print every file of the bundle that is byte-identical to before, with its hash."""
     print(f"unchanged, byte for byte: {len(unchanged)} files")
     if unchanged:
         print_table("", ["file", "sha256"], [[file, sha256] for file, sha256 in unchanged.items()])

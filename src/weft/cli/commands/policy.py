@@ -1,4 +1,4 @@
-"""`weft policy`: a fixed policy over tasks, learned from the logs of runs."""
+"""`weft policy`: learn sampling probabilities of the tasks from the logs of runs."""
 
 from __future__ import annotations
 
@@ -18,37 +18,56 @@ if TYPE_CHECKING:
     from weft.analysis.policy_of_runs import RunsPolicy
 
 UNIT = 100 * 1000
-"""Rewards are printed in points of a percent over 1,000 steps."""
+"""Rewards are printed in percentage points per 1,000 steps."""
 
 
 def policy(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="folders of runs with a random sampler")
+        list[Path],
+        typer.Argument(metavar="RUN", help="folders of runs that sampled their tasks at random"),
     ],
     reward: Annotated[
         str,
-        typer.Option(metavar="average|TASK", help="reward: the rise of this score between evaluations"),
+        typer.Option(
+            metavar="average|TASK",
+            help="score whose gain from one evaluation to the next is the reward: average, or a task's name",
+        ),
     ] = "average",
     caution: Annotated[
         float,
-        typer.Option(help="a task this many standard errors better than others becomes e times as likely"),
+        typer.Option(
+            help="how far to trust the estimates: a task whose value is this many standard errors better "
+            "becomes e = 2.7 times as likely; larger values change the probabilities less"
+        ),
     ] = 2.0,
     clip: Annotated[
-        float, typer.Option(help="no task becomes more than this many times as likely as it was")
+        float,
+        typer.Option(help="no task becomes more than this many times as likely as in the runs"),
     ] = 4.0,
     floor: Annotated[
-        float | None, typer.Option(help="the least probability of a task; default: 0.1 / number of tasks")
+        float | None,
+        typer.Option(help="smallest probability of a task; default: 0.1 divided by the number of tasks"),
     ] = None,
-    skip: Annotated[int, typer.Option(min=0, help="leave out this many windows of each run")] = 0,
+    skip: Annotated[
+        int,
+        typer.Option(
+            min=0, help="leave out this many windows (from one evaluation to the next) at the start of a run"
+        ),
+    ] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="policy.yaml", help="write the policy to this file"),
+        typer.Option(
+            metavar="policy.yaml", help="write the probabilities to this file; default: only print them"
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Learn from logged rewards how often to draw each task (Glover and Hokamp's counterfactual policy).
+    """Learn from past runs how often to sample each task.
 
-    The runs must have drawn their tasks by chance and been evaluated often; several may be given together.
+    The result is one probability per task for the sampler `counterfactual` (Glover and Hokamp). The runs must
+    have sampled their tasks at random and been evaluated often. Several runs are used together.
+
+    Example: weft policy runs/a runs/b --out policy.yaml
     """
     from weft.analysis.policy_of_runs import SUFFIXES, policy_of_runs
 
@@ -57,7 +76,7 @@ def policy(
         raise WeftError(f"--out {out}: expected a name that ends in {', '.join(SUFFIXES)}")
     done = policy_of_runs(folders, reward, caution, clip, floor, skip)
     print_notes(done.notes)
-    # the file first: a reader of the pipe may leave before all is printed
+    # the file first: the reader of a pipe may close it before everything is printed
     if out is not None:
         done.write(out)
     if as_json:
@@ -85,18 +104,19 @@ def _print(done: RunsPolicy, reward: str) -> None:
         )
     ]
     print(
-        f"{learned.windows} windows of {len(runs)} run{'s' * (len(runs) > 1)}; reward: what "
-        f"{'the average score' if reward == 'average' else 'the score of ' + reward} rises by, in points per "
-        "1,000 steps"
+        f"{learned.windows} windows (from one evaluation to the next) of {len(runs)} "
+        f"run{'s' * (len(runs) > 1)}; reward: gain of "
+        f"{'the average score' if reward == 'average' else 'the score of ' + reward}, in percentage points "
+        "per 1,000 steps"
     )
     print_table("", ["task", "logging", "value", "± error", "learned"], rows)
-    print(f"observed, logging policy:   {_told(learned.observed)}")
-    print(f"estimated, learned policy:  {_told(learned.estimated)}")
-    print(f"gain:                       {_told(learned.gain)}")
+    print(f"observed, logging policy:   {_with_error(learned.observed)}")
+    print(f"estimated, learned policy:  {_with_error(learned.estimated)}")
+    print(f"gain:                       {_with_error(learned.gain)}")
     if learned.held_out is not None:
-        print(f"gain, on held-out windows:  {_told(learned.held_out)}")
+        print(f"gain, on held-out windows:  {_with_error(learned.held_out)}")
     print(f"effective sample size:      {learned.effective:.1f} of {learned.windows} windows")
 
 
-def _told(one: Estimate) -> str:
-    return f"{UNIT * one.value:+.2f} ± {UNIT * one.error:.2f}"
+def _with_error(estimate: Estimate) -> str:
+    return f"{UNIT * estimate.value:+.2f} ± {UNIT * estimate.error:.2f}"

@@ -1,4 +1,4 @@
-"""`weft predict`: one prediction per line of a file."""
+"""`weft predict`: predict every line of a file."""
 
 from __future__ import annotations
 
@@ -19,29 +19,43 @@ def predict(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="one JSON object per line with its `task`; with --all or --tasks one text per line",
+            help="file with one JSON object per line that names its task; with --all or --tasks, one text "
+            "per line",
         ),
     ],
     every: Annotated[
-        bool, typer.Option("--all", help="predict every line for every task that can read it")
+        bool,
+        typer.Option("--all", help="predict every line for every task that takes its number of texts"),
     ] = False,
     tasks: Annotated[
-        str | None, typer.Option(metavar="NAME,…", help="predict every line for each of these tasks")
+        str | None,
+        typer.Option(metavar="NAME,…", help="predict every line for each of these tasks, such as cola,rte"),
     ] = None,
     precision: Annotated[
-        str, typer.Option(help="float32, bf16, or int8 (CPU only): faster, and outputs differ slightly")
+        str,
+        typer.Option(
+            help="float32, bf16 or int8; bf16 and int8 (CPU only) are faster, and outputs differ slightly"
+        ),
     ] = "float32",
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write to this file, not to standard output")
+        Path | None,
+        typer.Option(metavar="FILE", help="write the predictions to this file; default: standard output"),
     ] = None,
     encoder: EncoderOption = None,
     device: Device = None,
 ) -> None:
-    """Predict every line of a file, tasks in any order: {"task": …, "text": …}, or with the task's columns.
+    """Predict every line of a file, for one task or many.
 
-    Prints one JSON object per line. With --all or --tasks a line has no task: it is a text (FILE.jsonl: a
-    string, a pair, or an object with `text`, or `text_a` and `text_b`, or the tasks' columns), and its
-    predictions are one object, by task.
+    A line names its task and its text: {"task": "cola", "text": "Cats sleep."}. A pair has text_a and text_b,
+    or the names of the task's columns. Tasks may be in any order. The output is one JSON object per line.
+
+    With --all or --tasks a line names no task. It is a plain text or, in a .jsonl file, a string, a list of
+    two strings, or an object with text, with text_a and text_b, or with the tasks' columns. The output is one
+    JSON object per line, with one prediction per task.
+
+    Example: weft predict runs/first lines.jsonl --out predictions.jsonl
+
+    Example: weft predict runs/first reviews.txt --tasks sentiment,acceptability
     """
     from weft.utils.files import write_text
     from weft.workflows.predict import PRECISIONS, predict_file
@@ -55,10 +69,10 @@ def predict(
             raise WeftError(f"--precision int8 runs on a CPU; found --device {device}: leave --device out")
         device = "cpu"
     names = None if tasks is None else [name.strip() for name in tasks.split(",") if name.strip()]
-    answers = predict_file(
+    predictions = predict_file(
         bundle, file, tasks=names, every_task=every, precision=precision, encoder=encoder, device=device
     )
-    text = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
+    text = "".join(json.dumps(prediction, ensure_ascii=False) + "\n" for prediction in predictions)
     if out is None:
         sys.stdout.write(text)
     else:

@@ -1,4 +1,4 @@
-"""`weft submit`: a model's answers as the zip that the GLUE or the SuperGLUE server takes."""
+"""`weft submit`: write a model's predictions as the zip file that the GLUE or SuperGLUE server accepts."""
 
 from __future__ import annotations
 
@@ -22,31 +22,54 @@ if TYPE_CHECKING:
 SHOWN = 10
 """How many problems of a file are listed before the rest are counted."""
 WNLI = ("majority", "model")
+"""The values of `--wnli`."""
 
 
 def submit(
     source: Annotated[
-        Path, typer.Argument(metavar="RUN|BUNDLE", help="folder of a run or of a bundle; with --check a zip")
+        Path,
+        typer.Argument(
+            metavar="RUN|BUNDLE",
+            help="folder of a run, or of a saved model (a bundle); with --check: a zip file",
+        ),
     ],
-    to: Annotated[str, typer.Option("--to", metavar="glue|superglue", help="name of the benchmark")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE.zip", help="zip file to write")] = None,
+    to: Annotated[
+        str, typer.Option("--to", metavar="glue|superglue", help="benchmark to submit to: glue or superglue")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.zip", help="zip file to write; required, except with --check"),
+    ] = None,
     tasks: TaskFiles = None,
     fill: Annotated[
         list[str] | None,
-        typer.Option(metavar="TASK", help="fill this task's file with a constant; may be repeated"),
+        typer.Option(
+            metavar="TASK", help="write a constant instead of predictions for this task; may be repeated"
+        ),
     ] = None,
     wnli: Annotated[
-        str, typer.Option(metavar="majority|model", help="what the file of WNLI holds")
+        str,
+        typer.Option(
+            metavar="majority|model",
+            help="what to write for WNLI: its majority label, as papers do, or the model's predictions",
+        ),
     ] = "majority",
-    check: Annotated[bool, typer.Option("--check", help="write nothing: check an existing zip file")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="check an existing zip file, and write nothing")
+    ] = False,
     encoder: EncoderOption = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Write a model's answers for the test sets as the zip that a benchmark's server takes, and check it.
+    """Write a GLUE or SuperGLUE submission, and check it.
 
-    Files without answers (a task that is not trained, or has no test file) are filled with a constant, and
-    the report names each. WNLI's is by default, as in the papers.
+    The model predicts the test set of each task. If it has no predictions for a file (the task is not
+    trained, or has no test file), the file is filled with a constant, and the report names it. WNLI is filled
+    by default.
+
+    Example: weft submit runs/glue --to glue --out glue.zip
+
+    Example: weft submit glue.zip --to glue --check
     """
     from weft.evaluation.submission import BENCHMARKS
 
@@ -54,7 +77,7 @@ def submit(
     if check:
         _check(benchmark, source, as_json)
         return
-    place = _place(source, to, out)
+    zip_file = _checked_out(source, to, out)
     if wnli not in WNLI:
         raise WeftError(f"--wnli {wnli}: expected {' or '.join(WNLI)}")
     from weft.workflows.submit import submit as write_submission
@@ -62,7 +85,7 @@ def submit(
     report, problems = write_submission(
         source,
         benchmark,
-        place,
+        zip_file,
         files=tasks,
         fill=fill or (),
         insist=["wnli"] if wnli == "model" else [],
@@ -78,11 +101,11 @@ def submit(
         raise typer.Exit(1)
 
 
-def _place(source: Path, to: str, out: Path | None) -> Path:
+def _checked_out(source: Path, to: str, out: Path | None) -> Path:
     if out is None:
         if source.is_file():
             raise WeftError(
-                f"{source} is a file; to check a zip, write: weft submit {source} --to {to} --check"
+                f"{source} is a file; to check a zip file, write: weft submit {source} --to {to} --check"
             )
         raise WeftError(f"--out is missing; write: weft submit {source} --to {to} --out {to}.zip")
     if out.suffix.lower() != ".zip":
@@ -91,19 +114,19 @@ def _place(source: Path, to: str, out: Path | None) -> Path:
     return out
 
 
-def _check(benchmark: Benchmark, place: Path, as_json: bool) -> None:
-    problems = benchmark.check(place)
+def _check(benchmark: Benchmark, zip_file: Path, as_json: bool) -> None:
+    problems = benchmark.check(zip_file)
     if as_json:
-        print_json({"zip": str(place), "problems": [str(problem) for problem in problems]})
+        print_json({"zip": str(zip_file), "problems": [str(problem) for problem in problems]})
     else:
-        for line in _told(problems):
+        for line in _problem_lines(problems):
             print(line)
-        print(_verdict(benchmark, place, problems))
+        print(_verdict(benchmark, zip_file, problems))
     if problems:
         raise typer.Exit(2)
 
 
-def _told(problems: Sequence[Problem]) -> list[str]:
+def _problem_lines(problems: Sequence[Problem]) -> list[str]:
     """The first problems of each file, and how many more it has."""
     lines: list[str] = []
     count: Counter[str] = Counter()
@@ -114,19 +137,19 @@ def _told(problems: Sequence[Problem]) -> list[str]:
     return lines + [f"{source}: … and {n - SHOWN:,} more" for source, n in count.items() if n > SHOWN]
 
 
-def _verdict(benchmark: Benchmark, place: Path, problems: Sequence[Problem]) -> str:
+def _verdict(benchmark: Benchmark, zip_file: Path, problems: Sequence[Problem]) -> str:
     if not problems:
-        return f"{place}: {len(benchmark.forms)} files, as {benchmark.title}'s server takes them"
-    return f"{place}: {len(problems):,} problem{'s' * (len(problems) > 1)}"
+        return f"{zip_file}: {len(benchmark.forms)} files in the format of {benchmark.title}'s server"
+    return f"{zip_file}: {len(problems):,} problem{'s' * (len(problems) > 1)}"
 
 
 def _print(benchmark: Benchmark, report: Report, problems: Sequence[Problem]) -> None:
     rows = [
         [entry.file, entry.rows, entry.task if entry.filler is None else "filler"] for entry in report.entries
     ]
-    print_table(f"{benchmark.title}: {report.out}", ["file", "answers", "from"], rows)
+    print_table(f"{benchmark.title}: {report.out}", ["file", "predictions", "from"], rows)
     for entry in report.fillers:
-        print(f"filler: {entry.file} holds no answers of the model: {entry.why}")
-    for line in _told(problems):
+        print(f"filler: {entry.file} holds no predictions of the model: {entry.why}")
+    for line in _problem_lines(problems):
         print(line)
     print(_verdict(benchmark, report.out, problems))

@@ -1,4 +1,4 @@
-"""`weft task`: a task more, a task less, a task trained again, a task from another bundle."""
+"""`weft task`: add, retrain, remove or copy one task of a trained model."""
 
 from __future__ import annotations
 
@@ -15,21 +15,36 @@ if TYPE_CHECKING:
     from weft.config.task_file import Host, TaskFile
 
 task = typer.Typer(
-    help="Add a task to a trained model, retrain, remove or copy one.",
+    help="Add, retrain, remove or copy one task of a trained model.\n\n"
+    "Each command writes a bundle, new or in place of the old one. The files of other tasks do not change, "
+    "except with `weft task add --only all`.\n\n"
+    "Example: weft task add runs/first scitail.yaml --out bundles/five",
     no_args_is_help=True,
 )
 
 FileArgument = Annotated[
-    Path, typer.Argument(metavar="TASK.yaml", help="task file: the sections tasks (one task), train and grow")
+    Path,
+    typer.Argument(
+        metavar="TASK.yaml", help="task file: YAML with the sections tasks (exactly one task), train and grow"
+    ),
 ]
 Out = Annotated[
     Path,
-    typer.Option(metavar="FOLDER", help="folder of the new bundle, or BUNDLE to replace it"),
+    typer.Option(
+        metavar="FOLDER", help="folder to write the new bundle to; the same folder as BUNDLE replaces it"
+    ),
 ]
-Fraction = Annotated[float | None, typer.Option(help="fraction of the training rows to use, such as 0.01")]
+Fraction = Annotated[
+    float | None,
+    typer.Option(help="fraction of the training rows to use, above 0 and up to 1, such as 0.01; default: 1"),
+]
 Run = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="keep run.yaml, log.jsonl and metrics.json of the training here"),
+    typer.Option(
+        metavar="FOLDER",
+        help="keep run.yaml, log.jsonl and metrics.json of the training in this folder; default: do not keep "
+        "them",
+    ),
 ]
 
 
@@ -40,11 +55,19 @@ def add(
     out: Out,
     overrides: Overrides = None,
     only: Annotated[
-        str | None, typer.Option(help="what to train: task (its own parameters; the default), head, or all")
+        str | None,
+        typer.Option(
+            help="what to train: task (the parameters of the new task), head (its head), or all (everything "
+            "that the method trains; outputs of other tasks then change); default: task"
+        ),
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option(help="initialization: auto, average, random, xavier, or the name of a task"),
+        typer.Option(
+            help="initial values: the name of a task to copy, average (of all tasks), random, xavier, or "
+            "auto (the best of all these); default: auto if the method represents a task by a vector or the "
+            "file has a label_map, else random"
+        ),
     ] = None,
     fraction: Fraction = None,
     run: Run = None,
@@ -52,29 +75,34 @@ def add(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Add a task to a trained model, and train it."""
+    """Add a task to a trained model and train it.
+
+    The files of all other tasks stay byte-identical, except with --only all.
+
+    Example: weft task add runs/first scitail.yaml --out bundles/five
+    """
     from weft.config.task_file import host_of
 
     host = host_of(bundle)
     flags = _flags(only=only, start=start, fraction=fraction)
-    given = _read(host, out, file, [*(overrides or []), *flags])
-    from weft.cli.commands.grown import print_zero_shot, tell
+    task_file = _read(host, out, file, [*(overrides or []), *flags])
+    from weft.cli.commands.grown import print_grown, print_zero_shot
     from weft.growing.add import add_task
     from weft.utils.devices import device_of
 
     done = add_task(
         host.folder,
-        given.task,
+        task_file.task,
         out,
-        training=given.training,
-        grow=given.grow,
+        training=task_file.training,
+        grow=task_file.grow,
         encoder=encoder,
         device=device_of(device),
         run=run,
-        resolved=given.resolved,
-        tell=(lambda name, found: None) if as_json else print_zero_shot,
+        resolved=task_file.resolved,
+        tell=(lambda name, scores: None) if as_json else print_zero_shot,
     )
-    tell(done, as_json)
+    print_grown(done, as_json)
 
 
 @task.command()
@@ -85,11 +113,16 @@ def retrain(
     out: Out,
     overrides: Overrides = None,
     only: Annotated[
-        str | None, typer.Option(help="what to train: task (its own parameters; the default), or head")
+        str | None,
+        typer.Option(
+            help="what to train: task (the parameters of this task), or head (its head); default: task"
+        ),
     ] = None,
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="start from the method's initial values"),
+        typer.Option(
+            "--fresh", help="start from the method's initial values; default: from the trained values"
+        ),
     ] = False,
     fraction: Fraction = None,
     run: Run = None,
@@ -97,60 +130,84 @@ def retrain(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Train a task of a bundle again; refused where other tasks use its parameters."""
+    """Train one task of a bundle again.
+
+    The files of all other tasks stay byte-identical. If other tasks share the task's parameters, it is
+    refused.
+
+    Example: weft task retrain bundles/five scitail scitail.yaml --out bundles/new
+    """
     from weft.config.task_file import host_of
 
     host = host_of(bundle, name)
     flags = _flags(only=only, fraction=fraction)
-    given = _read(host, out, file, [*(overrides or []), *flags], again=name)
-    from weft.cli.commands.grown import tell
+    task_file = _read(host, out, file, [*(overrides or []), *flags], again=name)
+    from weft.cli.commands.grown import print_grown
     from weft.growing.retrain import retrain_task
     from weft.utils.devices import device_of
 
     done = retrain_task(
         host.folder,
         name,
-        given.task,
+        task_file.task,
         out,
-        training=given.training,
-        grow=given.grow,
+        training=task_file.training,
+        grow=task_file.grow,
         fresh=fresh,
         encoder=encoder,
         device=device_of(device),
         run=run,
-        resolved=given.resolved,
+        resolved=task_file.resolved,
     )
-    tell(done, as_json)
+    print_grown(done, as_json)
 
 
 @task.command()
 def remove(bundle: BundleArgument, name: TaskArgument, out: Out, as_json: Json = False) -> None:
-    """Remove a task from a bundle; every other file stays as it is."""
+    """Remove a task from a bundle.
+
+    The files of all other tasks stay byte-identical.
+
+    Example: weft task remove bundles/five scitail --out bundles/four
+    """
     from weft.bundle.one_task import remove_task
 
-    _tell(remove_task(bundle, name, out), f"{name} is out", as_json)
+    _print(remove_task(bundle, name, out), f"removed task {name}", as_json)
 
 
 @task.command()
 def copy(
-    source: Annotated[Path, typer.Argument(metavar="FROM", help="bundle or run that has the task")],
+    source: Annotated[
+        Path, typer.Argument(metavar="FROM", help="folder of the bundle or run that has the task")
+    ],
     name: TaskArgument,
-    target: Annotated[Path, typer.Argument(metavar="TO", help="bundle to copy it to")],
-    rename: Annotated[str | None, typer.Option("--as", metavar="NAME", help="name of the task in TO")] = None,
+    target: Annotated[Path, typer.Argument(metavar="TO", help="folder of the bundle to copy the task to")],
+    rename: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="name of the task in TO; default: the name it has"),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="write a new bundle and leave TO as it is")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="write a new bundle here and leave TO unchanged; default: change TO"
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Copy a task into another bundle that has the same encoder, method and shared file."""
+    """Copy a task from one bundle into another.
+
+    Both bundles must have the same encoder, method and shared file.
+
+    Example: weft task copy bundles/five scitail bundles/four --as science
+    """
     from weft.bundle.copy_task import copy_task
 
     done = copy_task(source, name, target, rename=rename, out=out)
-    _tell(done, f"{done.task} is in", as_json)
+    _print(done, f"copied task {done.task}", as_json)
 
 
 def _read(host: Host, out: Path, file: Path, overrides: list[str], again: str | None = None) -> TaskFile:
-    """The task file, once there is a place for the result."""
+    """Read the task file, after a check that `out` can be written."""
     from weft.bundle.one_task import check_out
     from weft.config.task_file import load_task_file
 
@@ -158,12 +215,12 @@ def _read(host: Host, out: Path, file: Path, overrides: list[str], again: str | 
     return load_task_file(file, overrides, host, again=again)
 
 
-def _flags(**given: Any) -> list[str]:
-    """Options as overrides of the section `grow`: JSON is YAML, and keeps a word a word."""
-    return [f"grow.{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
+def _flags(**options: Any) -> list[str]:
+    """Turn options into overrides of the section `grow`, as JSON, in which a string stays a string."""
+    return [f"grow.{key}={json.dumps(value)}" for key, value in options.items() if value is not None]
 
 
-def _tell(done: Any, headline: str, as_json: bool) -> None:
+def _print(done: Any, headline: str, as_json: bool) -> None:
     from weft.cli.commands.grown import print_unchanged
 
     print_notes(done.notes)

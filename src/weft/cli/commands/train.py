@@ -1,4 +1,4 @@
-"""`weft train`: train a model as a run file says."""
+"""`weft train`: train a model from a run file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,31 @@ from weft.cli.output import print_json, print_notes, print_scores, print_warning
 def train(
     source: RunFileArgument,
     overrides: Overrides = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="folder of the run")] = Path("runs/run"),
-    resume: Annotated[bool, typer.Option("--resume", help="continue from the last checkpoint")] = False,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="folder to write the run to")] = Path(
+        "runs/run"
+    ),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="continue the run in --out from its last checkpoint")
+    ] = False,
     with_encoder: Annotated[
-        bool, typer.Option("--with-encoder", help="save the encoder's weights in the bundle, too")
+        bool,
+        typer.Option(
+            "--with-encoder",
+            help="save the encoder's weights in the bundle; default: only its name and sha256",
+        ),
     ] = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Train a model as a run file says, and save the best one as a bundle."""
+    """Train a model from a run file, and save it.
+
+    Writes to --out: run.yaml (all settings), log.jsonl (losses and scores), metrics.json (the metrics of the
+    best model on the whole validation splits), checkpoints/ and bundle/ (the best model). Prints the metrics.
+
+    Example: weft train quickstart train.steps=100 --out runs/first
+
+    Example: weft train run.yaml method.rank=4 --out runs/rank4 --resume
+    """
     from weft.config import load_run
     from weft.workflows.train import train_run
 

@@ -1,1 +1,1 @@
-"""`weft show`: what a run, a bundle or a plan holds."""
+"""`weft show`: one file per subcommand that prints facts about a run file, a run or a bundle."""

@@ -1,4 +1,4 @@
-"""`weft show attention`: which tokens a task's own attention attends to."""
+"""`weft show attention`: the attention weights of a task's PALs for one text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.options import BundleArgument, EncoderOption, Json, Layers, TaskOption, one_task
+from weft.cli.options import BundleArgument, EncoderOption, Json, Layers, TaskOption, chosen_task
 from weft.cli.output import print_json, print_note, print_written
 from weft.cli.paths import check_place
 from weft.errors import WeftError
@@ -25,22 +25,38 @@ MEAN = "mean"
 
 def attention(
     bundle: BundleArgument,
-    text: Annotated[str, typer.Option(help="text to run")],
-    pair: Annotated[str | None, typer.Option(help="second text, for a task on pairs")] = None,
+    text: Annotated[str, typer.Option(help="text that the model reads")],
+    pair: Annotated[
+        str | None, typer.Option(help="second text; required for a task on pairs of texts")
+    ] = None,
     task: TaskOption = None,
     layers: Layers = None,
     whose: Annotated[
         str,
-        typer.Option("--from", metavar="TOKEN|mean", help="token that attends, by number, or mean"),
+        typer.Option(
+            "--from",
+            metavar="TOKEN|mean",
+            help="token whose attention is shown, by its number from 0 on, or mean for the mean over all "
+            "tokens",
+        ),
     ] = MEAN,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="write heat maps to this file")] = None,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write heat maps to this file; default: none")
+    ] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write a page with all heads to this file")
+        Path | None,
+        typer.Option(metavar="FILE", help="write a web page with all heads to this file; default: none"),
     ] = None,
     encoder: EncoderOption = None,
     as_json: Json = False,
 ) -> None:
-    """Which tokens a task's own attention (that of a PAL) attends to, by layer and head."""
+    """Show which tokens a task's PAL attends to.
+
+    For the methods whose adapters have their own attention (projected attention layers, PALs). Prints the
+    share of attention that each token receives, by layer and head.
+
+    Example: weft show attention runs/pals --task cola --text "Cats sleep."
+    """
     for option, file in (("--svg", svg), ("--html", html)):
         check_place(option, file)
     source = _source(whose)
@@ -52,61 +68,61 @@ def attention(
     from weft.encoder.anatomy import sites_of
     from weft.encoder.sites import parse_layers
 
-    name = one_task(model, bundle, task)
-    seen = attention_of(model, name, _texts(model, name, text, pair))
+    name = chosen_task(model, bundle, task)
+    attention_map = attention_of(model, name, _texts(model, name, text, pair))
     if layers is not None:
-        # one body: methods that give each task a whole encoder have no attention to show
-        seen = in_layers(seen, parse_layers(layers, sites_of(model.encoder).num_layers))
-    shares = received_attention(seen, source)
-    if seen.cut:
-        whole = len(seen.tokens) + seen.cut
-        print_note(f"of {whole} tokens {len(seen.tokens)} are used, the model's max_length")
+        # one encoder: methods that give each task a whole encoder have no attention to show
+        attention_map = in_layers(attention_map, parse_layers(layers, sites_of(model.encoder).num_layers))
+    shares = received_attention(attention_map, source)
+    if attention_map.cut:
+        used = len(attention_map.tokens)
+        print_note(f"only {used} of the {used + attention_map.cut} tokens are used (the model's max_length)")
     from weft.analysis.plots.attention import attention_html, attention_svg
 
-    # the files first: a reader of the pipe may leave before all is drawn
+    # the files first: the reader of a pipe may close it before everything is printed
     if svg is not None:
-        svg.write_text(attention_svg(seen), encoding="utf-8")
+        svg.write_text(attention_svg(attention_map), encoding="utf-8")
     if html is not None:
-        html.write_text(attention_html(seen, source), encoding="utf-8")
+        html.write_text(attention_html(attention_map, source), encoding="utf-8")
     if as_json:
-        print_json(seen.as_dict())
+        print_json(attention_map.as_dict())
     else:
-        _draw(seen, shares, source)
+        _draw(attention_map, shares, source)
     for file in (svg, html):
         print_written(file, as_json)
 
 
 def _source(whose: str) -> int | None:
-    """The number of the token whose looking is drawn; None for the mean over all."""
+    """The number of the token whose attention is shown; None for the mean over all tokens."""
     if whose == MEAN:
         return None
     try:
         return int(whose)
     except ValueError:
-        raise WeftError(f"--from {whose!r}: expected a token's number, from 0 on, or {MEAN}") from None
+        raise WeftError(f"--from {whose!r}: expected the number of a token, from 0 on, or {MEAN}") from None
 
 
 def _texts(model: Model, name: str, text: str, pair: str | None) -> tuple[str, ...]:
-    """The task's text or texts, as many as it takes and none of them empty."""
+    """The text or the pair of texts, as many as the task takes and none of them empty."""
     from weft.data.splits.split import wrong_text
 
     columns = model.tasks[model.task_id(name)].texts
     if len(columns) == 2 and pair is None:
         first, second = columns
         raise WeftError(
-            f"task {name!r} takes two texts, {first} and {second}; give the second one with --pair"
+            f"task {name!r} takes two texts, {first} and {second}; pass the second one with --pair TEXT"
         )
     if len(columns) == 1 and pair is not None:
         raise WeftError(f"task {name!r} takes one text; leave --pair out (found {pair!r})")
     texts = (text,) if pair is None else (text, pair)
-    for option, given in zip(("--text", "--pair"), texts, strict=False):
-        if wrong := wrong_text(given):
-            raise WeftError(f"{option} is {given!r}: {wrong}")
+    for option, value in zip(("--text", "--pair"), texts, strict=False):
+        if wrong := wrong_text(value):
+            raise WeftError(f"{option} is {value!r}: {wrong}")
     return texts
 
 
-def _draw(seen: AttentionMap, shares: list[tuple[str, Tensor]], source: int | None) -> None:
-    """One block per layer and one line per head: shaded tokens on a terminal, else bars under the tokens."""
+def _draw(attention_map: AttentionMap, shares: list[tuple[str, Tensor]], source: int | None) -> None:
+    """Print one block per layer, one line per head: shaded tokens on a terminal, else bars below tokens."""
     from rich.cells import cell_len
     from rich.console import Console
 
@@ -114,18 +130,19 @@ def _draw(seen: AttentionMap, shares: list[tuple[str, Tensor]], source: int | No
     from weft.analysis.plots.attention import darkest, percent, scale
 
     console = Console(highlight=False)
-    # sixteen colours are too few for shades
+    # 16 colours are too few for shades
     coloured = console.is_terminal and not console.no_color and console.color_system in ("256", "truecolor")
-    peak = darkest(max(float(s.max()) for _, s in shares), len(seen.tokens))
-    spelt = [_spelt(token, console.encoding) for token in seen.tokens]
-    tokens = [token if cell_len(token) else f"{token} " for token in spelt]  # an accent alone has no width
-    blocks = BLOCKS if _spelt(BLOCKS, console.encoding) == BLOCKS else DIGITS
+    peak = darkest(max(float(s.max()) for _, s in shares), len(attention_map.tokens))
+    printable = [_printable(token, console.encoding) for token in attention_map.tokens]
+    # a combining accent alone has no width
+    tokens = [token if cell_len(token) else f"{token} " for token in printable]
+    blocks = BLOCKS if _printable(BLOCKS, console.encoding) == BLOCKS else DIGITS
     numbered = [f"{number}:{token}" for number, token in enumerate(tokens)]
     who = "all tokens (mean)" if source is None else numbered[source]
     legend = scale(peak) if coloured else f"{blocks[0]} to {blocks[-1]}: 0% to {percent(peak)}"
-    _print(console, f"task {seen.task}: how much each token is looked at by {who}")
-    even = percent(1 / len(seen.tokens))
-    _print(console, f"{legend}; the shares of a head sum to 100%, an even one is {even}")
+    _print(console, f"task {attention_map.task}: attention that each token receives from {who}")
+    even = percent(1 / len(attention_map.tokens))
+    _print(console, f"{legend}; the shares of one head sum to 100%; uniform attention would be {even}")
     for line in _wrapped(numbered, console.width):
         _print(console, " ".join(numbered[i] for i in line))
     margin = f"  head {max(len(s) for _, s in shares) - 1}  "
@@ -147,7 +164,7 @@ def _draw(seen: AttentionMap, shares: list[tuple[str, Tensor]], source: int | No
 
 
 def _wrapped(words: list[str], width: int) -> list[list[int]]:
-    """The numbers of the words that stand on each line, one space between them; a word is never cut."""
+    """The numbers of the words on each line, with one space between words; a word is never split."""
     from rich.cells import cell_len
 
     lines: list[list[int]] = []
@@ -163,7 +180,7 @@ def _wrapped(words: list[str], width: int) -> list[list[int]]:
 
 
 def _bars(tokens: list[str], shares: list[float], peak: float, blocks: str) -> str:
-    """A bar under each token, as wide as it."""
+    """One bar under each token, as wide as the token."""
     from rich.cells import cell_len
 
     steps = [min(len(blocks) - 1, int(len(blocks) * share / peak)) for share in shares]
@@ -183,12 +200,12 @@ def _print_shaded(console: Console, start: str, tokens: list[str], shares: list[
 
 
 def _print(console: Console, line: str) -> None:
-    """A line as it is: no markup, and wrapped by us alone."""
+    """Print a line without markup and without rich's own wrapping."""
     from rich.text import Text
 
     console.print(Text(line), soft_wrap=True)
 
 
-def _spelt(text: str, encoding: str) -> str:
-    """The text with `\\u65e5` and so on for what the output cannot encode."""
+def _printable(text: str, encoding: str) -> str:
+    """The text with escapes such as `\\u65e5` for what the output's encoding lacks."""
     return text.encode(encoding, "backslashreplace").decode(encoding)

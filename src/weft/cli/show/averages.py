@@ -1,4 +1,4 @@
-"""`weft show averages`: the papers' averages of finished runs."""
+"""`weft show averages`: the averages that papers report, computed for finished runs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ def averages(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN", help="folders of finished runs")],
     as_json: Json = False,
 ) -> None:
-    """The papers' averages: pals_dev (8 values), glue9 (9 values) and superglue (8 tasks), in percent.
+    """Show the averages over tasks that papers report.
 
-    Where a run lacks a value the average is not given; in brackets stands the mean of those it has.
+    In percent: pals_dev (8 values of GLUE, as in the PALs paper), glue9 (9 values) and superglue (8 tasks).
+    If a run lacks a value, there is no average; the mean of the values it has is shown in brackets.
+
+    Example: weft show averages runs/glue runs/glue-lora
     """
     from weft.evaluation.averages_of_run import averages_of_run
 
     if len(set(folders)) < len(folders):
         twice = next(folder for folder in folders if folders.count(folder) > 1)
-        raise WeftError(f"{twice} is given twice")
+        raise WeftError(f"the run {twice} is listed twice; leave one out")
     runs = [averages_of_run(folder) for folder in folders]
     if as_json:
         print_json({run.folder: run.as_dict() for run in runs})
@@ -38,25 +41,25 @@ def averages(
     _print({run.folder: run.averages for run in runs})
 
 
-def _print(found: Mapping[str, Mapping[str, Average]]) -> None:
+def _print(by_run: Mapping[str, Mapping[str, Average]]) -> None:
     from weft.evaluation.averages import AVERAGES
 
     rows: list[list[object]] = []
     for kind, parts in AVERAGES.items():
-        if len(found) == 1 or any(own[kind].values for own in found.values()):
+        averages = [run[kind] for run in by_run.values()]
+        if len(averages) == 1 or any(average.values for average in averages):
             for part in parts:
-                rows.append(["", part.name, *(_shown(own[kind].values.get(part)) for own in found.values())])
-                rows[-1][0] = kind if part is parts[0] else ""
-            rows.append(["", "average", *(_whole(own[kind]) for own in found.values())])
-    print("in percent")
-    print_table("", ["average", "value", *found], rows)
+                values = [_shown(average.values.get(part)) for average in averages]
+                rows.append([kind if part is parts[0] else "", part.name, *values])
+            rows.append(["", "average", *map(_whole, averages)])
+    print_table("in percent", ["average", "value", *by_run], rows)
 
 
 def _shown(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-def _whole(one: Average) -> str:
-    if one.value is not None or one.partial is None:
-        return _shown(one.value)
-    return f"({_shown(one.partial)} over {len(one.values)} of {one.count})"
+def _whole(average: Average) -> str:
+    if average.value is not None or average.partial is None:
+        return _shown(average.value)
+    return f"({_shown(average.partial)} over {len(average.values)} of {average.count})"

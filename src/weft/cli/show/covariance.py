@@ -20,15 +20,28 @@ if TYPE_CHECKING:
 def covariance(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN|BUNDLE", help="folders of runs or bundles, whose tasks are compared"),
+        typer.Argument(
+            metavar="RUN|BUNDLE", help="folders of runs or saved models (bundles) whose tasks are compared"
+        ),
     ],
     split: Split = "validation",
-    rows: Annotated[int, typer.Option(help="number of rows per task, the same for every model")] = 500,
+    rows: Annotated[
+        int, typer.Option(help="number of examples per task, the same ones for every model")
+    ] = 500,
     pool: Annotated[
-        str, typer.Option(metavar="mean|cls|tokens", help="what a row of X is: see above")
+        str,
+        typer.Option(
+            metavar="mean|cls|tokens",
+            help="vectors whose covariance is computed: the mean of an example's tokens, its first token "
+            "(cls), or every token",
+        ),
     ] = "mean",
     share: Annotated[
-        float, typer.Option(help="fraction of the sum of singular values that a rank must hold")
+        float,
+        typer.Option(
+            help="keep as many leading singular values as hold this fraction of their sum, above 0 and "
+            "up to 1"
+        ),
     ] = 0.99,
     tasks: TaskFiles = None,
     encoder: EncoderOption = None,
@@ -36,51 +49,54 @@ def covariance(
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
-    """How similar the covariances of the tasks' inputs to the first block are (CovSim, CA-MTL eq. 3.7).
+    """Compare tasks by the covariance of their inputs.
 
-    A row of X is the mean of a row's tokens, its first token (cls), or every token by itself (tokens); the
-    paper does not say which. A task's CovSim with itself is not 1 in general: √(Σ D²) / Σ D, D its leading
-    singular values. Models trained on one task each, as in the paper's figure 3.6, are given one by one.
+    CovSim (CA-MTL, eq. 3.7) is the similarity of the covariances of X, the tasks' inputs to the first block.
+    The paper does not say what a row of X is: choose with --pool. A task's CovSim with itself is in general
+    not 1: it is √(Σ D²) / Σ D, with D its leading singular values. To compare models that were trained on one
+    task each, as in the paper's figure 3.6, list all of them.
+
+    Example: weft show covariance runs/first --rows 200 --plot covsim.svg
     """
     check_plot(plot)
     from weft.workflows.covariance import covariance_of_runs
 
-    found = covariance_of_runs(
+    similarity = covariance_of_runs(
         folders, tasks, split=split, rows=rows, pool=pool, share=share, encoder=encoder, device=device
     )
     from weft.analysis.covariance import POOLS
 
-    print_notes(_notes(found, pool))
+    print_notes(_notes(similarity, pool))
     title = f"CovSim, {split}; a row of X: {POOLS[pool]} ({pool})"
     title += f"; ranks hold {100 * share:g}% of the singular values"
-    # the file first: a reader of the pipe may leave before all is printed
+    # the file first: the reader of a pipe may close it before everything is printed
     if plot is not None:
         from weft.analysis.plots.covariance import write_picture
 
-        write_picture(found, plot, title.replace("; ", "\n", 1))
+        write_picture(similarity, plot, title.replace("; ", "\n", 1))
     if as_json:
-        print_json({"split": split, "pool": pool, "share": share, **found.as_dict()})
+        print_json({"split": split, "pool": pool, "share": share, **similarity.as_dict()})
     else:
-        _print(found, title)
+        _print(similarity, title)
     print_written(plot, as_json)
 
 
-def _notes(found: CovarianceSimilarity, pool: str) -> Iterator[str]:
+def _notes(similarity: CovarianceSimilarity, pool: str) -> Iterator[str]:
     if pool == "cls":
         yield (
-            "before the first block the first token has seen no other: it is the same in all rows of a task, "
-            "and X has rank 1; --pool mean or tokens says more"
+            "before the first block the first token does not depend on the text: it is the same in all "
+            "rows of a task, and X has rank 1; --pool mean or --pool tokens tells more"
         )
-    if len(found.tasks) == 1:
-        yield f"there is one task, {found.tasks[0]}: there are no others to average over"
-    if found.zero:
-        yield f"all inputs of {', '.join(found.zero)} are zero, so that no similarity to it is defined"
+    if len(similarity.tasks) == 1:
+        yield f"there is only one task, {similarity.tasks[0]}: there is no average over the others"
+    if similarity.zero:
+        yield f"all inputs of {', '.join(similarity.zero)} are zero: no similarity to it is defined"
 
 
-def _print(found: CovarianceSimilarity, title: str) -> None:
+def _print(similarity: CovarianceSimilarity, title: str) -> None:
     from weft.analysis.plots.heat_map import two_decimals
 
-    print_matrix(title, found.tasks, found.matrix)
+    print_matrix(title, similarity.tasks, similarity.matrix)
     print()
     undefined = "–" if can_print("–") else "-"
     print_table(
@@ -89,11 +105,11 @@ def _print(found: CovarianceSimilarity, title: str) -> None:
         [
             [
                 task,
-                found.counts[n],
-                found.ranks[n],
-                two_decimals(float(found.matrix[n, n]), undefined),
-                two_decimals(float(found.averages[n]), undefined),
+                similarity.counts[n],
+                similarity.ranks[n],
+                two_decimals(float(similarity.matrix[n, n]), undefined),
+                two_decimals(float(similarity.averages[n]), undefined),
             ]
-            for n, task in enumerate(found.tasks)
+            for n, task in enumerate(similarity.tasks)
         ],
     )

@@ -1,4 +1,4 @@
-"""`weft show difficulty`: how difficult the classification tasks of a run are, by their data alone."""
+"""`weft show difficulty`: how difficult classification tasks are, estimated from their data alone."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ def difficulty(
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
-    """How difficult the classification tasks are by their texts and labels (EDM), with its five parts.
+    """Estimate how difficult the classification tasks are.
 
-    Two texts of a row are joined by a space. Tasks of other kinds have no classes, and no difficulty.
+    The difficulty (EDM) is the sum of five measures of the texts and labels; no model is trained. The two
+    texts of a pair are joined by a space. Tasks of other kinds than classify have no difficulty.
+
+    Example: weft show difficulty quickstart --plot difficulty.svg
     """
     check_plot(plot)
     from weft.analysis.difficulty_of_tasks import difficulty_of_tasks
@@ -43,7 +46,7 @@ def difficulty(
 
     order = by_difficulty(done.difficulties)
     title = f"{source}: difficulty (EDM) of the split {split}"
-    # the file first: a reader of the pipe may leave before all is printed
+    # the file first: the reader of a pipe may close it before everything is printed
     if plot is not None:
         write_picture(done.difficulties, plot, title)
     if as_json:
@@ -56,11 +59,9 @@ def difficulty(
 def _print(title: str, order: list[str], done: TaskDifficulties) -> None:
     from weft.analysis.difficulty import PARTS
 
-    # not as the table's own title, which would be broken to its width
-    print(title)
     rows = []
     for task in order:
-        one = done.difficulties[task]
-        values = [*one.parts().values(), one.total]
+        scores = done.difficulties[task]
+        values = [*scores.parts().values(), scores.total]
         rows.append([task, done.rows[task], *(f"{value:.4f}" for value in values)])
-    print_table("", ["task", "rows", *PARTS.values(), "difficulty"], rows)
+    print_table(title, ["task", "rows", *PARTS.values(), "difficulty"], rows)

@@ -1,4 +1,4 @@
-"""Matrices of tasks by tasks, as tables."""
+"""Printing matrices of tasks by tasks as tables."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WIDTH = 120
-"""A table is at most so wide; more columns are printed below."""
+"""The largest width of a table; further columns are printed as a second table below."""
 
 LONGEST_NAME = 60
+"""Longer names of tasks are shortened to this many characters."""
 
 
 def print_matrix(title: str, tasks: Sequence[str], matrix: NDArray[np.float64]) -> None:
-    """A table of numbers in [-1, 1], two decimals; NaN is a dash.
+    """Print a table of numbers in [-1, 1] with two decimals; NaN is printed as a dash.
 
-    Where it would be too wide, it is several with some of the columns each: no number is cut.
+    A matrix that is too wide is printed as several tables, each with some of the columns.
 
     Args:
-        title: above it.
+        title: the line above the table.
         tasks: the T tasks.
         matrix: [T, T].
     """
@@ -34,7 +35,7 @@ def print_matrix(title: str, tasks: Sequence[str], matrix: NDArray[np.float64]) 
     names = [n if len(n) <= LONGEST_NAME else f"{n[: LONGEST_NAME - 1]}{dots}" for n in tasks]
     heads, blocks = names, _blocks(names, WIDTH - max(map(len, names)))
     if len(blocks) > 1:
-        # numbers take less room than names, and tell apart those that begin alike
+        # numbers are shorter than names, and unique where shortened names are not
         heads = [str(place) for place in range(len(names))]
         names = [f"{place}:{name}" for place, name in enumerate(names)]
         blocks = _blocks(heads, WIDTH - max(map(len, names)))
@@ -43,13 +44,12 @@ def print_matrix(title: str, tasks: Sequence[str], matrix: NDArray[np.float64]) 
             [name, *(two_decimals(float(matrix[row, column]), undefined) for column in columns)]
             for row, name in enumerate(names)
         ]
-        # not as the table's own title, which would be broken to the width of a narrow table
-        print(f"{title}, continued" if place else title)
-        print_table("", ["task", *(heads[column] for column in columns)], rows)
+        part_title = f"{title}, continued" if place else title
+        print_table(part_title, ["task", *(heads[column] for column in columns)], rows)
 
 
 def can_print(text: str) -> bool:
-    """Whether standard output knows these letters."""
+    """Whether the encoding of standard output has these characters."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -58,7 +58,7 @@ def can_print(text: str) -> bool:
 
 
 def _blocks(heads: list[str], width: int) -> list[list[int]]:
-    """The numbers of the columns that stand in each table, two spaces in front of each of them."""
+    """The numbers of the columns of each table, with two spaces before each column."""
     blocks: list[list[int]] = []
     used = 0
     for place, head in enumerate(heads):

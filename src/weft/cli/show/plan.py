@@ -1,4 +1,4 @@
-"""`weft show plan`: what a run would draw."""
+"""`weft show plan`: how often a run would sample each task."""
 
 from __future__ import annotations
 
@@ -12,72 +12,78 @@ if TYPE_CHECKING:
     from weft.workflows.plan import RunPlan
 
 WIDTH = 80
-"""Of the chart where there is no terminal with a width of its own."""
+"""The width of the chart if the output is not a terminal."""
 
 
 def plan(
     source: RunFileArgument, overrides: Overrides = None, plot: Plot = None, as_json: Json = False
 ) -> None:
-    """The share of each task over time; its steps and epochs, counted from the plan itself."""
+    """Show how often a run would sample each task.
+
+    Prints the share, steps, examples and epochs of each task and a chart of the shares over the steps. The
+    numbers are counted from the plan that training follows. Nothing is trained.
+
+    Example: weft show plan quickstart train.sampler=annealed
+    """
     check_plot(plot)
     from weft.config import load_run
     from weft.workflows.plan import plan_run
 
-    made = plan_run(load_run(source, overrides or []))
-    # the file first: a reader of the pipe may leave before all is printed
+    run_plan = plan_run(load_run(source, overrides or []))
+    # the file first: the reader of a pipe may close it before everything is printed
     if plot is not None:
         from weft.analysis.plots.plan import write_picture
 
-        write_picture(made.plan.shares(), made.plan.names, plot, _title(made), made.shares_of)
+        write_picture(run_plan.plan.shares(), run_plan.plan.names, plot, _title(run_plan), run_plan.shares_of)
     if as_json:
-        print_json(made.as_dict())
+        print_json(run_plan.as_dict())
     else:
-        _print(made)
+        _print(run_plan)
     print_written(plot, as_json)
 
 
-def _title(made: RunPlan) -> str:
-    plan = made.plan
-    kind = "mixed batches" if plan.mixed else "one task a batch"
+def _title(run_plan: RunPlan) -> str:
+    plan = run_plan.plan
+    kind = "mixed batches" if plan.mixed else "one task per batch"
     if plan.chooses:
-        kind = "chosen among a batch of each task"
-    if made.l0_steps:
-        kind += f"; the first {made.l0_steps} steps find the ranks (l0)"
-    return f"{plan.steps} steps of {plan.batch_size}, {plan.sampler.name}, {kind}"
+        kind = "chosen from one batch of each task"
+    if run_plan.l0_steps:
+        kind += f"; the first {run_plan.l0_steps} steps find the ranks (l0)"
+    return f"{plan.steps} steps, batch size {plan.batch_size}, sampler {plan.sampler.name}, {kind}"
 
 
-def _print(made: RunPlan) -> None:
-    plan = made.plan
+def _print(run_plan: RunPlan) -> None:
+    plan = run_plan.plan
     rows = [
         [r.name, r.size, f"{100 * r.share:.1f}%", r.drawn, r.examples, f"{r.epochs:.2f}"]
         for r in plan.summary()
     ]
     seen = "candidates seen" if plan.chooses else "examples seen"
-    print_table(_title(made), ["task", "rows", "share", made.unit, seen, "epochs"], rows)
+    print_table(_title(run_plan), ["task", "rows", "share", run_plan.unit, seen, "epochs"], rows)
     epoch = plan.epoch()
-    print(f"an epoch of {epoch.task}: {'' if epoch.exact else 'about '}{epoch.steps:.0f} steps")
-    if made.padding is not None:
-        print(f"padding: {100 * made.padding:.1f}% of the token positions")
+    print(f"one epoch of {epoch.task}: {'' if epoch.exact else 'about '}{epoch.steps:.0f} steps")
+    if run_plan.padding is not None:
+        print(f"padding: {100 * run_plan.padding:.1f}% of the token positions")
     print()
-    _print_chart(made)
+    _print_chart(run_plan)
 
 
-def _print_chart(made: RunPlan) -> None:
+def _print_chart(run_plan: RunPlan) -> None:
     from rich.console import Console
     from rich.text import Text
 
     from weft.analysis.plots.plan_chart import changing, chart
 
-    shares = made.plan.shares()
+    shares = run_plan.plan.shares()
     console = Console(highlight=False)
     width = min(console.width, 120) if console.is_terminal else WIDTH
     plain = not console.encoding.lower().startswith("utf")
     moving = changing(shares)
-    print(f"expected share of the {made.shares_of}{'' if moving else ', the same at every step'}")
-    if made.plan.chooses:
-        print("(what is trained on among them is chosen by the model as it trains: no plan knows it)")
+    print(f"expected share of the {run_plan.shares_of}{'' if moving else ', the same at every step'}")
+    if run_plan.plan.chooses:
+        print("(the model chooses among the candidates while it trains; the plan cannot know its choice)")
     console.width = max(width, console.width)
-    for number, line in enumerate(chart(shares, made.plan.names, width, plain)):
-        # texts, not markup: a task may be named o[red]x
-        heading = moving and (number == 0 or number > len(made.plan.names))
+    for number, line in enumerate(chart(shares, run_plan.plan.names, width, plain)):
+        # Text and not str, which rich would read as markup: a task may be named o[red]x
+        heading = moving and (number == 0 or number > len(run_plan.plan.names))
         console.print(Text(line, style="" if heading else "cyan"), soft_wrap=True)

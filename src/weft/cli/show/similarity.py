@@ -1,4 +1,4 @@
-"""`weft show similarity`: which tasks change the encoder in the same way."""
+"""`weft show similarity`: the cosine similarity of the tasks' updates of the encoder."""
 
 from __future__ import annotations
 
@@ -19,21 +19,36 @@ if TYPE_CHECKING:
 def similarity(
     bundle: BundleArgument,
     order: Annotated[
-        str, typer.Option(metavar="ORDER", help="order of the tasks: clustered, given, paper, or a,b,c")
+        str,
+        typer.Option(
+            metavar="ORDER",
+            help="order of the tasks: clustered (similar tasks side by side), given (as in the model), "
+            "paper (as in the MORRIS paper), or all names, such as a,b,c",
+        ),
     ] = "clustered",
     sites: Annotated[
-        str | None, typer.Option(help="query, 'query,value', …: these sites alone, each separately")
+        str | None,
+        typer.Option(
+            help="use only these linear maps, and show each separately: query, 'query,value', …; "
+            "default: all together"
+        ),
     ] = None,
     layers: Layers = None,
     plot: Plot = None,
     encoder: EncoderOption = None,
     as_json: Json = False,
 ) -> None:
-    """How similar the tasks' updates of the encoder are (MORRIS): the cosine, weights and biases apart."""
+    """Compare tasks by how they change the encoder.
+
+    Prints the cosine similarity of the tasks' updates of the weights, and of the biases, as in the MORRIS
+    paper.
+
+    Example: weft show similarity runs/lora --layers 0-2 --plot similarity.svg
+    """
     from weft.analysis.similarity_order import ordered, read_order
 
     check_plot(plot)
-    wanted, kinds = read_order(order), _kinds(sites)
+    task_order, kinds = read_order(order), _kinds(sites)
     from weft.bundle.load import find_bundle, load
 
     find_bundle(bundle)
@@ -42,24 +57,24 @@ def similarity(
     from weft.encoder.sites import parse_layers
 
     numbers = None if layers is None else parse_layers(layers, model.num_layers)
-    found = similarity_of(model)
-    names = found.tasks
-    found = ordered(found.within(kinds, numbers), wanted)
-    print_notes((*found.notes, *_idle(found)))
-    # the file first: a reader of the pipe may leave before all is printed
+    similarities = similarity_of(model)
+    names = similarities.tasks
+    similarities = ordered(similarities.within(kinds, numbers), task_order)
+    print_notes((*similarities.notes, *_idle(similarities)))
+    # the file first: the reader of a pipe may close it before everything is printed
     if plot is not None:
         from weft.analysis.plots.similarity import write_picture
 
-        write_picture(found, plot, kinds)
+        write_picture(similarities, plot, kinds)
     if as_json:
-        print_json({"tasks": list(names), **found.as_dict()})
+        print_json({"tasks": list(names), **similarities.as_dict()})
     else:
-        _print(found, kinds)
+        _print(similarities, kinds)
     print_written(plot, as_json)
 
 
 def _kinds(sites: str | None) -> list[str] | None:
-    """The kinds of site asked for, each once; None for all."""
+    """The requested kinds of site, without repetitions; None for all."""
     from weft.encoder.sites import check_kind
 
     if sites is None:
@@ -67,22 +82,22 @@ def _kinds(sites: str | None) -> list[str] | None:
     return list(dict.fromkeys(check_kind(kind.strip()) for kind in sites.split(",")))
 
 
-def _idle(found: Similarity) -> Iterator[str]:
-    idle = found.idle
-    if len(idle) == len(found.tasks):
-        yield "no task has changed anything here: the updates are all zero, and no similarity is defined"
+def _idle(similarities: Similarity) -> Iterator[str]:
+    idle = similarities.idle
+    if len(idle) == len(similarities.tasks):
+        yield "the updates of all tasks are zero here: no similarity is defined"
     elif idle:
-        yield f"all updates of {', '.join(idle)} are zero here, so that no similarity to it is defined"
+        yield f"all updates of {', '.join(idle)} are zero here: no similarity to it is defined"
 
 
-def _print(found: Similarity, kinds: list[str] | None) -> None:
-    """The same matrices as in the picture, each a table."""
+def _print(similarities: Similarity, kinds: list[str] | None) -> None:
+    """Print the matrices of the chart, one table per matrix."""
     from weft.analysis.plots.similarity import panels_of
 
     first = True
-    for row in panels_of(found, kinds):
+    for row in panels_of(similarities, kinds):
         for title, matrix in row:
             if not first:
                 print()
             first = False
-            print_matrix(f"similarity of updates: {title}", found.tasks, matrix)
+            print_matrix(f"similarity of updates: {title}", similarities.tasks, matrix)

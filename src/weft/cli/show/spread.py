@@ -1,4 +1,4 @@
-"""`weft show spread`: how evenly a run's scores are spread, and which tasks are at or above a reference."""
+"""`weft show spread`: the spread of a run's metrics over tasks, and a comparison with reference runs."""
 
 from __future__ import annotations
 
@@ -23,21 +23,35 @@ def spread(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN", help="folder of a finished run")],
     against: Annotated[
         list[Path] | None,
-        typer.Option(metavar="RUN", help="reference, such as a single-task run; may be repeated"),
+        typer.Option(
+            metavar="RUN",
+            help="folder of a run to compare with, such as a single-task run; may be repeated; default: none",
+        ),
     ] = None,
-    ddof: Annotated[int, typer.Option(help="the sum of squares is divided by n − ddof")] = 1,
+    ddof: Annotated[
+        int,
+        typer.Option(
+            help="degrees of freedom to subtract in σ: 1 for the sample standard deviation, 0 for the "
+            "population's"
+        ),
+    ] = 1,
     without: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TASK.METRIC", help="metric to leave out of σ, such as cola.accuracy; may be repeated"
+            metavar="TASK.METRIC",
+            help="metric to leave out of σ, such as cola.accuracy; may be repeated; default: none",
         ),
     ] = None,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
-    """Task σ, the standard deviation over all tasks' metrics; with --against, which tasks reach a reference.
+    """Show how much the scores differ between tasks.
 
-    A task that several references have takes the best of them; scores are compared without rounding.
+    Prints task σ, the standard deviation over the metrics of all tasks. With --against it compares each
+    task's main metric with a reference run. If several references have a task, the best of them counts.
+    Scores are compared without rounding.
+
+    Example: weft show spread runs/all --against runs/rte --against runs/cola
     """
     check_plot(plot)
     folder = _only(folders)
@@ -45,29 +59,29 @@ def spread(
     from weft.evaluation.run_metrics import read_metrics
 
     run = read_metrics(folder)
-    references = {str(place): read_metrics(place) for place in against or ()}
-    found = spread_of(run.tasks, ddof, without or ())
-    compared = compare(run.tasks, {name: one.tasks for name, one in references.items()})
-    print_notes((*found.notes, *_other_rows(run, references, compared)))
-    # the file first: a reader of the pipe may leave before all is printed
+    references = {str(reference): read_metrics(reference) for reference in against or ()}
+    spread = spread_of(run.tasks, ddof, without or ())
+    compared = compare(run.tasks, {name: metrics.tasks for name, metrics in references.items()})
+    print_notes((*spread.notes, *_different_rows(run, references, compared)))
+    # the file first: the reader of a pipe may close it before everything is printed
     if plot is not None:
         from weft.analysis.plots.spread import write_differences, write_metrics
 
         if references:
             write_differences(compared, plot, f"{folder}: {_verdict(compared)}")
         else:
-            write_metrics(found, plot, f"{folder}: {_sigma(found)}")
+            write_metrics(spread, plot, f"{folder}: {_sigma(spread)}")
     if as_json:
         more = comparison_dict(compared) if references else {}
-        print_json({"split": run.split, **found.as_dict(), "metrics": run.tasks, **more})
+        print_json({"split": run.split, **spread.as_dict(), "metrics": run.tasks, **more})
     else:
-        _print(folder, found, compared if references else None)
+        _print(folder, spread, compared if references else None)
     print_written(plot, as_json)
 
 
 def _only(folders: list[Path]) -> Path:
     if len(folders) > 1:
-        again = " ".join(f"--against {place}" for place in folders[1:])
+        again = " ".join(f"--against {folder}" for folder in folders[1:])
         raise WeftError(
             f"expected one run; found {len(folders)}: {', '.join(map(str, folders))}; write --against before "
             f"each reference: weft show spread {folders[0]} {again}"
@@ -75,24 +89,25 @@ def _only(folders: list[Path]) -> Path:
     return folders[0]
 
 
-def _other_rows(
+def _different_rows(
     run: RunMetrics, references: Mapping[str, RunMetrics], compared: list[Comparison]
 ) -> Iterator[str]:
-    """Scores of other rows can be put side by side, but not without a word."""
-    for one in compared:
-        if one.source is None:
+    """Notes on scores that are compared although they were computed on different rows."""
+    for comparison in compared:
+        task, source = comparison.task, comparison.source
+        if source is None:
             continue
-        theirs = references[one.source]
-        if run.split != theirs.split:
-            yield f"task {one.task!r}: split {run.split} here, {theirs.split} in {one.source}"
-        here, there = run.rows.get(one.task), theirs.rows.get(one.task)
+        reference = references[source]
+        if run.split != reference.split:
+            yield f"task {task!r}: split {run.split} here, {reference.split} in {source}"
+        here, there = run.rows.get(task), reference.rows.get(task)
         if here != there:
-            yield f"task {one.task!r}: {here} rows here, {there} in {one.source}"
+            yield f"task {task!r}: {here} rows here, {there} in {source}"
 
 
-def _sigma(found: Spread) -> str:
-    sigma = f"{found.sigma:.2f}" if found.sigma == found.sigma else "not defined"
-    return f"task σ {sigma} over {len(found.values)} metrics (ddof {found.ddof})"
+def _sigma(spread: Spread) -> str:
+    sigma = f"{spread.sigma:.2f}" if spread.sigma == spread.sigma else "not defined"
+    return f"task σ {sigma} over {len(spread.values)} metrics (ddof {spread.ddof})"
 
 
 def _verdict(compared: list[Comparison]) -> str:
@@ -100,39 +115,36 @@ def _verdict(compared: list[Comparison]) -> str:
 
     above, count = counts(compared)
     rest = len(compared) - count
-    return f"{above} of {count} at or above" + (f"; {rest} not compared" if rest else "")
+    return f"{above} of {count} at or above the reference" + (f"; {rest} not compared" if rest else "")
 
 
-def _print(folder: Path, found: Spread, compared: list[Comparison] | None) -> None:
-    # titles not as the tables' own, which would be broken to the width of a narrow table
+def _print(folder: Path, spread: Spread, compared: list[Comparison] | None) -> None:
     if compared is None:
-        rows = [[v.task, v.metric, f"{100 * v.value:.2f}"] for v in found.values]
-        print(f"{folder}: metrics in percent")
-        print_table("", ["task", "metric", "this"], rows)
+        rows = [[v.task, v.metric, f"{100 * v.value:.2f}"] for v in spread.values]
+        print_table(f"{folder}: metrics in percent", ["task", "metric", "this run"], rows)
     else:
-        columns = ["task", "metric", "this", "reference", "difference", "at or above"]
-        print(f"{folder}: main metrics in percent")
-        print_table("", columns, [_row(one) for one in compared])
-        # outside the table, which would cut a long path
-        if len({one.source for one in compared} - {None}) > 1:
-            for one in compared:
-                print(f"reference of {one.task}: {one.source or 'none'}")
+        columns = ["task", "metric", "this run", "reference", "difference", "at or above"]
+        print_table(f"{folder}: main metrics in percent", columns, [_row(c) for c in compared])
+        # outside the table, which would truncate a long path
+        if len({comparison.source for comparison in compared} - {None}) > 1:
+            for comparison in compared:
+                print(f"reference of {comparison.task}: {comparison.source or 'none'}")
         print(_verdict(compared))
-    text = _sigma(found)
+    text = _sigma(spread)
     print(text if can_print(text) else text.replace("σ", "sigma"))
 
 
-def _row(one: Comparison) -> list[str]:
-    # an error is no percent
-    scale, digits = (1, 4) if one.is_error else (100, 2)
-    this = f"{scale * one.this:.{digits}f}"
-    if one.reference is None or one.difference is None:
-        return [one.task, one.metric, this, "-", "-", "not compared"]
+def _row(comparison: Comparison) -> list[str]:
+    # an error is not a percentage
+    scale, digits = (1, 4) if comparison.is_error else (100, 2)
+    this = f"{scale * comparison.this:.{digits}f}"
+    if comparison.reference is None or comparison.difference is None:
+        return [comparison.task, comparison.metric, this, "-", "-", "not compared"]
     return [
-        one.task,
-        one.metric,
+        comparison.task,
+        comparison.metric,
         this,
-        f"{scale * one.reference:.{digits}f}",
-        f"{scale * one.difference:+.{digits}f}",
-        "yes" if one.at_or_above else "no",
+        f"{scale * comparison.reference:.{digits}f}",
+        f"{scale * comparison.difference:+.{digits}f}",
+        "yes" if comparison.at_or_above else "no",
     ]

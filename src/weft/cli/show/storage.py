@@ -1,4 +1,4 @@
-"""`weft show storage`: what a saved model's tasks take, beside an encoder that is there and on their own."""
+"""`weft show storage`: the storage that a saved model's tasks need, with and without the encoder."""
 
 from __future__ import annotations
 
@@ -17,8 +17,15 @@ if TYPE_CHECKING:
 def storage(
     folder: RunOrBundle, basis: Basis = None, encoder: EncoderOption = None, as_json: Json = False
 ) -> None:
-    """What the tasks take to store, beside an encoder that is on the device already and on their own."""
-    asked = None if basis is None else parse_basis(basis)
+    """Show how much storage a saved model needs.
+
+    Prints parameters and bytes of the encoder, of what all tasks share and of each task; then what all tasks
+    need if the device already has the encoder (incremental) and if it does not (bundled); then the sizes of
+    the files.
+
+    Example: weft show storage runs/first
+    """
+    rounded_size = None if basis is None else parse_basis(basis)
     from weft.bundle.load import find_bundle, load
 
     bundle = find_bundle(folder)
@@ -26,27 +33,27 @@ def storage(
     from weft.model.accounting.storage import storage as count
 
     model = load(bundle, encoder=encoder)
-    found, files = count(model, asked), files_of(model, bundle)
+    amounts, files = count(model, rounded_size), files_of(model, bundle)
     if as_json:
-        print_json({**found, "files": files})
+        print_json({**amounts, "files": files})
         return
-    _print(folder, found, files)
+    _print(folder, amounts, files)
 
 
-def _print(folder: Path, found: Storage, files: list[StoredFile]) -> None:
+def _print(folder: Path, amounts: Storage, files: list[StoredFile]) -> None:
     rows: list[list[Any]] = [
-        ["encoder", *_numbers(found["encoder"]), ""],
-        ["trained of it", *_numbers(found["trained_encoder"]), ""],
-        ["shared", *_numbers(found["shared"]), ""],
+        ["encoder", *_numbers(amounts["encoder"]), ""],
+        ["trained weights of it", *_numbers(amounts["trained_encoder"]), ""],
+        ["shared by all tasks", *_numbers(amounts["shared"]), ""],
     ]
-    told = {f"task {name}": task for name, task in found["tasks"].items()}
-    for name, task in {**told, "one more task": found["one_more_task"]}.items():
+    tasks = {f"task {name}": task for name, task in amounts["tasks"].items()}
+    for name, task in {**tasks, "one more task": amounts["one_more_task"]}.items():
         rows.append([name, *_numbers(task["total"]), task["head"]["parameters"]])
     print_table(f"{folder}: what is stored", ["owner", "parameters", "bytes", "of these in the head"], rows)
-    paper = found["paper"]
+    paper = amounts["paper"]
     rows = []
-    for name, scenario in (("incremental", "beside an encoder that is there"), ("bundled", "on its own")):
-        ours: Amount = found[name]  # type: ignore[literal-required]
+    for name, scenario in (("incremental", "the device has the encoder"), ("bundled", "with the encoder")):
+        ours: Amount = amounts[name]  # type: ignore[literal-required]
         row = [f"{name} ({scenario})", ours["parameters"], _millions(ours), ours["bytes"]]
         if paper is not None:
             row.append(_millions(paper[name]))  # type: ignore[literal-required]
@@ -55,12 +62,12 @@ def _print(folder: Path, found: Storage, files: list[StoredFile]) -> None:
     if paper is not None:
         columns.append(f"with {paper['basis']:,} for the encoder")
     print()
-    print_table("what all tasks take", columns, rows)
+    print_table("what all tasks need", columns, rows)
     print()
     inside = sum(file["bytes"] or 0 for file in files if file["in_bundle"])
-    rows = [[file["what"], "none here" if file["bytes"] is None else file["bytes"]] for file in files]
-    print_table("files", ["file", "bytes"], [*rows, ["the bundle's together", inside]])
-    # outside the table, which would cut a long path
+    rows = [[file["what"], "no file" if file["bytes"] is None else file["bytes"]] for file in files]
+    print_table("files", ["file", "bytes"], [*rows, ["all files of the bundle", inside]])
+    # outside the table, which would truncate a long path
     for file in files:
         if not file["in_bundle"]:
             print(f"{file['what']}, outside the bundle: {file['path']}")
