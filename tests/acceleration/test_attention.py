@@ -11,10 +11,10 @@ from torch import nn
 from tests.support.patching import inputs_of
 from tests.support.tiny import TASKS, build, labels, scramble
 from weft.acceleration import attention as by_length
+from weft.acceleration import compiled as pieces
 from weft.acceleration.attention import TOGETHER, AttentionByLength
-from weft.acceleration.compiled import Compiled, blocks_of
+from weft.acceleration.compiled import Compiled, patches_of
 from weft.acceleration.fused_qkv import FusedMaps, groups_of
-from weft.acceleration.hashed_dropout import FusedDropout
 from weft.acceleration.joined_maps import JoinedMaps
 from weft.kernels import joined as kernels_joined
 from weft.kernels.attention import HERE, _in_heads, new_key
@@ -108,7 +108,7 @@ def test_keys_are_two_numbers():
 @pytest.mark.skipif(not INTERPRETED, reason="needs Triton and TRITON_INTERPRET=1, without a GPU")
 @pytest.mark.parametrize("method", ["lora", "morris", "full"])
 def test_compiled_blocks_attend_as_eager_ones(method, monkeypatch):
-    """Dropout and all: what is drawn follows from keys, so that both draw the same."""
+    """With all patches of a GPU, dropout included: random numbers follow from keys, so both draw the same."""
     monkeypatch.setattr(by_length, "fits", lambda *given: True)
     model = scramble(build("bert", METHODS[method])).train()
     for module in model.encoder.modules():
@@ -116,20 +116,19 @@ def test_compiled_blocks_attend_as_eager_ones(method, monkeypatch):
             module.p = 0.2
     for head in model.heads.values():
         head.dropout = 0.0
-    patches = [FusedDropout(model, blocks_of(model.encoder)), dressed(model)]
-    torch.manual_seed(3)
-    expected = loss_of(model)
-    expected.backward()
+    monkeypatch.setattr(pieces, "patches_of", lambda model, fused, gpu: patches_of(model, fused, True))
+    compiled = Compiled(model)
+    with compiled.uncompiled():
+        torch.manual_seed(3)
+        expected = loss_of(model)
+        expected.backward()
     grads = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad(set_to_none=True)
-    compiled = Compiled(model)
-    for patch in patches:
-        patch.apply()
     torch.manual_seed(3)
-    found = loss_of(model)
-    found.backward()
+    actual = loss_of(model)
+    actual.backward()
     compiled.undo()
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
     for name, p in model.named_parameters():
         if name in grads:
             torch.testing.assert_close(p.grad, grads[name], rtol=1e-3, atol=1e-5)
