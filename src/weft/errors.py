@@ -21,9 +21,9 @@ class RunFailed(WeftError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint with the known word that is most similar to `word`, and a list of all known words.
 
-    Returns, for example, "did you mean 'lora'? Known: bitfit, full, lora".
+    Returns, for example, "did you mean 'lora'? known: bitfit, full, lora".
     """
     known = sorted(known)
     near = difflib.get_close_matches(str(word).lower(), known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"{hint}Known: {', '.join(known)}"
+    return f"{hint}known: {', '.join(known)}"

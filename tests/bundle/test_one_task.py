@@ -33,7 +33,7 @@ def test_what_cannot_be_taken_out(make, tmp_path):
     bundle = make("x", [A])
     with pytest.raises(WeftError, match="'a' is the only task of"):
         weft.remove_task(bundle, "a", tmp_path / "y")
-    with pytest.raises(WeftError, match="has no task 'q'; Known: a"):
+    with pytest.raises(WeftError, match="has no task 'q'; known: a"):
         weft.remove_task(bundle, "q", tmp_path / "y")
     grouped = make("g", [A, B, C], GROUPS)
     with pytest.raises(WeftError, match=r"task 'c' is in the group 'first' of the method \(a, c\)"):

@@ -33,7 +33,7 @@ def test_train_prints_a_table_and_lines(done, capsys):
     assert "step 4/4" in told.err  # plain lines where there is no terminal
     code, told = said(capsys, ["train", str(done / "run.yaml"), "--out", str(done / "short")])
     assert (code, told.out) == (2, "")
-    assert "--resume" in told.err
+    assert "short holds a finished run; set a different --out" in told.err
 
 
 def test_evaluate_gives_the_runs_own_numbers(done, capsys):
@@ -264,7 +264,7 @@ def test_wrong_calls(case, done, capsys):
         ("{", "line 1: not JSON"),
         ("[1]", 'expected an object with "task"'),
         ('{"text": "x"}', 'expected an object with "task"'),
-        ('{"task": "cta", "text": "x"}', "line 1: task 'cta'; did you mean 'cat'"),
+        ('{"task": "cta", "text": "x"}', "line 1: task 'cta' does not exist; did you mean 'cat'"),
         ('{"task": "cat"}', "task 'cat' takes one text; 'text' is missing"),
         ('{"task": "same", "a": "x"}', "task 'same' takes a pair of texts; 'b' is missing"),
         ("", "has no line to predict"),

@@ -225,6 +225,24 @@ def test_wrong_overrides(folder, override, message):
         load_run(folder / "run.yaml", [override])
 
 
+def test_a_mistake_in_an_override_is_blamed_on_the_command_line(folder):
+    """Not on a line of the file, even where the file has the section, or the key with a right value."""
+    for override, place in (
+        ("train.step=3", r"command line, train\.step: no such setting"),
+        ("train.steps=abc", r"command line, train\.steps"),
+        ("method=lroa", "command line, method"),
+    ):
+        with pytest.raises(WeftError, match=place) as wrong:
+            load_run(folder / "run.yaml", [override])
+        assert "line 1" not in str(wrong.value)
+    # a mistake of the file beside it keeps its line
+    text = (folder / "run.yaml").read_text().replace("train:", "train:\n  stepz: 3", 1)
+    (folder / "two.yaml").write_text(text)
+    with pytest.raises(WeftError, match=r"line \d+, train\.stepz") as wrong:
+        load_run(folder / "two.yaml", ["train.sampler=unifrom"])
+    assert "command line, train.sampler" in str(wrong.value)
+
+
 def test_null_means_the_default(folder, tmp_path):
     said = yaml.safe_load((folder / "run.yaml").read_text())
     said["tasks"]["cat"]["metrics"] = None

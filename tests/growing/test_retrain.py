@@ -124,7 +124,7 @@ def test_refused(make, tmp_path):
         WeftError, match=r"grow.only: 'all' would change parameters that other tasks use; expected task or"
     ):
         retrain(bundle, tmp_path / "out", only="all")
-    with pytest.raises(WeftError, match=r"has no task 'z'; Known: a, b, c"):
+    with pytest.raises(WeftError, match=r"has no task 'z'; known: a, b, c"):
         weft.retrain_task(bundle, "z", A, tmp_path / "out", training=FAST)
 
 

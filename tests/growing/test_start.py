@@ -135,7 +135,7 @@ def test_a_head_by_labels(make):
 WRONG = {
     "no such start": (
         {"start": "bb"},
-        "grow.start: 'bb'; did you mean 'b'? Known: a, auto, average, b, c, random, xavier",
+        "grow.start: 'bb'; did you mean 'b'? known: a, auto, average, b, c, random, xavier",
     ),
     "no vector": (
         {"start": "xavier"},
@@ -148,7 +148,7 @@ WRONG = {
     ),
     "no such label": (
         {"label_map": {"b": {"no": "x", "yes": "w"}}},
-        "grow.label_map.b.yes: task 'b' has no label 'w'; Known: x, y, z",
+        "grow.label_map.b.yes: task 'b' has no label 'w'; known: x, y, z",
     ),
     "a label left out": (
         {"label_map": {"b": {"no": "x"}}},

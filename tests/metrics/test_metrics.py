@@ -73,7 +73,7 @@ def test_what_fits_follows_from_declarations():
 @pytest.mark.parametrize(
     ("metrics", "message"),
     [
-        (("f1",), "metric 'f1' does not fit classify-3: it needs 2 labels; Known: accuracy, macro_f1"),
+        (("f1",), "metric 'f1' does not fit classify-3: it needs 2 labels; known: accuracy, macro_f1"),
         (
             ("mrr",),
             "metric 'mrr' does not fit classify-3: it compares rankings, and the task's answers are labels",

@@ -91,7 +91,7 @@ OF_ANY_KIND: dict[str, Case] = {
         "a.tsv",
         b"s\tgold\na\tno\n",
         "line 1, column 'sentence'",
-        "Known: gold, s",
+        "known: gold, s",
         columns={"text": "sentence"},
     ),
     "column twice": wrong(

@@ -9,8 +9,10 @@ import errno
 import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from weft.cli.commands import COMMANDS, Command
 from weft.errors import RunFailed, WeftError
@@ -33,10 +35,24 @@ Help on one command: weft train --help
 """
 
 
+FIRST = ("train", "check", "evaluate", "predict", "show", "task")
+"""The commands at the top of the help: those that a new user needs first. The others follow by name."""
+
+
+class InOrder(TyperGroup):
+    """A group whose help lists the commands of `FIRST` first."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands, in the order of the help."""
+        names = sorted(super().list_commands(ctx))
+        return [*(name for name in FIRST if name in names), *(name for name in names if name not in FIRST)]
+
+
 def build_app() -> typer.Typer:
     """Build the command line with every command of `COMMANDS`."""
     app = typer.Typer(
         name="weft",
+        cls=InOrder,
         help=HELP,
         no_args_is_help=True,
         add_completion=False,

@@ -20,6 +20,7 @@ class Reading:
         source: the file, for messages.
         folder: the folder that relative paths start from.
         lines: the line of each key, such as ("train", "steps").
+        overridden: the keys that were set on the command line.
         mistakes: the mistakes so far.
         notes: what a user should know.
         warnings: what a user should change.
@@ -28,6 +29,7 @@ class Reading:
     source: str
     folder: Path
     lines: dict[tuple[str, ...], int] = field(default_factory=dict)
+    overridden: set[tuple[str, ...]] = field(default_factory=set)
     mistakes: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -39,12 +41,15 @@ class Reading:
             place: the key, such as ["train", "steps"].
             text: what is wrong.
         """
-        line: int | None = None
+        prefix = ""
         for length in range(len(place), 0, -1):
-            line = self.lines.get(tuple(place[:length]))
-            if line is not None:
+            key = tuple(place[:length])
+            if key in self.overridden:
+                prefix = "command line, "
+            elif key in self.lines:
+                prefix = f"line {self.lines[key]}, "
+            if prefix:
                 break
-        prefix = f"line {line}, " if line is not None else ""
         self.mistakes.append(f"  {prefix}{'.'.join(place) or 'the file'}: {text}")
 
     def path(self, value: str) -> Path:
@@ -123,6 +128,7 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
         reading.wrong([override], "expected key=value, such as train.steps=500")
         return
     *path, last = key.strip().split(".")
+    reading.overridden.add((*path, last))
     target: Any = raw
     for number, part in enumerate(path):
         if isinstance(target.get(part), str) and part == "method":

@@ -104,7 +104,8 @@ def load_task_file(
     if len(tasks) > 1:
         names = ", ".join(task.name for task in tasks)
         reading.wrong(
-            ["tasks"], f"expected one task; found {names}: select one of a suite with only: [{tasks[0].name}]"
+            ["tasks"],
+            f"expected one task; found {names}: keep one in the file (of a suite: only: [{tasks[0].name}])",
         )
     section = {} if raw.get("train") is None else raw["train"]
     if isinstance(section, dict):

@@ -205,10 +205,13 @@ def _from_files(name: str, source: str) -> tuple[Any, tuple[str, ...]]:
             model, info = AutoModel.from_pretrained(source, dtype=torch.float32, output_loading_info=True)
     except (OSError, ValueError, RuntimeError, SafetensorError) as failed:
         if source == name and not Path(source).exists():
-            known = [*PACKAGES, *(RANDOM + a for a in ARCHITECTURES)]
+            # a random encoder has no tokenizer: it is a suggestion only to someone who asks for one
+            random = [RANDOM + architecture for architecture in ARCHITECTURES]
+            known = [*PACKAGES, *(random if name.startswith(RANDOM.rstrip(":")) else [])]
             raise WeftError(
                 f"encoder {name!r} is not a folder or an installed package, and could not be loaded from "
-                f"the hub: {_first_line(failed)}\n  {did_you_mean(name, known)}"
+                f"the hub: {_first_line(failed)}\n  check the spelling and the network, or pass the folder "
+                f"of a downloaded model; {did_you_mean(name, known)}"
             ) from failed
         raise WeftError(f"encoder {name!r} could not be loaded: {_first_line(failed)}") from failed
     missing = sorted(info["missing_keys"])

@@ -250,7 +250,8 @@ def _by_column(task: Task, row: Mapping[str, Any], where: str) -> Given:
     if missing:
         raise WeftError(
             f"{where}: task {task.name!r} takes {_expected_input(task)}; "
-            f"{', '.join(map(repr, missing))} is missing"
+            f"{' and '.join(map(repr, missing))} {'is' if len(missing) == 1 else 'are'} missing; "
+            f"found {', '.join(map(repr, row)) or 'nothing'}"
         )
     table = Table(where, {column: [row[column]] for column in columns}, np.ones(1, np.int64))
     return next(givens(task, table))

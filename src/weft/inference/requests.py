@@ -60,7 +60,11 @@ def _value(file: Path, number: int, line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as wrong:
-        raise WeftError(f"{file}, line {number}: not JSON: {wrong}") from None
+        problem = wrong.msg if isinstance(wrong, json.JSONDecodeError) else wrong
+        raise WeftError(
+            f"{file}, line {number}: not JSON ({problem}); expected a line such as "
+            '{"task": "sentiment", "text": "…"}'
+        ) from None
 
 
 def _read(file: Path, number: int, line: str, lines: Lines) -> None:
@@ -87,7 +91,7 @@ def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[s
         name = entry["task"]
         where = f"{file}, line {number}"
         if name not in by_name:
-            raise WeftError(f"{where}: task {name!r}; {did_you_mean(name, by_name)}")
+            raise WeftError(f"{where}: task {name!r} does not exist; {did_you_mean(name, by_name)}")
         value = plain_form(by_name[name], entry)
         read_request(by_name[name], value, where)
         requests.append((name, value))

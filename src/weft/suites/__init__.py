@@ -79,7 +79,10 @@ def find_suite(name: str, root: str | Path | None = None, only: Sequence[str] | 
         return _on_the_hub(name, table, names, only)
     folder = Path(root).expanduser()
     if not folder.is_dir():
-        raise WeftError(f"suite {name!r}: root {str(root)!r} is not a folder")
+        raise WeftError(
+            f"suite {name!r}: root {str(root)!r} is not a folder; set the folder that holds the data, such "
+            "as tasks.root=DATA, or tasks.root=hub to download it"
+        )
     forms = {task: best_form(name, table, task, folder) for task in names}
     for task, form in forms.items():
         if form is None and (only is not None or not any(forms.values())):

@@ -19,5 +19,8 @@ def device_of(device: str | None) -> str:
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as wrong:
-        raise WeftError(f"device {device!r} cannot be used: {str(wrong).splitlines()[0]}") from None
+        raise WeftError(
+            f"device {device!r} cannot be used: {str(wrong).splitlines()[0]}; use --device cpu, or install "
+            "PyTorch for this device"
+        ) from None
     return device

@@ -184,7 +184,7 @@ def test_mistakes(done, capsys, tmp_path):
         (["add", bundle, done / "no.yaml", *out], "there is no task file"),
         (
             ["add", bundle, two, *out],
-            "tasks: expected one task; found n, m: select one of a suite with only: [n]",
+            "tasks: expected one task; found n, m: keep one in the file (of a suite: only: [n])",
         ),
         (["add", bundle, good, *out, "--only", "everything"], "grow.only: expected 'task', 'head' or 'all'"),
         (["add", bundle, good, *out, "--fraction", 0], "grow.fraction: expected greater than 0"),

@@ -123,9 +123,9 @@ WRONG = {
     "missing column": (
         "a.csv",
         b"txt,label\na,0\n",
-        ["line 1, column 'text'", "did you mean 'txt'? Known: label, txt"],
+        ["line 1, column 'text'", "did you mean 'txt'? known: label, txt"],
     ),
-    "both columns missing": ("a.csv", b"a,b\na,0\n", ["column 'text'", "column 'label'", "Known: a, b"]),
+    "both columns missing": ("a.csv", b"a,b\na,0\n", ["column 'text'", "column 'label'", "known: a, b"]),
     "no header": (
         "a.csv",
         b"good film,0\nbad,1\n",
@@ -244,7 +244,7 @@ def test_files_that_are_not_there(tmp_path, monkeypatch):
     write(tmp_path / "train.csv", ROWS)
     with pytest.raises(DataError, match=r"tran\.csv: there is no such file; did you mean 'train.csv'\?"):
         read_rows(tmp_path / "tran.csv", ["text"])
-    with pytest.raises(DataError, match=r"there is no such file; The folder holds: train\.csv"):
+    with pytest.raises(DataError, match=r"there is no such file; the folder holds: train\.csv"):
         read_rows(tmp_path / "x.parquet", ["text"])
     with pytest.raises(DataError, match="there is no such file, nor the folder"):
         read_rows(tmp_path / "nowhere" / "train.csv", ["text"])

@@ -78,7 +78,7 @@ def test_names_for_a_file_without_them(tmp_path):
     path.write_text('x\t"one\ny\ttwo\n')
     table = read_rows(Source(path, options={"header": ["id", "text"]}), ["text"])
     assert (table.columns, table.row.tolist()) == ({"text": ['"one', "two"]}, [1, 2])
-    with pytest.raises(DataError, match=r"column 'label'.*Known: id, text; the option header names them"):
+    with pytest.raises(DataError, match=r"column 'label'.*known: id, text; the option header names them"):
         read_rows(Source(path, options={"header": ["id", "text"]}), ["label"])
 
 
@@ -100,7 +100,7 @@ def test_keys_inside_objects(tmp_path):
     flat = jsonl(tmp_path / "b.jsonl", {"t_x": 1, "t.y": 2})
     assert read_rows(Source(flat, columns=source.columns), ["one", "two"]).columns == {"one": [1], "two": [2]}
     with pytest.raises(
-        DataError, match=r"column 'u\.x': there is no such column; Known: t; no line has this key"
+        DataError, match=r"column 'u\.x': there is no such column; known: t; no line has this key"
     ):
         read_rows(Source(path, columns={"one": "u.x"}), ["one"])
     assert read_rows(Source(path, columns={"one": "u.x"}), [], ["one"]).columns == {}
@@ -147,13 +147,13 @@ def test_columns_that_are_computed(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"format": "xml"}, "format 'xml'; .*Known: conll, csv"),
+        ({"format": "xml"}, "format 'xml'; .*known: conll, csv"),
         ({"columns": ["text"]}, "columns: expected names with their values"),
         ({"columns": {"text": 1}}, "columns: expected the task's name: the file's name"),
         ({"options": {"headers": []}}, "format 'csv' has no option 'headers'; did you mean 'header'"),
         ({"options": {"where": 3}}, "options: where: expected columns"),
         ({"options": {"values": {"label": 3}}}, "options: values: label: expected old: new"),
-        ({"options": {"computed": {"label": {"sum": ["a"]}}}}, "rule 'sum'; .*Known: char_spans, ids_among"),
+        ({"options": {"computed": {"label": {"sum": ["a"]}}}}, "rule 'sum'; .*known: char_spans, ids_among"),
         ({"options": {"computed": {"label": "sum"}}}, r"expected RULE: \[COLUMN"),
         ({"options": {"computed": {"label": {"ids_among": "a"}}}}, "ids_among: expected columns"),
         ({"options": {"listed": {"file": "x"}}}, "options: listed: expected"),

@@ -47,7 +47,7 @@ def test_the_command_and_the_readme_it_writes(bundle, tmp_path, capsys, monkeypa
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--to", "keras", "--task", "a"], "--to 'keras' is unknown; Known: peft"),
+        (["--to", "keras", "--task", "a"], "--to 'keras' is unknown; known: peft"),
         (["--to", "petf", "--task", "a"], "did you mean 'peft'?"),
         (["--to", "peft", "--task", "aa"], "task 'aa' is not in this model"),
         (["--to", "peft"], "has 3 tasks, a, b, c; choose one with --task NAME"),

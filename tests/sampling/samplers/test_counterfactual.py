@@ -91,7 +91,7 @@ def test_a_policy_is_needed():
 @pytest.mark.parametrize(
     ("names", "messages"),
     [
-        (["cola", "rte"], ["sampler.policy: 'sst2' is not a task of this run", "Known: cola, rte"]),
+        (["cola", "rte"], ["sampler.policy: 'sst2' is not a task of this run", "known: cola, rte"]),
         (["cola", "rte", "sst"], ["'sst2' is not a task of this run; did you mean 'sst'?"]),
         ([*TASKS, "qnli", "wnli"], ["no probability for qnli, wnli", "each of the run's 5 tasks"]),
     ],

@@ -207,7 +207,7 @@ def test_write(tmp_path):
     ("task", "split", "message"),
     [
         ("sentimant", "train", "swatch has no task 'sentimant'; did you mean 'sentiment'"),
-        ("sentiment", "dev", "swatch has no split 'dev'; .*Known: test, train, validation"),
+        ("sentiment", "dev", "swatch has no split 'dev'; .*known: test, train, validation"),
     ],
 )
 def test_unknown_names(task, split, message):

@@ -129,7 +129,7 @@ def test_tags_that_are_no_entities_are_judged_word_by_word():
     with pytest.raises(
         WeftError,
         match=r"metric 'entity_f1' does not fit tag-2: it compares entities \(labels such as O, B-person, "
-        r"I-person\), and the task's answers are tags; Known: token_accuracy",
+        r"I-person\), and the task's answers are tags; known: token_accuracy",
     ):
         Task("t", "tag", labels=("N", "V"), texts=("w",), metrics=("entity_f1",))
     assert is_bio(("B-x", "O"))

@@ -143,7 +143,7 @@ def _must_exist(path: Path) -> None:
         near = difflib.get_close_matches(path.name, others, n=1, cutoff=0.6)
         message += f"; did you mean {near[0]!r}?" if near else ";"
         shown = ", ".join(others[:8]) + (", …" if len(others) > 8 else "")
-        message += f" The folder holds: {shown or 'nothing'}"
+        message += f" the folder holds: {shown or 'nothing'}"
     if not path.is_absolute():
         message += f" (relative to {str(Path.cwd())!r})"
     raise DataError(Problem(str(path), message))

@@ -19,7 +19,10 @@ class Labelled(Kind):
         if labels and count != len(labels):
             raise WeftError(f"task {task!r}: size {size} does not match its {len(labels)} labels")
         if count < 2:
-            raise WeftError(f"task {task!r}: {self.name} needs two labels or more; found {count}")
+            raise WeftError(
+                f"task {task!r}: {self.name} needs two labels or more; found {count}; "
+                "name them, for example labels: [bad, good]"
+            )
         return count
 
     def label_names(self, labels: tuple[str, ...], size: int) -> tuple[str, ...]:

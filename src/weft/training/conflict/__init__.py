@@ -84,7 +84,7 @@ def build_conflict(spec: object) -> Conflict:
     else:
         raise WeftError(f"conflict: expected a name or settings with 'use'; found {spec!r}")
     if name in LEFT_OUT:
-        raise WeftError(f"conflict {name!r} is not offered: {LEFT_OUT[name]}. Known: {', '.join(CONFLICTS)}")
+        raise WeftError(f"conflict {name!r} is not offered: {LEFT_OUT[name]}; known: {', '.join(CONFLICTS)}")
     conflict = CONFLICTS[name](**settings)
     conflict.check_installed()
     return conflict

@@ -272,9 +272,9 @@ class Loop:
             if counts:
                 self.validation.note(state, scores)
         self.log.write("evaluation", step=state.step, **scores, **self.since())
-        shown = "  ".join(f"{name} {main_score(m):.3f}" for name, m in scores["tasks"].items())
+        shown = "  ".join(f"{name} {100 * main_score(m):.1f}" for name, m in scores["tasks"].items())
         self.progress.score(scores["average"])
-        self.say(f"step {state.step}: average {scores['average']:.4f}  {shown}")
+        self.say(f"step {state.step}: average {100 * scores['average']:.1f}  {shown}")
         if counts and state.step < self.total:
             self.components.after_evaluation()
             if list(self.plan.stops) != list(state.stops):

@@ -232,10 +232,12 @@ def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
         raise WeftError(f"{folder} is a file; expected a folder as --out")
     elif folder.is_dir():
         sweep(folder, ".run.yaml.new")  # left by a run that was killed while it wrote run.yaml
+        if (folder / "metrics.json").is_file():
+            raise WeftError(f"{folder} holds a finished run; set a different --out, or delete the folder")
+        if file.is_file():
+            raise WeftError(f"{folder} holds a run; continue it with --resume, or set a different --out")
         if any(folder.iterdir()):
-            raise WeftError(
-                f"{folder} is not empty; continue its run with --resume, or set a different --out"
-            )
+            raise WeftError(f"{folder} is not empty and holds no run; set a different --out")
 
 
 def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
