@@ -105,7 +105,9 @@ def _run(arguments: list[str] | None) -> int:
         raise
     if code == INTERRUPTED:
         words = sys.argv[1:] if arguments is None else arguments
-        hint = "; to continue the run, repeat the command with --resume" if words[:1] == ["train"] else ""
+        # a run that stops between two steps is reported by `weft train`; here nothing was saved
+        training = words[:1] == ["train"]
+        hint = "; --resume continues from the last checkpoint, if there is one" if training else ""
         print(f"stopped{hint}", file=sys.stderr)
     return code if isinstance(code, int) else 0
 

@@ -215,6 +215,8 @@ class Training(Settings):
         description="with several processes: each holds the whole model (ddp), or the encoder's blocks are "
         "sharded (fsdp)",
     )
-    checkpoint_every: NonNegativeInt = Field(0, description="steps between two checkpoints; 0: none")
+    checkpoint_every: NonNegativeInt | None = Field(
+        None, description="steps between two checkpoints; 0: none; null: one every five minutes"
+    )
     log_every: PositiveInt = Field(50, description="steps between two lines of the log")
     tensorboard: bool = Field(False, description="write TensorBoard events beside log.jsonl")

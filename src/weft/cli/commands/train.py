@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -40,12 +41,23 @@ def train(
     Example: weft train run.yaml method.rank=4 --out runs/rank4 --resume
     """
     from weft.config import load_run
+    from weft.training.run.interrupt import Interrupted
     from weft.workflows.train import train_run
 
     run_file = load_run(source, overrides or [])
     print_notes(run_file.notes)
     print_warnings(run_file.warnings)
-    done = train_run(run_file, out, resume=resume, with_encoder=with_encoder, device=device)
+    try:
+        done = train_run(run_file, out, resume=resume, with_encoder=with_encoder, device=device)
+    except Interrupted as stopped:
+        print(
+            f"stopped after step {stopped.step}; the checkpoint is written\n"
+            "  to continue, repeat the command with --resume",
+            file=sys.stderr,
+        )
+        if (stopped.folder / "bundle").is_dir():
+            print(f"  to use the best weights so far: weft evaluate {stopped.folder}", file=sys.stderr)
+        raise typer.Exit(128 + stopped.signal) from None
     if as_json:
         print_json({"run": str(done.folder), **done.metrics})
         return

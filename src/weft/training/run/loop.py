@@ -25,6 +25,7 @@ from weft.training.run.checkpoint import (
 )
 from weft.training.run.component import Component, StepDone
 from weft.training.run.components import Components, components_of
+from weft.training.run.interrupt import Interrupted, Interruptions
 from weft.training.run.log import Log, NoLog
 from weft.training.run.phases import Phases
 from weft.training.run.plan import RunPlan, plan_of
@@ -159,6 +160,14 @@ class Loop:
     def run(self, log: Log, progress: Progress) -> Scores:
         """Train to the end and return the scores of the last evaluation; the model has the best weights."""
         self.log, self.progress = log, progress
+        with Interruptions(self.training.checkpoint_every, self.processes) as interruptions:
+            self._steps(interruptions)
+        self.finish()
+        return self.validation.scores(whole=self.training.last_evaluation == "whole")
+
+    def _steps(self, interruptions: Interruptions) -> None:
+        """Take all steps that are left."""
+        log, progress = self.log, self.progress
         began = time.monotonic() - self.state.seconds
         settings = self.training
         while not self.ended:
@@ -178,14 +187,19 @@ class Loop:
                 self._next_phase()
             if settings.evaluate_every and (done % settings.evaluate_every == 0 or last):
                 self._evaluate()
-            if settings.checkpoint_every and done % settings.checkpoint_every == 0 and not self.ended:
+            if not self.ended and interruptions.checkpoint_due(done):
                 self._checkpoint()
+                interruptions.saved()
+                if interruptions.agreed is not None:
+                    raise Interrupted(self.folder, done, interruptions.agreed)
         if self.state.step < self.total and self.state.step % settings.log_every:
             self._log_losses()  # every task has stopped: the losses since the last line
+
+    def finish(self) -> None:
+        """Give the model its best weights; without an evaluation, those of the last step."""
         self.driver.close()
         self.components.make_lasting(trained_tensors(self.model))
         self.validation.best.restore(self.state)
-        return self.validation.scores(whole=settings.last_evaluation == "whole")
 
     def since(self) -> dict[str, Any]:
         """The log fields of the steps since the last evaluation and of components; a new window begins."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +20,12 @@ from weft.training.optim.sharding import whole_model
 from weft.training.run.best import PER_TASK, check_per_task
 from weft.training.run.checkpoint import environment, last_checkpoint, read_state
 from weft.training.run.checks import check_training
+from weft.training.run.folder import check_folder
+from weft.training.run.interrupt import Interrupted
 from weft.training.run.log import Log, NoLog
 from weft.training.run.loop import Loop
 from weft.training.run.plan import notes, plan_of
 from weft.training.run.progress import Progress, Quiet, progress_for
-from weft.training.run.resume import differences
 from weft.training.settings import Training
 from weft.training.step.trunk_cache import check_trunk
 from weft.training.uncertainty import chooser_of
@@ -105,7 +105,7 @@ def train(
     check_training(training, [task.name for task in trained])
     folder = Path(out)
     processes = Processes.join(next(model.parameters()).device)
-    processes.on_main(lambda: _check_folder(folder, resolved, resume))
+    processes.on_main(lambda: check_folder(folder, resolved, resume))
     if splits is None:
         splits = {key: rows for task in trained for key, rows in rows_of_task(task).splits.items()}
     names = [task.name for task in trained]
@@ -149,7 +149,11 @@ def train(
             _warn(saved, shown, world)
         for note in notes(loop):
             shown.say(f"note: {note}")
-        metrics = loop.run(log, shown)
+        try:
+            metrics = loop.run(log, shown)
+        except Interrupted as stopped:
+            _save_stopped(loop, stopped, with_bundle, with_encoder)
+            raise
         with whole_model(model):
             if with_bundle and processes.is_main:
                 save(model, folder / "bundle", with_encoder)
@@ -172,6 +176,19 @@ def train(
         shown.close()
         log.close()
     return Run(folder, metrics)
+
+
+def _save_stopped(loop: Loop, stopped: Interrupted, with_bundle: bool, with_encoder: bool) -> None:
+    """Write the bundle of a run that was stopped: its best weights, or those of its last step.
+
+    In the gate phase of a run with L0 gates there is no bundle: the gates are not decided yet.
+    """
+    loop.log.write("interrupted", step=stopped.step, signal=stopped.signal)
+    if with_bundle and stopped.step > loop.before:
+        loop.finish()
+        with whole_model(loop.model):
+            if loop.processes.is_main:
+                save(loop.model, stopped.folder / "bundle", with_encoder)
 
 
 def _begin(folder: Path, resolved: dict[str, Any]) -> None:
@@ -211,33 +228,6 @@ def check_trains(model: Model) -> None:
             f"{names} have no parameters (similarity by cosine has none); choose a different method, or set "
             "compare: head"
         )
-
-
-def _check_folder(folder: Path, resolved: dict[str, Any], resume: bool) -> None:
-    """Check that a new run's folder is empty, or that a folder to resume has a run with these settings."""
-    file = folder / "run.yaml"
-    if resume:
-        if not file.is_file():
-            raise WeftError(f"{folder} has no run to resume: run.yaml is missing; leave out --resume")
-        if (folder / "metrics.json").is_file():
-            raise WeftError(f"the run in {folder} has ended; see it with: weft evaluate {folder}")
-        before = yaml.safe_load(file.read_text(encoding="utf-8"))
-        differs = differences(before, json.loads(json.dumps(resolved)))
-        if differs:
-            raise WeftError(
-                f"the run in {folder} was started with different settings and cannot continue with these:\n"
-                + "\n".join(differs)
-            )
-    elif folder.is_file():
-        raise WeftError(f"{folder} is a file; expected a folder as --out")
-    elif folder.is_dir():
-        sweep(folder, ".run.yaml.new")  # left by a run that was killed while it wrote run.yaml
-        if (folder / "metrics.json").is_file():
-            raise WeftError(f"{folder} holds a finished run; set a different --out, or delete the folder")
-        if file.is_file():
-            raise WeftError(f"{folder} holds a run; continue it with --resume, or set a different --out")
-        if any(folder.iterdir()):
-            raise WeftError(f"{folder} is not empty and holds no run; set a different --out")
 
 
 def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
