@@ -236,8 +236,9 @@ def test_a_mistake_in_an_override_is_blamed_on_the_command_line(folder):
             load_run(folder / "run.yaml", [override])
         assert "line 1" not in str(wrong.value)
     # a mistake of the file beside it keeps its line
-    text = (folder / "run.yaml").read_text().replace("train:", "train:\n  stepz: 3", 1)
-    (folder / "two.yaml").write_text(text)
+    content = yaml.safe_load((folder / "run.yaml").read_text())
+    content["train"]["stepz"] = 3
+    (folder / "two.yaml").write_text(yaml.safe_dump(content))
     with pytest.raises(WeftError, match=r"line \d+, train\.stepz") as wrong:
         load_run(folder / "two.yaml", ["train.sampler=unifrom"])
     assert "command line, train.sampler" in str(wrong.value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from weft.data.readers.columns import givens, read_columns
+from weft.data.readers.columns import column_values, read_columns
 from weft.data.readers.table import Table
 from weft.data.splits.split import Split
 from weft.data.tokens.tokens import in_memory
@@ -19,7 +19,7 @@ from weft.inference.logits import AllLogits
 from weft.inference.precision import Precision, precision_context
 from weft.inference.runner import all_logits
 from weft.tasks.kinds import KINDS
-from weft.tasks.kinds.kind import Given, Inputs
+from weft.tasks.kinds.kind import ColumnValues, Inputs
 
 if TYPE_CHECKING:
     from weft.data.tokens.tokens import Tokens
@@ -244,7 +244,7 @@ def plain_form(task: Task, value: Any) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _by_column(task: Task, row: Mapping[str, Any], where: str) -> Given:
+def _by_column(task: Task, row: Mapping[str, Any], where: str) -> ColumnValues:
     columns = read_columns(task)
     missing = [column for column in columns if column not in row]
     if missing:
@@ -254,21 +254,21 @@ def _by_column(task: Task, row: Mapping[str, Any], where: str) -> Given:
             f"found {', '.join(map(repr, row)) or 'nothing'}"
         )
     table = Table(where, {column: [row[column]] for column in columns}, np.ones(1, np.int64))
-    return next(givens(task, table))
+    return next(column_values(task, table))
 
 
-def _plain(task: Task, value: Any) -> Given | None:
+def _plain(task: Task, value: Any) -> ColumnValues | None:
     """A text, a pair, words, or texts with a list of choices; None if the value is none of them."""
     if task.marks:
         return None
     if KINDS[task.kind].windows == "words":
-        return Given((value,))
+        return ColumnValues((value,))
     parts = tuple(value) if isinstance(value, list | tuple) else (value,)
     if not task.choices:
-        return Given(parts) if len(parts) == len(task.texts) else None
+        return ColumnValues(parts) if len(parts) == len(task.texts) else None
     if len(parts) != len(task.texts) + 1:
         return None
-    return Given(parts[:-1], parts[-1:])
+    return ColumnValues(parts[:-1], parts[-1:])
 
 
 def _expected_input(task: Task) -> str:

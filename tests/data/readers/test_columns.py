@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.data import load_split
-from weft.data.readers.columns import givens, input_columns, read_columns, template_columns, text_columns
+from weft.data.readers.columns import (
+    column_values,
+    input_columns,
+    read_columns,
+    template_columns,
+    text_columns,
+)
 from weft.data.readers.table import Table
 from weft.errors import WeftError
 from weft.inference.predict import read_request
@@ -36,7 +42,7 @@ def test_templates_are_filled(parts, end, data):
     task = Task("a", size=2, texts=(template,))
     assert template_columns(template) == tuple(name for _, name in parts)
     assert text_columns(task) == tuple(dict.fromkeys(name for _, name in parts))
-    found = [given_.texts[0] for given_ in givens(task, table(columns))]
+    found = [given_.texts[0] for given_ in column_values(task, table(columns))]
     for at, text in enumerate(found):
         assert text == "".join(before + str(columns[name][at]) for before, name in parts) + end
 
@@ -46,14 +52,14 @@ def test_a_plain_name_is_a_column(name):
     assert template_columns(name) == ()
     task = Task("a", size=2, texts=(name,))
     assert text_columns(task) == (name,)
-    assert [g.texts for g in givens(task, table({name: ["x", None]}))] == [("x",), (None,)]
+    assert [g.texts for g in column_values(task, table({name: ["x", None]}))] == [("x",), (None,)]
 
 
 @pytest.mark.parametrize("value", [None, True, ["x"], {"a": 1}])
 def test_a_template_without_a_value_is_told_as_such(value):
     rows = [{"q": "who?", "a": "he", "label": 0}, {"q": "who?", "a": value, "label": 0}]
     task = Task("a", size=2, texts=("{q} {a}",), files={"train": rows})
-    assert [g.texts[0] for g in givens(task, table({"q": ["who?"] * 2, "a": ["he", value]}))] == [
+    assert [g.texts[0] for g in column_values(task, table({"q": ["who?"] * 2, "a": ["he", value]}))] == [
         "who? he",
         value,
     ]
@@ -80,9 +86,9 @@ def test_choices_and_marks_of_each_example():
     marks = ({"text": 0, "start": "s", "end": "e"}, {"text": 0, "word": "w", "phrase": "p"})
     task = Task("m", "marked", size=2, texts=("a",), marks=marks)
     columns = {"a": ["x", "y"], "s": [0, 1], "e": [2, 3], "w": [4, 5], "p": ["q", "r"]}
-    assert [g.marks for g in givens(task, table(columns))] == [((0, 2), (4, "q")), ((1, 3), (5, "r"))]
+    assert [g.marks for g in column_values(task, table(columns))] == [((0, 2), (4, "q")), ((1, 3), (5, "r"))]
     task = Task("c", "choose", texts=("a",), choices=("s", "e"))
-    assert [g.choices for g in givens(task, table(columns))] == [(0, 2), (1, 3)]
+    assert [g.choices for g in column_values(task, table(columns))] == [(0, 2), (1, 3)]
 
 
 def test_a_request_needs_what_is_read_alone():

@@ -7,7 +7,7 @@ from string import Formatter
 from typing import TYPE_CHECKING
 
 from weft.errors import WeftError
-from weft.tasks.kinds.kind import Given
+from weft.tasks.kinds.kind import ColumnValues
 
 if TYPE_CHECKING:
     from weft.data.readers.table import Table
@@ -48,7 +48,7 @@ def input_columns(task: Task) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*read_columns(task), *task.group)))
 
 
-def givens(task: Task, table: Table) -> Iterator[Given]:
+def column_values(task: Task, table: Table) -> Iterator[ColumnValues]:
     """Yield the values of each example."""
     n = len(table)
     texts = list(zip(*(_texts(text, table) for text in task.texts), strict=True))
@@ -56,7 +56,7 @@ def givens(task: Task, table: Table) -> Iterator[Given]:
     marks = [list(zip(*(table.columns[c] for c in mark.columns), strict=True)) for mark in task.marks]
     mark_values = _rows(marks, n)
     for at in range(n):
-        yield Given(texts[at], choices[at], mark_values[at])  # type: ignore[arg-type]
+        yield ColumnValues(texts[at], choices[at], mark_values[at])  # type: ignore[arg-type]
 
 
 def _rows(columns: Sequence[Sequence[object]], n: int) -> Sequence[tuple[object, ...]]:

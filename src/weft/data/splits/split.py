@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.readers.columns import givens, input_columns
+from weft.data.readers.columns import column_values, input_columns
 from weft.data.readers.hub import read_hub
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.read import read_rows
@@ -103,7 +103,7 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
         text, name = f"found {show(value)}; {message}", _called(table, column)
         problems.append(Problem(table.source, text, row, name, value, table.unit))
 
-    for at, values in enumerate(givens(task, table)):
+    for at, values in enumerate(column_values(task, table)):
         if labelled and task.drop and any(_as_written(value) in task.drop for value in label_values[at]):
             dropped += 1
             continue

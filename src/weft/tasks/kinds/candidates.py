@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from weft.errors import WeftError
-from weft.tasks.kinds.kind import Given, Inputs, Kind, Oddity, Wrong
+from weft.tasks.kinds.kind import BadValue, ColumnValues, Inputs, Kind, Oddity
 from weft.tasks.values import listed, wrong_text
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Candidates(Kind):
                 "that holds a list of them"
             )
 
-    def inputs(self, task: Task, values: Given) -> tuple[Inputs, list[Wrong]]:
+    def inputs(self, task: Task, values: ColumnValues) -> tuple[Inputs, list[BadValue]]:
         """Return the texts, followed by the choices."""
         inputs, wrong = super().inputs(task, values)
         expected_count = "one choice or more" if self.least == 1 else "two choices or more"
@@ -66,7 +66,7 @@ class Candidates(Kind):
             column, value = task.choices[0], values.choices[0]
             choices = listed(value)
             if choices is None or len(choices) < self.least:
-                return inputs, [*wrong, Wrong(column, value, f"expected a list of {expected_count}")]
+                return inputs, [*wrong, BadValue(column, value, f"expected a list of {expected_count}")]
             columns = [column] * len(choices)
         else:
             # an example may have fewer choices than there are columns
@@ -74,10 +74,10 @@ class Candidates(Kind):
             columns, choices = [c for c, _ in pairs], [v for _, v in pairs]
             if len(choices) < self.least:
                 all_columns = ", ".join(task.choices)
-                return inputs, [*wrong, Wrong(all_columns, values.choices, f"expected {expected_count}")]
+                return inputs, [*wrong, BadValue(all_columns, values.choices, f"expected {expected_count}")]
         for column, choice in zip(columns, choices, strict=True):
             if message := wrong_text(choice):
-                wrong.append(Wrong(column, choice, message))
+                wrong.append(BadValue(column, choice, message))
         return Inputs((*inputs.texts, *(str(choice) for choice in choices))), wrong
 
     def oddities(self, tokens: Tokens) -> Iterator[Oddity]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.tasks.task import Task
 
 
-class Given(NamedTuple):
+class ColumnValues(NamedTuple):
     """The raw values of one example's columns, as read from a file.
 
     Attributes:
@@ -34,7 +34,7 @@ class Given(NamedTuple):
     marks: tuple[tuple[object, object], ...] = ()
 
 
-class Wrong(NamedTuple):
+class BadValue(NamedTuple):
     """A value that cannot be used: its column, the value, and what is wrong with it."""
 
     column: str
@@ -137,10 +137,10 @@ class Kind(ABC):
 
     # from a file's values to an example
 
-    def inputs(self, task: Task, values: Given) -> tuple[Inputs, list[Wrong]]:
+    def inputs(self, task: Task, values: ColumnValues) -> tuple[Inputs, list[BadValue]]:
         """Return the encoder's input for an example, and the values that cannot be used."""
         wrong = [
-            Wrong(column, text, message)
+            BadValue(column, text, message)
             for column, text in zip(task.texts, values.texts, strict=True)
             if (message := wrong_text(text))
         ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.errors import WeftError
 from weft.tasks.kinds.classify import Classify
-from weft.tasks.kinds.kind import Given, Inputs, Oddity, Wrong
+from weft.tasks.kinds.kind import BadValue, ColumnValues, Inputs, Oddity
 
 if TYPE_CHECKING:
     from weft.data.tokens.tokens import Tokens
@@ -50,7 +50,7 @@ class Marked(Classify):
                 lost[0],
             )
 
-    def inputs(self, task: Task, values: Given) -> tuple[Inputs, list[Wrong]]:
+    def inputs(self, task: Task, values: ColumnValues) -> tuple[Inputs, list[BadValue]]:
         """Return the texts, and the positions of the marks in them."""
         inputs, wrong = super().inputs(task, values)
         if wrong:
@@ -60,5 +60,5 @@ class Marked(Classify):
             try:
                 places.append((mark.text, *mark.place(inputs.texts[mark.text], mark_values)))
             except ValueError as expected:
-                wrong.append(Wrong(", ".join(mark.columns), mark_values, f"expected {expected}"))
+                wrong.append(BadValue(", ".join(mark.columns), mark_values, f"expected {expected}"))
         return Inputs(inputs.texts, tuple(places)), wrong

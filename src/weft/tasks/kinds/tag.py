@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.tasks.kinds.kind import Given, Inputs, Oddity, Wrong
+from weft.tasks.kinds.kind import BadValue, ColumnValues, Inputs, Oddity
 from weft.tasks.kinds.labelled import Labelled, label_id
 from weft.tasks.values import listed
 
@@ -50,22 +50,22 @@ class Tag(Labelled):
         """Only BIO tags name entities."""
         return self.answer_types if is_bio(task.labels) else ("tags",)
 
-    def inputs(self, task: Task, values: Given) -> tuple[Inputs, list[Wrong]]:
+    def inputs(self, task: Task, values: ColumnValues) -> tuple[Inputs, list[BadValue]]:
         """Return the words: the items of a list, or a text split at white space."""
         value = values.texts[0]
         words = value.split() if isinstance(value, str) else listed(value)
         column = task.texts[0]
         if not words:
-            return Inputs(()), [Wrong(column, value, "expected a list of words, one or more")]
+            return Inputs(()), [BadValue(column, value, "expected a list of words, one or more")]
         for number, word in enumerate(words):
             if not isinstance(word, str) or not word:
                 message = f"expected a list of words; word {number + 1} is {word!r}"
-                return Inputs(()), [Wrong(column, value, message)]
+                return Inputs(()), [BadValue(column, value, message)]
             try:
                 word.encode()
             except UnicodeEncodeError:
                 message = f"expected valid Unicode; word {number + 1} has half of a surrogate pair"
-                return Inputs(()), [Wrong(column, value, message)]
+                return Inputs(()), [BadValue(column, value, message)]
         return Inputs(tuple(str(word) for word in words)), []
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> list[int]:
