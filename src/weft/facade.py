@@ -158,15 +158,21 @@ class ModelFacade:
         return count(self._model, basis)
 
     def merge(self, task: str) -> nn.Module:
-        """Return a plain Hugging Face encoder that computes the hidden states of this model for one task."""
+        """Return a plain Hugging Face encoder that computes the hidden states of this model for one task.
+
+        Its `save_pretrained` saves the tokenizer too.
+        """
+        from weft.encoder.saving import saving_tokenizer
         from weft.model.transforms.merge import merge
 
         model = self._model
         index = model.task_id(task)
         if model.method.separate:
             task_encoder: nn.Module = model.encoder[task_owner(task)]  # type: ignore[index]
-            return unweave(copy.deepcopy(task_encoder)).requires_grad_(False).eval()
-        return merge(model.encoder, model.placements, index)
+            plain = unweave(copy.deepcopy(task_encoder)).requires_grad_(False).eval()
+        else:
+            plain = merge(model.encoder, model.placements, index)
+        return saving_tokenizer(plain, model.encoder_source.source)
 
     def compact(self) -> Model:
         """Return the model without components closed by L0 gates; see `weft.model.transforms.compact`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 
 import pytest
@@ -121,3 +123,29 @@ def test_a_run_prints_its_scores():
     run = weft.Run(Path("runs/x"), {"tasks": scores, "rows": {}, "of": {}, "average": 0.7})
     assert repr(run).startswith("Run('runs/x', average=0.700, 40 tasks: t0 0.500, t1 0.510")
     assert len(repr(run)) < 200
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_merged_encoder_is_saved_with_its_tokenizer(model, copied, tmp_path):
+    """AutoTokenizer would make one of the special tokens alone without its files, and say nothing."""
+    from transformers import AutoModel, AutoTokenizer
+
+    plain = model.merge("a")
+    if copied:
+        plain = pickle.loads(pickle.dumps(copy.deepcopy(plain)))
+        with torch.no_grad():
+            next(plain.parameters()).zero_()  # the copy saves its own weights
+    plain.save_pretrained(tmp_path / "merged")
+    loaded = AutoModel.from_pretrained(tmp_path / "merged")
+    for ours, theirs in zip(plain.parameters(), loaded.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "merged")
+    text = "the cat a dog"
+    assert tokenizer(text)["input_ids"] == model.tokenizer(text)["input_ids"]
+    assert tokenizer.unk_token_id not in tokenizer(text)["input_ids"]
+
+
+def test_a_merged_encoder_without_a_tokenizer_is_saved_alone(tmp_path):
+    build("bert", "lora").merge("a").save_pretrained(tmp_path / "merged")
+    assert (tmp_path / "merged" / "model.safetensors").is_file()
+    assert not (tmp_path / "merged" / "tokenizer.json").exists()

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from weft.cli.commands import COMMANDS, Command
 from weft.errors import RunFailed, WeftError
 from weft.utils import launch_env as launched
+from weft.utils.out_of_memory import memory_message, ran_out_of_memory
 
 INTERRUPTED = 130
 """The parser's exit code for Ctrl-C, as a shell expects it."""
@@ -97,7 +98,11 @@ def _run(arguments: list[str] | None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         print("stopped", file=sys.stderr)
         return 1
+    except MemoryError as wrong:
+        return _out_of_memory(wrong)
     except Exception as wrong:
+        if ran_out_of_memory(wrong):
+            return _out_of_memory(wrong)
         # errors of the argument parser print themselves
         if hasattr(wrong, "show") and hasattr(wrong, "exit_code"):
             wrong.show()
@@ -110,6 +115,12 @@ def _run(arguments: list[str] | None) -> int:
         hint = "; --resume continues from the last checkpoint, if there is one" if training else ""
         print(f"stopped{hint}", file=sys.stderr)
     return code if isinstance(code, int) else 0
+
+
+def _out_of_memory(wrong: BaseException) -> int:
+    print(f"out of memory: {memory_message(wrong)}", file=sys.stderr)
+    print("  free the device's memory, use a smaller encoder, or use --device cpu", file=sys.stderr)
+    return 1
 
 
 def main() -> None:

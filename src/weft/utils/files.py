@@ -23,10 +23,10 @@ def new_folder(target: Path) -> Iterator[Path]:
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         yield work
+        open_to_others(work)
         for file in work.rglob("*"):
             if file.is_file():
                 sync(file)
-        work.chmod(0o755)  # mkdtemp makes it private
         if target.exists():
             _exchange(work, target)
         else:
@@ -34,6 +34,23 @@ def new_folder(target: Path) -> Iterator[Path]:
         sync(target.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def open_to_others(path: Path) -> None:
+    """Give a file, or a folder with all its files, the modes that the umask asks for.
+
+    `mkdtemp` makes folders that only their owner can read, and safetensors makes such files.
+    """
+    with tempfile.TemporaryDirectory(prefix=".mode-", dir=path.parent) as probe:
+        # the umask itself can only be read by changing it, for all threads
+        (Path(probe) / "folder").mkdir()
+        (Path(probe) / "file").touch()
+        modes = {is_folder: (Path(probe) / name).stat().st_mode & 0o777 for name, is_folder in _KINDS}
+    for item in (path, *path.rglob("*")) if path.is_dir() else (path,):
+        item.chmod(modes[item.is_dir()])
+
+
+_KINDS = (("folder", True), ("file", False))
 
 
 def _exchange(work: Path, target: Path) -> None:

@@ -33,8 +33,14 @@ def test_the_command_and_the_readme_it_writes(bundle, tmp_path, capsys, monkeypa
     told = json.loads(capsys.readouterr().out)
     assert code == 0
     assert told["task_type"] == ("SEQ_CLS" if head == "auto" else "FEATURE_EXTRACTION")
-    # the code of the README runs as it stands, on files that Hugging Face loads
-    (code,) = re.findall(r"```python\n(.*?)```", (out / "README.md").read_text(), re.S)
+    # no path of this machine: a folder of unknown origin is named without its path, and the README says so
+    readme = (out / "README.md").read_text()
+    assert json.loads((out / "adapter_config.json").read_text())["base_model_name_or_path"] == "encoder"
+    assert str(bundle.parent) not in readme
+    assert "`encoder` stands for the folder of the encoder" in readme
+    # the code of the README runs, on files that Hugging Face loads
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.S)
+    code = code.replace("'encoder'", repr(str(bundle.parent / "encoder")))
     monkeypatch.chdir(out)
     names: dict = {}
     with torch.no_grad():
@@ -42,6 +48,16 @@ def test_the_command_and_the_readme_it_writes(bundle, tmp_path, capsys, monkeypa
     model = weft.load(bundle).eval()
     ours = model.run(**names["inputs"], task=torch.full((1,), model.task_id(task)))
     torch.testing.assert_close(names["logits"], logits(model, ours, task).detach(), **CLOSE)
+
+
+def test_the_encoder_is_named_by_its_hub_id(bundle, tmp_path):
+    arguments = ["--to", "peft", "--task", "a", "--set", "base=org/name"]
+    assert run(["export", str(bundle), "--out", str(tmp_path / "x"), *arguments]) == 0
+    readme = (tmp_path / "x" / "README.md").read_text()
+    assert "from_pretrained('org/name'" in readme
+    assert "stands for" not in readme
+    # the machine that exported it finds its folder in weft.json
+    assert run(["import", str(tmp_path / "x"), "--out", str(tmp_path / "back")]) == 0
 
 
 @pytest.mark.parametrize(

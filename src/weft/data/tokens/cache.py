@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError
+from weft.utils.files import open_to_others
 
 FORMAT = 2
 """Increased whenever the files of an entry, or their content for equal texts, change."""
@@ -108,7 +109,7 @@ def write_entry(
                 **about,
             }
             (writing / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", "utf-8")
-            writing.chmod(0o755)  # mkdtemp's 700 would lock others out of a shared cache
+            open_to_others(writing)  # a cache may be shared
             _move(writing, cache, key)
         finally:
             shutil.rmtree(writing, ignore_errors=True)

@@ -33,6 +33,11 @@ output = model(**inputs)
 logits = pooled @ head["weight"].T + head["bias"]
 """
 
+_UNKNOWN = (
+    "`{base}` stands for the folder of the encoder that this task was trained with; weft does not know its "
+    "hub id. `weft.json` has the sha256 of its weights."
+)
+
 _POOL = {
     "pooler": "pooled = output.pooler_output",
     "cls": "pooled = output.last_hidden_state[:, 0]",
@@ -43,13 +48,14 @@ _POOL = {
 }
 
 
-def card(model: Model, task: Task, config: dict[str, Any]) -> str:
+def card(model: Model, task: Task, config: dict[str, Any], known: bool) -> str:
     """Return the text of README.md.
 
     Args:
         model: the model that was exported.
         task: the task.
         config: the contents of adapter_config.json.
+        known: whether the encoder's name is a hub id; else it is the name of a folder of some machine.
     """
     code = (_OWN if config["task_type"] == SEQ_CLS else _FILE).format(
         base=config["base_model_name_or_path"],
@@ -69,6 +75,7 @@ def card(model: Model, task: Task, config: dict[str, Any]) -> str:
         "",
         f"```python\n{code}```",
         "",
+        *([] if known else [_UNKNOWN.format(base=config["base_model_name_or_path"]), ""]),
         *_answers(task),
         "`weft.json` holds the task's settings; `weft import FOLDER --out BUNDLE` makes a weft model of it.",
     ]

@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from weft.bundle.updates import check_finite
+from weft.encoder.hub_id import hub_id, portable_name
 from weft.encoder.load import weights_sha256
 from weft.errors import WeftError, did_you_mean
 from weft.interop.peft.card import card
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from weft.tasks.task import Task
 
 
-def export_peft(model: Model, task: str, folder: str | Path, head: str = "auto") -> Path:
+def export_peft(
+    model: Model, task: str, folder: str | Path, head: str = "auto", base: str | None = None
+) -> Path:
     """Write one task as a LoRA folder of PEFT, with which `PeftModel.from_pretrained` gives equal outputs.
 
     Each changed linear module is a target with its own rank and α = r, so that PEFT scales by 1; every scale
@@ -50,6 +53,8 @@ def export_peft(model: Model, task: str, folder: str | Path, head: str = "auto")
         folder: the folder to write; an earlier export is replaced, anything else is refused.
         head: `auto` writes the family's classifier if it is the same function as the task's head, else
             `head.safetensors` beside the encoder's LoRA; `file` always writes the latter.
+        base: the hub id of the encoder, for other machines. By default the one that is known, or else the
+            name of the encoder's folder, without its path.
     """
     folder = Path(folder)
     if head not in HEADS:
@@ -61,13 +66,15 @@ def export_peft(model: Model, task: str, folder: str | Path, head: str = "auto")
     check_finite(f"task {task!r} cannot be exported to PEFT: its head", *_head(model, exported).values())
     as_classifier = head == "auto" and has_own_head(model, exported, updates)
     with new_folder(folder) as work:
-        config, tensors = _adapter(model, exported, updates, as_classifier)
+        name = base or portable_name(model.encoder_source)
+        config, tensors = _adapter(model, exported, updates, as_classifier, name)
         _save(work / WEIGHTS_FILE, tensors)
         if not as_classifier:
             _save(work / HEAD_FILE, _head(model, exported))
         write_json(work / CONFIG_FILE, config)
         write_json(work / WEFT_FILE, _settings(model, exported, CLASSIFIER if as_classifier else HEAD_FILE))
-        write_text(work / README_FILE, card(model, exported, config))
+        known = base is not None or hub_id(model.encoder_source) is not None
+        write_text(work / README_FILE, card(model, exported, config, known))
     return folder
 
 
@@ -103,7 +110,7 @@ def has_own_head(model: Model, task: Task, updates: Updates) -> bool:
 
 
 def _adapter(
-    model: Model, task: Task, updates: Updates, own_head: bool
+    model: Model, task: Task, updates: Updates, own_head: bool, base: str
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The configuration and the tensors."""
     encoder: Any = model.encoder
@@ -131,7 +138,7 @@ def _adapter(
     config = {
         "peft_type": "LORA",
         "task_type": SEQ_CLS if own_head else ENCODER_ALONE,
-        "base_model_name_or_path": base_name(model),
+        "base_model_name_or_path": base,
         "inference_mode": True,
         "r": highest,
         "lora_alpha": highest,
@@ -151,12 +158,6 @@ def _adapter(
         "use_dora": False,
     }
     return config, tensors
-
-
-def base_name(model: Model) -> str:
-    """The encoder for PEFT: its folder or hub id, else its name in weft."""
-    encoder: Any = model.encoder
-    return model.encoder_source.source or encoder.config.name_or_path or model.encoder_source.name
 
 
 def _head(model: Model, task: Task) -> dict[str, Tensor]:

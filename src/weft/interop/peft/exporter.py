@@ -31,6 +31,10 @@ class PeftExporter(Exporter):
     head: Annotated[str, BeforeValidator(_head)] = Field(
         "auto", description="auto: the family's classifier if it is the same function; file: head.safetensors"
     )
+    base: str | None = Field(
+        None,
+        description="hub id of the encoder, written into the folder; default: if weft knows it, that one",
+    )
 
     def check(self, out: Path) -> None:
         """Refuse a path that exists, unless it is an earlier export."""
@@ -44,7 +48,7 @@ class PeftExporter(Exporter):
         from weft.interop.peft.folder import read_json
         from weft.interop.peft.format import CONFIG_FILE, SEQ_CLS
 
-        export_peft(model, task, out, self.head)
+        export_peft(model, task, out, self.head, self.base)
         config = read_json(out / CONFIG_FILE)
         return {
             "folder": str(out),

@@ -121,8 +121,9 @@ def _encoder(peft: PeftFolder, encoder: Any) -> Encoder:
     where = encoder
     if where is None:
         where = saved["encoder"].get("name")
-        if where not in PACKAGES:  # the folder of a package differs between machines, its name does not
-            where = peft.config.get("base_model_name_or_path")
+        # a package or folder of this machine; else what PEFT's file names, which is meant for any machine
+        if where not in PACKAGES and not (where and Path(where).is_dir()):
+            where = peft.config.get("base_model_name_or_path") or where
         if not where:
             raise WeftError(f"{peft.folder / CONFIG_FILE} does not name its encoder; pass --encoder NAME")
     try:

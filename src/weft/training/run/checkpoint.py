@@ -17,7 +17,7 @@ from weft.errors import WeftError
 from weft.model.ownership import owned
 from weft.training.optim.l0 import gates_of
 from weft.training.optim.sharding import sharded_like, whole
-from weft.utils.files import new_folder, write_json
+from weft.utils.files import new_folder, open_to_others, write_json
 from weft.utils.processes import Processes
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def _write(path: Path, tensors: dict[str, Tensor]) -> None:
     work = path.with_name(f".{path.name}.new")
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(tensors, work)
+    open_to_others(work)
     work.replace(path)
 
 

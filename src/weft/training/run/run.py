@@ -30,6 +30,7 @@ from weft.training.settings import Training
 from weft.training.step.trunk_cache import check_trunk
 from weft.training.uncertainty import chooser_of
 from weft.utils.files import sweep, write_json, write_text
+from weft.utils.out_of_memory import out_of_memory_explained
 from weft.utils.processes import Processes
 
 if TYPE_CHECKING:
@@ -150,7 +151,8 @@ def train(
         for note in notes(loop):
             shown.say(f"note: {note}")
         try:
-            metrics = loop.run(log, shown)
+            with out_of_memory_explained(_lower(training)):
+                metrics = loop.run(log, shown)
         except Interrupted as stopped:
             _save_stopped(loop, stopped, with_bundle, with_encoder)
             raise
@@ -176,6 +178,15 @@ def train(
         shown.close()
         log.close()
     return Run(folder, metrics)
+
+
+def _lower(training: Training) -> str:
+    """What to lower if a run needs too much memory, with the present values."""
+    return (
+        f"lower train.batch_size ({training.batch_size}) or train.max_length ({training.max_length}), or "
+        f"raise train.accumulate ({training.accumulate}), which splits a step; weft check estimates the "
+        "memory of a run before it starts"
+    )
 
 
 def _save_stopped(loop: Loop, stopped: Interrupted, with_bundle: bool, with_encoder: bool) -> None:
