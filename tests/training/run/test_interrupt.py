@@ -130,6 +130,7 @@ def test_several_processes_stop_at_one_step(tmp_path):
     assert [process.exitcode for process in processes] == [143, 143]
     (checkpoint,) = (tmp_path / "out" / "checkpoints").glob("step-*")
     assert int(checkpoint.name[5:]) % 8 == 0
+    assert weft.load(tmp_path / "out").tasks
 
 
 def wait_for(log, lines):
