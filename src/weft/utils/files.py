@@ -41,14 +41,21 @@ def open_to_others(path: Path) -> None:
 
     `mkdtemp` makes folders that only their owner can read, and safetensors makes such files.
     """
-    with tempfile.TemporaryDirectory(prefix=".mode-", dir=path.parent) as probe:
-        # the umask itself can only be read by changing it, for all threads
-        folder, file = Path(probe) / "folder", Path(probe) / "file"
-        folder.mkdir()
-        file.touch()
-        of_folders, of_files = (item.stat().st_mode & 0o777 for item in (folder, file))
+    masked = _umask()
     for item in (path, *path.rglob("*")) if path.is_dir() else (path,):
-        item.chmod(of_folders if item.is_dir() else of_files)
+        item.chmod((0o777 if item.is_dir() else 0o666) & ~masked)
+
+
+def _umask() -> int:
+    """Return the process's umask."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return int(status.partition("Umask:")[2].split()[0], 8)
+    except (OSError, IndexError, ValueError):
+        # elsewhere it can only be read by changing it, for a moment and for all threads
+        masked = os.umask(0o077)
+        os.umask(masked)
+        return masked
 
 
 def _exchange(work: Path, target: Path) -> None:
