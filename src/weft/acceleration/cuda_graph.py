@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -55,7 +56,7 @@ class Capturer:
             # a backward pass runs on the streams of graphs that are still alive, dead cycles among them
             gc.collect()
         state = torch.cuda.get_rng_state(self.device)
-        beside = torch.cuda.Stream(self.device)
+        beside = _warm_up_stream(torch.cuda.current_device())
         beside.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(beside):
             for _ in range(self._warm_ups):
@@ -73,6 +74,16 @@ class Capturer:
         finally:
             torch.cuda.set_rng_state(state, self.device)
         return _Replay(graph, function)
+
+
+@cache
+def _warm_up_stream(index: int) -> torch.cuda.Stream:
+    """Return the stream of all warm-ups on this device.
+
+    cuBLAS keeps one workspace per stream, of 32 MiB on Hopper, until the process ends. A new stream for each
+    capture would leave one behind for each shape.
+    """
+    return torch.cuda.Stream(index)
 
 
 def _end_capture() -> None:

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from weft.core.route import Memory, Route, RouteHolder
 from weft.encoder.bound import HoldsMethods
+from weft.kernels.rows import compute_dtype
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -37,10 +38,12 @@ class WovenLinear(HoldsMethods):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the map and its terms; without a route, only the map."""
-        y = self.inner(x)
         route = self.holder.adapting
         if route is None:
-            return y
+            return self.inner(x)
+        if not torch.is_grad_enabled():
+            x = x.to(compute_dtype(x))  # once: autocast would cast x for the map and again for each adapter
+        y = self.inner(x)
         if x.dim() == 2:
             return self._add(y[:, None], x[:, None], route)[:, 0]
         return self._add(y, x.expand(route.rows, -1, -1), route)
