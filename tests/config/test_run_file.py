@@ -147,7 +147,7 @@ WRONG = {
     ),
     "train value": (
         "encoder: minilm\ntasks: {suite: swatch}\ntrain: {steps: -4}",
-        r"train.steps: expected greater than 0; found -4",
+        r"train.steps: expected greater than or equal to 0; found -4",
     ),
     "train type": ("encoder: minilm\ntasks: {suite: swatch}\ntrain: fast", "train: expected settings"),
     "sampler": (
@@ -159,7 +159,7 @@ WRONG = {
         "train.best: 'sentimnt'; did you mean 'sentiment'",
     ),
     "a section within": (
-        "encoder: minilm\ntasks: {suite: swatch}\ntrain: {stop: {patience: 0}, steps: 0}",
+        "encoder: minilm\ntasks: {suite: swatch}\ntrain: {stop: {patience: 0}, steps: -1}",
         r"has 2 mistakes:(.|\n)*train.stop: patience: expected greater than 0; found 0",
     ),
     "no section": (
@@ -262,7 +262,7 @@ def test_another_method_brings_its_own_settings(folder):
 def test_all_mistakes_at_once(tmp_path):
     path = tmp_path / "run.yaml"
     text = "encodr: x\nencoder: random:no\nmethod: {use: lora, rank: x}\n"
-    path.write_text(text + "tasks: {suite: no}\ntrain: {steps: 0, lr: -1}\n")
+    path.write_text(text + "tasks: {suite: no}\ntrain: {steps: -1, lr: -1}\n")
     with pytest.raises(WeftError, match="has 6 mistakes"):
         load_run(path)
 

@@ -34,6 +34,7 @@ def model_of(run_file: RunFile, tell: Tell = print_note) -> Model:
         head_dropout=run_file.heads.dropout,
         head_layers=run_file.heads.layers,
         head_hidden=run_file.heads.hidden,
+        head_start=run_file.heads.start,
         max_length=training.max_length,
         seed=training.seed,
         kernels=run_file.kernels,

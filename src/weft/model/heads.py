@@ -16,6 +16,7 @@ from weft.kernels.dropout import dropped
 from weft.model.pooling import TASK_POOLER, Reads, base_pool, width_of
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task
+from weft.utils.seeding import generator
 
 if TYPE_CHECKING:
     from weft.encoder.load import Encoder
@@ -38,6 +39,8 @@ class Head(StackedModule):
         seed: the random seed of the initial values.
         pool: what heads read of a row, if the task does not set it.
         pooler: the encoder's pooler, whose weights the tasks' poolers start at; None: they start at random.
+        start: `zero` sets W to zero; `random` and `probe` draw it, and with `probe` training fits it to the
+            data before the first step (`weft.training.head_start`).
 
     Attributes:
         reads: the shape's input, which determines its logits: `pooled`, `pair` and `marked` give [R, C],
@@ -53,8 +56,10 @@ class Head(StackedModule):
         seed: int,
         pool: str = "cls",
         pooler: nn.Module | None = None,
+        start: str = "random",
     ) -> None:
         super().__init__()
+        self._seed, self._zero = seed, start == "zero"
         names = [task.name for task in tasks if task.head == shape]
         example_task = next(task for task in tasks if task.head == shape)
         self.size = example_task.size or 0
@@ -77,11 +82,13 @@ class Head(StackedModule):
             self._stack_layer(f"hidden_{number}", f"hidden_bias_{number}", (hidden, size), slots, seed)
             size = hidden
         self._stack_layer("weight", "bias", (self.size, size), slots, seed)
+        if self._zero and not self.get_parameter("weight").is_meta:
+            nn.init.zeros_(self.get_parameter("weight"))
 
     def _stack_layer(self, weight: str, bias: str, shape: tuple[int, int], slots: Slots, seed: int) -> None:
         self.stack(weight, shape, slots, "weight")
         self.stack(bias, shape[:1], slots, "bias")
-        self.start(weight, lambda t, g: t.normal_(0.0, 0.02, generator=g), seed, "head")
+        self.start(weight, _draw, seed, "head")
         nn.init.zeros_(self.get_parameter(bias))
 
     def _stack_pooler(self, slots: Slots, width: int, seed: int, pooler: nn.Module | None) -> None:
@@ -92,13 +99,30 @@ class Head(StackedModule):
                 if not self.get_parameter(name).is_meta:
                     self.get_parameter(name).data.copy_(value.data.expand_as(self.get_parameter(name)))
 
+    def is_untrained(self, task: int) -> bool:
+        """Whether the last layer of a task has its initial values, bit for bit."""
+        if self.reads == "cosine":
+            return False
+        slots = self.stacks["weight"].slots
+        slot = slots.of_task[task]
+        weight = self.get_parameter("weight")[slot].detach().cpu()
+        expected = torch.zeros_like(weight)
+        if not self._zero:
+            _draw(expected, generator(self._seed, slots.owners[slot], "head", "weight"))
+        return torch.equal(weight, expected) and not self.get_parameter("bias")[slot].any()
+
     def forward(self, reads: Reads, route: Route) -> Tensor:
         """The logits of every row, [R, C], or of every token, [R, L, C]."""
         if self.reads == "cosine":
             return reads.cosine(self.pool)
+        logits = self._mapped(self.inputs(reads, route), route)
+        return logits if self.reads == "tokens" else logits[:, 0]
+
+    def inputs(self, reads: Reads, route: Route) -> Tensor:
+        """The input of the first layer: every token, [R, L, d], or one vector per row, [R, 1, d']."""
         if self.reads == "tokens":
-            return self._mapped(reads.hidden, route)
-        return self._mapped(reads.joined(self.reads, self.vectors(reads, route))[:, None], route)[:, 0]
+            return reads.hidden
+        return reads.joined(self.reads, self.vectors(reads, route))[:, None]
 
     def vectors(self, reads: Reads, route: Route) -> Tensor:
         """One vector per row, [R, d]: pooled, and mapped by the task's pooler if it has one."""
@@ -117,6 +141,11 @@ class Head(StackedModule):
         return logits + self.take("bias", route)[:, None]
 
 
+def _draw(value: Tensor, source: torch.Generator) -> Tensor:
+    """Draw initial values from N(0, 0.02²)."""
+    return value.normal_(0.0, 0.02, generator=source)
+
+
 def build_heads(
     tasks: Sequence[Task],
     width: int,
@@ -124,10 +153,13 @@ def build_heads(
     seed: int,
     pool: str = "cls",
     pooler: nn.Module | None = None,
+    start: str = "random",
 ) -> nn.ModuleDict:
     """Return one `Head` per shape of the tasks, keyed by the shape's name."""
     shapes = dict.fromkeys(task.head for task in tasks)
-    return nn.ModuleDict({shape: Head(shape, tasks, width, dropout, seed, pool, pooler) for shape in shapes})
+    return nn.ModuleDict(
+        {shape: Head(shape, tasks, width, dropout, seed, pool, pooler, start) for shape in shapes}
+    )
 
 
 def pool_of(pool: str, encoder: Encoder) -> str:

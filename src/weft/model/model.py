@@ -62,6 +62,8 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         head_dropout: dropout probability of the heads' input and between their layers, in training.
         head_layers: the number of layers of a head, 1 to 3, with ReLU between them.
         head_hidden: the width between them; None: the encoder's.
+        head_start: the initial values of the heads' last layer: `random`, `zero`, or `probe`, which training
+            fits to the data before the first step.
         max_length: the most tokens of a row in `predict`, by default at most 128; longer texts are truncated.
         seed: the random seed of all initial values.
         device: the device to put it on; `meta` counts parameters without memory (`random:` encoders).
@@ -90,6 +92,7 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         head_dropout: float = 0.1,
         head_layers: int = 1,
         head_hidden: int | None = None,
+        head_start: str = "random",
         max_length: int | None = None,
         seed: int = 0,
         device: str | None = None,
@@ -97,12 +100,15 @@ class Model(ModelFacade, ModelThreads, nn.Module):
     ) -> None:
         super().__init__()
         self._begin_threads()
-        settings = HeadSettings(pool=pool, dropout=head_dropout, layers=head_layers, hidden=head_hidden)
+        settings = HeadSettings(
+            pool=pool, dropout=head_dropout, layers=head_layers, hidden=head_hidden, start=head_start
+        )
         self.tasks = tuple(settings.applied(task) for task in check_tasks(tasks))
         self.method = build_method(method)
         self.seed = seed
         self.kernels = checked_setting(kernels)
         self.head_dropout = settings.dropout
+        self.head_start = settings.start
         encoder = weavable(encoder, seed=seed, device=device)
         self.encoder_source = encoder
         base = encoder.model
@@ -123,7 +129,9 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         with torch.device(device or base.device):
             self.placements: list[tuple[Site, Adapter]] = list(self.method.weave(sites, names, seed))
             pooler = getattr(base, "pooler", None)
-            self.heads = build_heads(self.tasks, sites.width, head_dropout, seed, self.pool, pooler)
+            self.heads = build_heads(
+                self.tasks, sites.width, head_dropout, seed, self.pool, pooler, head_start
+            )
         self.adapters = by_site(self.placements)
         name_attentions(self.adapters)
         restarted = sorted({n for part in self.method.parts for n in part.restarted(sites.num_layers)})

@@ -114,7 +114,9 @@ class Training(Settings):
 
     model_config = ConfigDict(allow_inf_nan=False)
 
-    steps: PositiveInt = Field(1000, description="optimizer steps")
+    steps: NonNegativeInt = Field(
+        1000, description="optimizer steps; 0: only the initial heads are evaluated"
+    )
     batch_size: PositiveInt = Field(32, description="examples per step")
     accumulate: PositiveInt = Field(1, description="micro-batches per step, for gradient accumulation")
     max_length: int = Field(

@@ -27,6 +27,7 @@ class Classify(Labelled):
     answer_types = ("labels",)
     has_classes = True
     target_type = "int64"
+    probe = "classes"
     options: ClassVar[tuple[str, ...]] = ("apart", "class_weights")
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> int:

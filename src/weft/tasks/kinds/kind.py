@@ -87,6 +87,8 @@ class Kind(ABC):
         stand_in: the target of examples of other kinds in a batch: any valid value.
         windows: which long texts become several rows: `context` (the second text), `words`, or None.
         empty_label: whether an empty cell of a text file is a valid label, meaning "no label holds".
+        probe: the regression that its head of one layer can be fitted by before training: `classes`, `flags`
+            or `numbers` (see `weft.training.head_start.fit`); None: its head is no linear map to targets.
         channels: what is stored per token beside its id: `starts` and `ends`, its characters in the
             context; `words`, the index of the word it begins; `marks`, the marks that contain it.
     """
@@ -107,6 +109,7 @@ class Kind(ABC):
     stand_in: ClassVar[float] = 0
     windows: ClassVar[str | None] = None
     empty_label: ClassVar[bool] = False
+    probe: ClassVar[str | None] = None
     channels: ClassVar[tuple[str, ...]] = ()
 
     # what a task is

@@ -32,6 +32,7 @@ class Multilabel(Labelled):
     options = ("apart",)
     kept_type = "bool"
     empty_label = True
+    probe = "flags"
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> tuple[int, ...]:
         """Return the ids that hold, in ascending order."""

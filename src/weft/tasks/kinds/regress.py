@@ -27,6 +27,7 @@ class Regress(Kind):
     has_range = True
     squared = True
     answer_types = ("numbers",)
+    probe = "numbers"
     options: ClassVar[tuple[str, ...]] = ("apart",)
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:

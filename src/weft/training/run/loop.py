@@ -62,6 +62,8 @@ class Loop:
         tasks: the names of the tasks that train; by default all, in the order of their ids.
         processes: the processes that train together; by default only this one.
         components: the user's components, called after weft's.
+        evaluate_start: whether the initial weights are evaluated and may be the best ones. The last step is
+            then evaluated too, whatever `evaluate_every` says.
 
     Attributes:
         components: all components of the run; see `Component` for when each hook is called.
@@ -79,8 +81,10 @@ class Loop:
         tasks: Sequence[str] | None = None,
         processes: Processes | None = None,
         components: Sequence[Component] = (),
+        evaluate_start: bool = False,
     ) -> None:
         self.model, self.training, self.train = model, training, train
+        self._evaluate_start = evaluate_start
         self.processes = processes or Processes()
         self.names = [task.name for task in model.tasks] if tasks is None else list(tasks)
         # the plan numbers only the tasks that train; the model numbers all of its tasks
@@ -161,6 +165,9 @@ class Loop:
         """Train to the end and return the scores of the last evaluation; the model has the best weights."""
         self.log, self.progress = log, progress
         with Interruptions(self.training.checkpoint_every, self.processes) as interruptions:
+            # in the gate phase nothing counts for the best model
+            if self._evaluate_start and not self.state.step and not self.before and self.total:
+                self._evaluate()
             self._steps(interruptions)
         self.finish()
         return self.validation.scores(whole=self.training.last_evaluation == "whole")
@@ -185,7 +192,9 @@ class Loop:
             progress.step(done, losses)
             if self.before and done == self.before:
                 self._next_phase()
-            if settings.evaluate_every and (done % settings.evaluate_every == 0 or last):
+            every = settings.evaluate_every
+            # if the initial weights were evaluated, the last ones must be compared with them
+            if (every and done % every == 0) or (last and (every or self.state.best is not None)):
                 self._evaluate()
             if not self.ended and interruptions.checkpoint_due(done):
                 self._checkpoint()
@@ -195,11 +204,15 @@ class Loop:
         if self.state.step < self.total and self.state.step % settings.log_every:
             self._log_losses()  # every task has stopped: the losses since the last line
 
-    def finish(self) -> None:
-        """Give the model its best weights; without an evaluation, those of the last step."""
+    def finish(self, stopped: bool = False) -> None:
+        """Give the model its best weights; without an evaluation, those of the last step.
+
+        A `stopped` run of which only the initial weights were evaluated keeps those of its last step.
+        """
         self.driver.close()
         self.components.make_lasting(trained_tensors(self.model))
-        self.validation.best.restore(self.state)
+        if self.training.evaluate_every or not stopped:
+            self.validation.best.restore(self.state)
 
     def since(self) -> dict[str, Any]:
         """The log fields of the steps since the last evaluation and of components; a new window begins."""
@@ -279,7 +292,9 @@ class Loop:
         """Score the validation rows; save the weights if they are the best so far; stop tasks."""
         state = self.state
         self.records.lost(self.driver.losses())  # a run that has diverged ends before it is evaluated
-        counts = state.step > self.before  # else the gates are not decided, or were decided just now
+        counts = (
+            state.step > self.before or not self.before
+        )  # else the gates are not decided, or were decided just now
         # at rest: the best weights must be saved unpatched, in full precision
         with self.driver.engine.at_rest(), self.components.around_evaluation():
             scores = self.validation.scores()

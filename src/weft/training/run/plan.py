@@ -38,7 +38,7 @@ def plan_of(
         sizes,
         training.sampler,
         training.seed,
-        before + training.steps,
+        max(1, before + training.steps),  # a run without steps has a plan that is never followed
         training.batch_size,
         mixed=training.mixed,
         lengths=lengths,

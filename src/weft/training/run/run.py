@@ -16,6 +16,7 @@ from weft.data.tokens.progress import tokenizing
 from weft.data.tokens.tokens import tokenize
 from weft.errors import WeftError
 from weft.evaluation.scores import Scores
+from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
 from weft.training.run.best import PER_TASK, check_per_task
 from weft.training.run.checkpoint import environment, last_checkpoint, read_state
@@ -117,6 +118,12 @@ def train(
     with processes.main_first(), tokenizing(progress and processes.is_main) as display:
         for key, rows in splits.items():
             tokens[key] = tokenize(rows, tokenizer, training.max_length, progress=display.of(key, rows))
+    fresh = not resume or last_checkpoint(folder / "checkpoints") is None
+    head_start = None
+    if fresh and model.head_start == "probe":
+        train_tokens = {name: tokens[name, "train"] for name in names}
+        head_start = processes.on_main(lambda: probe_heads(model, training, names, train_tokens))
+        apply_probes(model, head_start)
     loop = Loop(
         model,
         training,
@@ -126,6 +133,7 @@ def train(
         [task.name for task in trained],
         processes,
         components,
+        evaluate_start=head_start is not None and bool(head_start.fits),
     )
     # nothing is written before all data have been read
     if not resume:
@@ -148,6 +156,9 @@ def train(
                 "resume", step=loop.state.step, processes=world, before=before, parallel=training.parallel
             )
             _warn(saved, shown, world)
+        if head_start is not None:
+            log.write("head_start", **head_start.facts())
+            shown.say(f"note: {head_start.line()}")
         for note in notes(loop):
             shown.say(f"note: {note}")
         try:
@@ -196,7 +207,7 @@ def _save_stopped(loop: Loop, stopped: Interrupted, with_bundle: bool, with_enco
     """
     loop.log.write("interrupted", step=stopped.step, signal=stopped.signal)
     if with_bundle and stopped.step > loop.before:
-        loop.finish()
+        loop.finish(stopped=True)
         with whole_model(loop.model):
             if loop.processes.is_main:
                 save(loop.model, stopped.folder / "bundle", with_encoder)
@@ -293,7 +304,13 @@ def _resolved(model: Model, training: Training) -> dict[str, Any]:
     return {
         "encoder": model.encoder_source.name,
         "method": model.method.settings(),
-        "heads": {"pool": model.pool, "dropout": model.head_dropout, "layers": 1, "hidden": None},
+        "heads": {
+            "pool": model.pool,
+            "dropout": model.head_dropout,
+            "layers": 1,
+            "hidden": None,
+            "start": model.head_start,
+        },
         "tasks": tasks,
         "train": training.model_dump(mode="json"),
     }

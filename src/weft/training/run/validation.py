@@ -92,9 +92,9 @@ class Validation:
 
     def outcome(self, state: State) -> dict[str, Any]:
         """The result for the log: the step of the best weights, by task if they differ, and the stops."""
-        fields: dict[str, Any] = {"best_step": state.best_step or state.step}
+        fields: dict[str, Any] = {"best_step": state.step if state.best_step is None else state.best_step}
         if self.best.per_task:
-            steps = [task.best_step or state.step for task in state.tasks]
+            steps = [state.step if task.best_step is None else task.best_step for task in state.tasks]
             fields["best_step"] = dict(zip(self.names, steps, strict=True))
         if state.stops:
             fields["stops"] = {self.names[task]: min(at, state.step) for at, task in state.stops}

@@ -1,0 +1,1 @@
+"""Heads that begin from a probe: a linear model of the frozen encoder's features, fitted before training."""
