@@ -11,6 +11,7 @@ from weft.errors import WeftError, did_you_mean
 from weft.tasks.checks import (
     IDENTITY,
     NAME,
+    OF_FILES,
     OF_HEADS,
     OF_SPLITS,
     OPTIONS,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALSO",
     "IDENTITY",
+    "OF_FILES",
     "OF_HEADS",
     "OF_SPLITS",
     "SPLITS",
@@ -75,7 +77,8 @@ class Task:
         marks: `marked`: the two marked spans of text; see `Mark`.
         group: columns whose values define groups of examples that are judged together (`question_em`).
         id: columns that name an example, for submissions.
-        drop: labels, as written in the file, whose rows are left out: "-1" if it means "no gold label".
+        drop: labels, as written in the file, whose rows are left out: "-1" if it means "no gold label", None
+            for missing labels (null, NaN, an empty cell).
         apart: whether the two texts are encoded separately, with a head that reads both.
         compare: `similarity`: `cosine`, or `head`, a head on [u; v].
         rank_loss: `rank`: `softmax` or `pairwise`.
@@ -90,6 +93,9 @@ class Task:
         cut: the share of the training rows that becomes the validation split, if there is no validation file.
         halves: whether to halve the validation rows: one half for model selection, the other as test split.
         split_seed: the random seed of `fraction`, `cut` and `halves`.
+        encoding: the encoding of the task's text files, such as "cp1252"; None: detected.
+        delimiter: the character between the values of its csv and tsv files; None: detected.
+        quotes: whether values in its csv and tsv files may be quoted; None: detected.
     """
 
     name: str
@@ -109,7 +115,7 @@ class Task:
     marks: tuple[Mark, ...] = ()
     group: tuple[str, ...] = ()
     id: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
+    drop: tuple[str | None, ...] = ()
     apart: bool = False
     compare: str | None = None
     rank_loss: str | None = None
@@ -123,6 +129,9 @@ class Task:
     cut: float | None = field(default=None, compare=False)
     halves: bool = field(default=False, compare=False)
     split_seed: int = field(default=1, compare=False)
+    encoding: str | None = field(default=None, compare=False)
+    delimiter: str | None = field(default=None, compare=False)
+    quotes: bool | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         value: Any
@@ -139,7 +148,8 @@ class Task:
             )
         kind = KINDS[str(self.kind)]()
         for key in ("labels", "texts", "choices", "group", "id", "drop"):
-            self._set(key, tuple(str(item) for item in getattr(self, key)))
+            items = getattr(self, key)
+            self._set(key, tuple(None if item is None and key == "drop" else str(item) for item in items))
         if len(set(self.labels)) < len(self.labels):
             twice = next(x for x in self.labels if self.labels.count(x) > 1)
             raise WeftError(f"task {self.name!r}: label {twice!r} is listed twice")
