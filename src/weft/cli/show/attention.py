@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from weft.analysis.attention import AttentionMap
+    from weft.analysis.plots.attention_colors import AttentionColors
     from weft.model.model import Model
 
 BLOCKS, DIGITS = "▁▂▃▄▅▆▇█", "12345678"
@@ -127,19 +128,20 @@ def _draw(attention_map: AttentionMap, shares: list[tuple[str, Tensor]], source:
     from rich.console import Console
 
     from weft.analysis.attention import most, title_of
-    from weft.analysis.plots.attention import darkest, percent, scale
+    from weft.analysis.plots.attention_colors import AttentionColors, percent
 
     console = Console(highlight=False)
     # 16 colours are too few for shades
     coloured = console.is_terminal and not console.no_color and console.color_system in ("256", "truecolor")
-    peak = darkest(max(float(s.max()) for _, s in shares), len(attention_map.tokens))
+    largest = max(float(s.max()) for _, s in shares)
+    colors = AttentionColors.of(largest, len(attention_map.tokens))
     printable = [_printable(token, console.encoding) for token in attention_map.tokens]
     # a combining accent alone has no width
     tokens = [token if cell_len(token) else f"{token} " for token in printable]
     blocks = BLOCKS if _printable(BLOCKS, console.encoding) == BLOCKS else DIGITS
     numbered = [f"{number}:{token}" for number, token in enumerate(tokens)]
     who = "all tokens (mean)" if source is None else numbered[source]
-    legend = scale(peak) if coloured else f"{blocks[0]} to {blocks[-1]}: 0% to {percent(peak)}"
+    legend = colors.describe() if coloured else f"{blocks[0]} to {blocks[-1]}: 0% to {percent(colors.top)}"
     _print(console, f"task {attention_map.task}: attention that each token receives from {who}")
     even = percent(1 / len(attention_map.tokens))
     _print(console, f"{legend}; the shares of one head sum to 100%; uniform attention would be {even}")
@@ -155,9 +157,9 @@ def _draw(attention_map: AttentionMap, shares: list[tuple[str, Tensor]], source:
             for head, of_tokens in enumerate(of_heads[:, line].tolist()):
                 start = f"  head {head}".ljust(len(margin))
                 if coloured:
-                    _print_shaded(console, start, words, of_tokens, peak)
+                    _print_shaded(console, start, words, of_tokens, colors)
                 else:
-                    _print(console, start + _bars(words, of_tokens, peak, blocks))
+                    _print(console, start + _bars(words, of_tokens, colors.top, blocks))
         for head, of_tokens in enumerate(of_heads):
             top = ", ".join(f"{numbered[token]} {percent(share)}" for token, share in most(of_tokens))
             _print(console, f"  head {head}".ljust(len(margin)) + f"most: {top}")
@@ -187,15 +189,17 @@ def _bars(tokens: list[str], shares: list[float], peak: float, blocks: str) -> s
     return " ".join(blocks[step] * cell_len(token) for token, step in zip(tokens, steps, strict=True))
 
 
-def _print_shaded(console: Console, start: str, tokens: list[str], shares: list[float], peak: float) -> None:
+def _print_shaded(
+    console: Console, start: str, tokens: list[str], shares: list[float], colors: AttentionColors
+) -> None:
     from rich.text import Text
 
-    from weft.analysis.plots.attention import PALETTE, ink, shade
+    from weft.analysis.plots.attention_colors import color, ink
 
     line = Text(start)
     for number, (token, share) in enumerate(zip(tokens, shares, strict=True)):
-        step = shade(share, peak)
-        line.append(" " if number else "").append(token, style=f"{ink(step)} on {PALETTE[step]}")
+        level = colors.level(share)
+        line.append(" " if number else "").append(token, style=f"{ink(level)} on {color(level)}")
     console.print(line, soft_wrap=True)
 
 
