@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -11,8 +13,8 @@ import torch
 
 from weft.analysis.attention import AttentionMap, Layer
 from weft.analysis.plots import attention as attention_picture
-from weft.analysis.plots.attention import attention_html, attention_svg
-from weft.analysis.plots.attention_colors import LEVELS, AttentionColors, color, percent
+from weft.analysis.plots.attention import attention_html, attention_svg, legend_levels
+from weft.analysis.plots.attention_colors import AttentionColors, color, percent
 from weft.errors import WeftError
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -54,10 +56,9 @@ def test_the_svg_parses_and_has_the_cells(case):
     assert len(of_class(tree, "g", "panel")) == 4  # two layers of two heads
     cells = of_class(tree, "rect", "cell")
     assert 0 < len(cells) == drawn(seen) < sum(p.numel() for _, p in seen.layers)
-    assert {cell.get("fill") for cell in cells} <= {color(level) for level in range(-LEVELS, LEVELS + 1)}
     # a cell that is not drawn has the color of the background
     grounds = of_class(tree, "rect", "background")
-    assert {ground.get("fill") for ground in grounds} == {color(-LEVELS)}
+    assert {ground.get("fill") for ground in grounds} == {color(-1.0)}
     titles = [panel[0].text for panel in of_class(tree, "g", "panel")]
     assert titles[0] == "layer 0 (0/ffn_delta), head 0"
     assert titles[3] == "on top (top/0), head 1"
@@ -73,7 +74,7 @@ def test_a_cell_is_where_it_should_be_and_says_what_it_is():
             row, column = int(cell.get("y")), int(cell.get("x"))
             share = float(head[row, column])
             assert share > colors.floor
-            assert cell.get("fill") == color(colors.level(share))
+            assert cell.get("fill") == color(float(colors.levels(share)))
             told = re.sub("[\u2068\u2069]", "", cell[0].text)  # marks that keep the direction
             assert told == f"{seen.tokens[row]} attends to {seen.tokens[column]}: {percent(share)}"
 
@@ -90,20 +91,27 @@ def test_the_legend_says_what_the_scale_is():
     seen = made(("the", "cat"))
     legend = of_class(ElementTree.fromstring(attention_svg(seen)), "g", "legend")[0]
     boxes = [e.get("fill") for e in legend.iter(f"{SVG}rect") if e.get("class") is None]
-    assert boxes == [color(level) for level in range(-LEVELS, LEVELS + 1)]
+    assert boxes == [color(level) for level in legend_levels()]
+    assert (boxes[0], boxes[len(boxes) // 2], boxes[-1]) == (color(-1.0), "#ffffff", color(1.0))
     assert colors_of(seen).describe() in " ".join(legend.itertext())
     assert "white: the even share, 25.0%" in " ".join(legend.itertext())
 
 
-def covered(panel):
-    """The cells that a panel's paths cover, with their colours."""
-    found = {}
-    for path in panel.iter(f"{SVG}path"):
-        for first, row, width in re.findall(r"M(\d+) (\d+)h(\d+)v1H\1z", path.get("d")):
-            for column in range(int(first), int(first) + int(width)):
-                assert (int(row), column) not in found
-                found[int(row), column] = path.get("fill")
-    return found
+def pixels(panel):
+    """The cells of a panel's image above the lowest color, with their colors."""
+    from matplotlib.image import imread
+
+    (image,) = panel.iter(f"{SVG}image")
+    kind, _, data = image.get("href").partition("base64,")
+    assert kind == "data:image/png;"
+    shades = (255 * imread(io.BytesIO(base64.b64decode(data)))).round().astype(int)[..., :3]
+    assert shades.shape[:2] == (int(image.get("height")), int(image.get("width")))
+    found = {
+        (row, column): f"#{r:02x}{g:02x}{b:02x}"
+        for row, line in enumerate(shades.tolist())
+        for column, (r, g, b) in enumerate(line)
+    }
+    return {place: shade for place, shade in found.items() if shade != color(-1.0)}
 
 
 def test_a_large_picture_shows_the_same_cells_in_fewer_bytes(monkeypatch):
@@ -111,19 +119,27 @@ def test_a_large_picture_shows_the_same_cells_in_fewer_bytes(monkeypatch):
     small = attention_svg(seen)
     monkeypatch.setattr(attention_picture, "EACH_CELL", drawn(seen) - 1)
     large = attention_svg(seen)
+    assert large == attention_svg(seen)  # the same bytes in every call
     assert len(large) < len(small) / 3
     panels = [of_class(ElementTree.fromstring(svg), "g", "panel") for svg in (small, large)]
     for one, other in zip(*panels, strict=True):
         cells = of_class(one, "rect", "cell")
-        assert covered(other) == {(int(c.get("y")), int(c.get("x"))): c.get("fill") for c in cells}
-        rows = of_class(other, "g", "row")
-        assert len(rows) == 32
+        fills = {(int(c.get("y")), int(c.get("x"))): c.get("fill") for c in cells}
+        assert pixels(other) == {place: fill for place, fill in fills.items() if fill != color(-1.0)}
+        rows = of_class(other, "rect", "row")
+        assert [int(row.get("y")) for row in rows] == list(range(32))
         assert rows[1][0].text.startswith("w0 attends most to ")
 
 
 def test_a_text_as_long_as_encoders_take_stays_small():
     seen = made(("word",) * 126, heads=6, sharp=2.0, names=[f"{n}/ffn_delta" for n in range(2)])
-    assert len(attention_svg(seen)) / 2 < 700_000  # a layer of six heads
+    assert len(attention_svg(seen)) / 2 < 550_000  # a layer of six heads
+    page = attention_html(seen)
+    outline = Outline()
+    outline.feed(page)
+    links = [value for name, value in outline.attributes if name in ("src", "href")]
+    assert len(links) == 12
+    assert all(link.startswith("data:image/png;base64,") for link in links)  # nothing from outside
 
 
 class Outline(HTMLParser):

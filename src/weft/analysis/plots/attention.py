@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html import escape
+from typing import Any
 
 from rich.cells import cell_len
 from torch import Tensor
 
 from weft.analysis.attention import AttentionMap, Layer, most, received_attention, title_of
-from weft.analysis.plots.attention_colors import LEVELS, AttentionColors, color, ink, percent
+from weft.analysis.plots.attention_colors import AttentionColors, channels, color, ink, percent
 
 EACH_CELL = 20_000
-"""Up to this many drawn cells, each cell has a tooltip; a larger picture has one tooltip per row."""
+"""Up to this many drawn cells, each cell is an element with a tooltip.
+
+In a larger picture the cells of a head are an image, and each of its rows has a tooltip.
+"""
+
+BOXES = 49
+"""The boxes of the legend, from the lowest color to the highest; the middle one is white."""
 
 LONGEST_LABEL = 18
 GAP, LINE = 14, 16
@@ -27,7 +36,7 @@ class _Look:
 
     Attributes:
         colors: the color of each probability.
-        cell_tooltips: whether each cell is an element with a separate tooltip.
+        cell_tooltips: whether each cell is an element with a tooltip; else a head is an image.
         cell: the side of a cell in pixels.
         margin: the room for the tokens beside and above a panel's cells, in pixels.
     """
@@ -98,8 +107,7 @@ _STYLE = (
 def _sentence(tokens: tuple[str, ...], shares: list[float], colors: AttentionColors) -> str:
     """The tokens, each on the color of its share; `bdi` keeps mixed writing directions in order."""
     words = []
-    for token, share in zip(tokens, shares, strict=True):
-        level = colors.level(share)
+    for token, share, level in zip(tokens, shares, colors.levels(shares).tolist(), strict=True):
         style = f"background:{color(level)};color:{ink(level)}"
         words.append(f'<bdi style="{style}" title="{percent(share)}">{_xml(token)}</bdi>')
     return " ".join(words)
@@ -144,63 +152,76 @@ def _panel(tokens: tuple[str, ...], layer: Layer, head: int, look: _Look, x: flo
     # cells with the lowest color are the background
     lines.append(
         f'<rect class="background" width="{count * size:.1f}" height="{count * size:.1f}" '
-        f'fill="{color(-LEVELS)}" stroke="#bbb"/>'
+        f'fill="{color(-1.0)}"/>'
     )
-    lines.append(f'<g transform="scale({size:.4f})">')
-    draw = _cells if look.cell_tooltips else _rows
+    # crisp: the background must not shine through between two cells
+    lines.append(f'<g transform="scale({size:.4f})" shape-rendering="crispEdges">')
+    draw = _cells if look.cell_tooltips else _image
     lines += draw(tokens, layer.probabilities[head], look.colors)
-    return "\n".join([*lines, "</g></g></g>"])
+    frame = f'<rect width="{count * size:.1f}" height="{count * size:.1f}" fill="none" stroke="#bbb"/>'
+    return "\n".join([*lines, "</g>", frame, "</g></g>"])
 
 
 def _cells(tokens: tuple[str, ...], probabilities: Tensor, colors: AttentionColors) -> Iterator[str]:
     """Every cell [L, L] above the lowest color, with a tooltip."""
+    levels = colors.levels(probabilities.numpy())
     for row, column in (probabilities > colors.floor).nonzero().tolist():
-        share = float(probabilities[row, column])
-        tooltip = f"{_apart(tokens[row])} attends to {_apart(tokens[column])}: {percent(share)}"
+        share = percent(float(probabilities[row, column]))
+        tooltip = f"{_apart(tokens[row])} attends to {_apart(tokens[column])}: {share}"
         yield (
             f'<rect class="cell" x="{column}" y="{row}" width="1" height="1" '
-            f'fill="{color(colors.level(share))}"><title>{_xml(tooltip)}</title></rect>'
+            f'fill="{color(levels[row, column])}"><title>{_xml(tooltip)}</title></rect>'
         )
 
 
-def _rows(tokens: tuple[str, ...], probabilities: Tensor, colors: AttentionColors) -> Iterator[str]:
-    """Like `_cells` with one tooltip per row: neighbors of one color are one shape, and all its shapes one
-    path.
+def _image(tokens: tuple[str, ...], probabilities: Tensor, colors: AttentionColors) -> Iterator[str]:
+    """Like `_cells`, as a PNG with one pixel per cell, and one tooltip per row.
 
-    A cell then takes about ten bytes instead of a hundred.
+    A cell then takes about three bytes instead of a hundred.
     """
+    from matplotlib.image import imsave
+
+    png = io.BytesIO()
+    pixels = channels(colors.levels(probabilities.numpy()))
+    unsigned: dict[str, Any] = {"Software": None}  # else the bytes would depend on matplotlib's version
+    imsave(png, pixels, format="png", metadata=unsigned)
+    data = b64encode(png.getvalue()).decode()
+    count = len(tokens)
+    # optimizeSpeed: for programs that do not know pixelated
+    yield (
+        f'<image width="{count}" height="{count}" preserveAspectRatio="none" '
+        'image-rendering="optimizeSpeed" style="image-rendering:pixelated" '
+        f'href="data:image/png;base64,{data}"/>'
+    )
     for row, shares in enumerate(probabilities):
-        paths: dict[int, str] = {}
-        runs: list[tuple[int, int, int]] = []  # (first, last, step)
-        for column, share in enumerate(shares.tolist()):
-            if share <= colors.floor:
-                continue
-            step = colors.level(share)
-            if runs and runs[-1][1:] == (column - 1, step):
-                runs[-1] = (runs[-1][0], column, step)
-            else:
-                runs.append((column, column, step))
-        for first, last, step in runs:
-            paths[step] = f"{paths.get(step, '')}M{first} {row}h{last - first + 1}v1H{first}z"
         looks = ", ".join(f"{_apart(tokens[t])} {percent(share)}" for t, share in most(shares))
-        shapes = "".join(f'<path fill="{color(step)}" d="{d}"/>' for step, d in sorted(paths.items()))
         tooltip = f"{_apart(tokens[row])} attends most to {looks}"
-        yield f'<g class="row"><title>{_xml(tooltip)}</title>{shapes}</g>'
+        yield (
+            f'<rect class="row" y="{row}" width="{count}" height="1" fill="none" pointer-events="all">'
+            f"<title>{_xml(tooltip)}</title></rect>"
+        )
 
 
 def _legend(colors: AttentionColors, y: float) -> str:
     width = 5
     boxes = "".join(
         f'<rect x="{number * width}" y="0" width="{width}" height="12" fill="{color(level)}"/>'
-        for number, level in enumerate(range(-LEVELS, LEVELS + 1))
+        for number, level in enumerate(legend_levels())
     )
-    edge = (2 * LEVELS + 1) * width
+    edge = BOXES * width
     return (
         f'<g class="legend" transform="translate({GAP},{y:.1f})" font-size="11">{boxes}'
         f'<rect class="frame" width="{edge}" height="12" fill="none" stroke="#bbb"/>'
         f'<text x="{edge + 8}" y="10">{colors.describe()}</text>'
-        '<text x="0" y="28">How much a token (row) attends to a token (column). A row sums to 100%.</text></g>'
+        '<text x="0" y="28">How much a token (row) attends to a token (column). A row sums to 100%.</text>'
+        "</g>"
     )
+
+
+def legend_levels() -> list[float]:
+    """The levels of the legend's boxes, from −1 to 1."""
+    half = BOXES // 2
+    return [(number - half) / half for number in range(BOXES)]
 
 
 def _label(token: str) -> str:

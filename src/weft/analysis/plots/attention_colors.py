@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 
-LESS, EVEN, MORE = (230, 97, 1), (255, 255, 255), (8, 48, 107)
-"""Red, green and blue of the two ends and of the middle."""
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-LEVELS = 24
-"""Color steps on each side of the even share: fine enough that no border between two steps is visible."""
+ANCHORS = {
+    -1.0: (253, 212, 170),
+    0.0: (255, 255, 255),
+    0.5: (66, 146, 198),
+    1.0: (8, 48, 107),
+}
+"""Red, green and blue of some levels; colors between them are linear.
 
-LOWEST = 4.0
-"""The even share divided by this, and everything below it, has the darkest orange."""
+Orange stays pale: most tokens get less than the even share, and those that get more should catch the eye.
+"""
 
-LEAST_TOP = 8.0
-"""The darkest blue is at least this many times the even share, so that noise around it stays white."""
+SPAN = 8.0
+"""The scale goes from the even share divided by this to at least the even share times this.
+
+It is wide, so that noise around the even share stays white.
+"""
 
 
 @dataclass(frozen=True)
 class AttentionColors:
     """The color of a share by its ratio to the even share, on a logarithmic scale.
 
-    An even attention, such as that of an untrained model, is white everywhere. A share that differs from the
-    even one by 5 % is white too, to the eye: the middle of the scale is not a border between two colors.
+    The level of a share p of L tokens is continuous, and 0 (white) at the even share 1/L:
+
+        log(p·L) / log(top·L)   from 0 to 1 above the even share (blue),
+        log(p·L) / log 8        from −1 to 0 below it (orange); less than an eighth of it is −1 too.
+
+    So an even attention, such as that of an untrained model, is white everywhere, and a share that differs
+    from the even one by a few percent is white to the eye: no border between two colors lies there.
 
     Attributes:
         even: the share of each of L tokens if attention is even, 1/L.
@@ -38,41 +50,43 @@ class AttentionColors:
     def of(cls, largest: float, tokens: int) -> AttentionColors:
         """The colors of a picture with so many tokens, whose largest share is `largest`."""
         even = 1 / tokens
-        return cls(even, max(largest, min(1.0, LEAST_TOP * even)))
+        # a softmax may exceed 1 by a rounding error, which must not be a color of its own
+        return cls(even, min(1.0, max(largest, SPAN * even)))
 
     @property
     def floor(self) -> float:
         """The share that has the darkest orange, as all smaller ones."""
-        return self.even / LOWEST
+        return self.even / SPAN
 
-    def level(self, share: float) -> int:
-        """The step of a share, from −LEVELS (a fourth of the even share or less) to LEVELS (`top`)."""
-        if share <= self.floor:
-            return -LEVELS
-        if share <= self.even:
-            return round(LEVELS * math.log(share / self.even) / math.log(LOWEST))
-        if self.top <= self.even:
-            return 0
-        return min(LEVELS, round(LEVELS * math.log(share / self.even) / math.log(self.top / self.even)))
+    def levels(self, shares: ArrayLike) -> NDArray[np.float64]:
+        """The level of each share, from −1 (an eighth of the even share or less) to 1 (`top`)."""
+        ratio = np.log(np.maximum(np.asarray(shares, np.float64) / self.even, 1 / SPAN))
+        above = math.log(self.top / self.even)
+        more = np.minimum(ratio / above, 1.0) if above > 0 else np.zeros_like(ratio)
+        return np.where(ratio > 0, more, np.maximum(ratio / math.log(SPAN), -1.0))
 
     def describe(self) -> str:
         """The scale in words."""
         return (
             f"white: the even share, {percent(self.even)}; blue: more, up to {percent(self.top)}; "
-            f"orange: less, down to {percent(self.floor)}"
+            f"orange: less, down to {percent(self.floor)} and below"
         )
 
 
-@cache
-def color(level: int) -> str:
-    """The color of a step, `#rrggbb`."""
-    end, part = (MORE, level / LEVELS) if level > 0 else (LESS, -level / LEVELS)
-    return "#" + "".join(f"{round(a + part * (b - a)):02x}" for a, b in zip(EVEN, end, strict=True))
+def channels(levels: ArrayLike) -> NDArray[np.uint8]:
+    """Red, green and blue of each level, [..., 3]."""
+    level, anchors = np.asarray(levels, np.float64), list(ANCHORS)
+    parts = [np.interp(level, anchors, values) for values in zip(*ANCHORS.values(), strict=True)]
+    return np.rint(np.stack(parts, axis=-1)).astype(np.uint8)
 
 
-@cache
-def ink(level: int) -> str:
-    """Black or white, whichever is easier to read on the color of a step."""
+def color(level: float) -> str:
+    """The color of a level, `#rrggbb`."""
+    return "#" + "".join(f"{channel:02x}" for channel in channels(level).tolist())
+
+
+def ink(level: float) -> str:
+    """Black or white, whichever is easier to read on the color of a level."""
     light = luminance(color(level))
     return "#000000" if (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) else "#ffffff"
 

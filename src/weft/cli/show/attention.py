@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from weft.analysis.plots.attention_colors import AttentionColors
     from weft.model.model import Model
 
-BLOCKS, DIGITS = "▁▂▃▄▅▆▇█", "12345678"
+BLOCKS, DIGITS = "▁▂▃▄▅▆▇", "1234567"
+"""Bars from the lowest level to the highest: an odd number, so that the even share is the middle of one."""
 MEAN = "mean"
 
 
@@ -141,10 +142,9 @@ def _draw(attention_map: AttentionMap, shares: list[tuple[str, Tensor]], source:
     blocks = BLOCKS if _printable(BLOCKS, console.encoding) == BLOCKS else DIGITS
     numbered = [f"{number}:{token}" for number, token in enumerate(tokens)]
     who = "all tokens (mean)" if source is None else numbered[source]
-    legend = colors.describe() if coloured else f"{blocks[0]} to {blocks[-1]}: 0% to {percent(colors.top)}"
+    legend = colors.describe() if coloured else _describe_bars(colors, blocks)
     _print(console, f"task {attention_map.task}: attention that each token receives from {who}")
-    even = percent(1 / len(attention_map.tokens))
-    _print(console, f"{legend}; the shares of one head sum to 100%; uniform attention would be {even}")
+    _print(console, f"{legend}; the shares of one head sum to 100%")
     for line in _wrapped(numbered, console.width):
         _print(console, " ".join(numbered[i] for i in line))
     margin = f"  head {max(len(s) for _, s in shares) - 1}  "
@@ -159,7 +159,7 @@ def _draw(attention_map: AttentionMap, shares: list[tuple[str, Tensor]], source:
                 if coloured:
                     _print_shaded(console, start, words, of_tokens, colors)
                 else:
-                    _print(console, start + _bars(words, of_tokens, colors.top, blocks))
+                    _print(console, start + _bars(words, of_tokens, colors, blocks))
         for head, of_tokens in enumerate(of_heads):
             top = ", ".join(f"{numbered[token]} {percent(share)}" for token, share in most(of_tokens))
             _print(console, f"  head {head}".ljust(len(margin)) + f"most: {top}")
@@ -181,11 +181,21 @@ def _wrapped(words: list[str], width: int) -> list[list[int]]:
     return lines
 
 
-def _bars(tokens: list[str], shares: list[float], peak: float, blocks: str) -> str:
+def _describe_bars(colors: AttentionColors, blocks: str) -> str:
+    from weft.analysis.plots.attention_colors import percent
+
+    return (
+        f"{blocks[len(blocks) // 2]}: about the even share, {percent(colors.even)}; higher: more, up to "
+        f"{percent(colors.top)}; lower: less, down to {percent(colors.floor)} and below"
+    )
+
+
+def _bars(tokens: list[str], shares: list[float], colors: AttentionColors, blocks: str) -> str:
     """One bar under each token, as wide as the token."""
     from rich.cells import cell_len
 
-    steps = [min(len(blocks) - 1, int(len(blocks) * share / peak)) for share in shares]
+    middle = len(blocks) // 2
+    steps = [middle + round(middle * level) for level in colors.levels(shares).tolist()]
     return " ".join(blocks[step] * cell_len(token) for token, step in zip(tokens, steps, strict=True))
 
 
@@ -197,8 +207,7 @@ def _print_shaded(
     from weft.analysis.plots.attention_colors import color, ink
 
     line = Text(start)
-    for number, (token, share) in enumerate(zip(tokens, shares, strict=True)):
-        level = colors.level(share)
+    for number, (token, level) in enumerate(zip(tokens, colors.levels(shares).tolist(), strict=True)):
         line.append(" " if number else "").append(token, style=f"{ink(level)} on {color(level)}")
     console.print(line, soft_wrap=True)
 
