@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.options import Json, Plot
-from weft.cli.output import print_json, print_notes, print_table, print_written, shown
+from weft.cli.output import print_json, print_notes, print_table, print_written
 from weft.cli.paths import check_plot
 from weft.cli.show.matrices import can_print
 from weft.errors import WeftError
+from weft.evaluation.scores import shown_metric
 
 if TYPE_CHECKING:
     from weft.analysis.spread import Comparison, Spread
@@ -155,14 +156,14 @@ def _print(title: str, spread: Spread, compared: list[Comparison], references: l
 
 def _row(comparison: Comparison) -> list[str]:
     metric, reference, difference = comparison.metric, comparison.reference, comparison.difference
-    this = shown(metric, comparison.this)
+    this = shown_metric(metric, comparison.this)
     if reference is None or difference is None:
         return [comparison.task, metric, this, "-", "-", "not compared"]
     return [
         comparison.task,
         metric,
         this,
-        shown(metric, reference),
+        shown_metric(metric, reference),
         f"{difference:+.3f}" if comparison.is_error else f"{100 * difference:+.1f}",
         "yes" if comparison.at_or_above else "no",
     ]
