@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.evaluation.scores import main_score, shown_metric
+from weft.utils.notes import is_quiet
 from weft.utils.notes import print_note as print_note
 from weft.utils.notes import print_notes as print_notes
 
@@ -22,14 +23,14 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
-    """Print one line per warning on standard error."""
-    for warning in warnings:
+    """Print one line per warning on standard error, unless messages are off."""
+    for warning in () if is_quiet() else warnings:
         print(f"warning: {warning}", file=sys.stderr)
 
 
 def print_written(file: Path | None, as_json: bool) -> None:
     """Print which file was written, if any; on standard error if standard output holds a JSON object."""
-    if file is not None:
+    if file is not None and not (as_json and is_quiet()):
         print(f"written: {file}", file=sys.stderr if as_json else sys.stdout)
 
 

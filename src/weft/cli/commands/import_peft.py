@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from weft.cli.completion import among
 from weft.cli.options import EncoderOption, Json
 from weft.cli.output import print_json, print_notes
 from weft.errors import WeftError
@@ -29,7 +30,12 @@ def import_peft(
         ),
     ] = None,
     kind: Annotated[
-        str | None, typer.Option(help="kind of the task: classify or regress; default: from the folder")
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="kind of the task: classify or regress; default: from the folder",
+            autocompletion=among("classify", "regress"),
+        ),
     ] = None,
     texts: Annotated[
         str | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.completion import among
 from weft.cli.options import Device, EncoderOption, Json, Plot, Split, TaskFiles
 from weft.cli.output import print_json, print_notes, print_table, print_written
 from weft.cli.paths import check_plot
@@ -32,6 +33,7 @@ def covariance(
         str,
         typer.Option(
             metavar="mean|cls|tokens",
+            autocompletion=among("mean", "cls", "tokens"),
             help="vectors whose covariance is computed: the mean of an example's tokens, its first token "
             "(cls), or every token",
         ),
