@@ -64,7 +64,7 @@ def test_table(runs, capsys):
     code, told = said(capsys, "whole", "less")
     assert code == 0
     lines = [line.split() for line in told.out.splitlines()]
-    assert ["average", "value", "whole", "less"] in lines
+    assert ["average", "task", "and", "metric", "whole", "less"] in lines
     assert ["glue9", "mnli", "accuracy", "85.9", "85.9"] in lines
     assert ["mnli", "accuracy_mm", "85.8", "85.8"] in lines
     assert ["cola", "matthews", "53.1", "-"] in lines

@@ -192,7 +192,7 @@ DIFFERENCE = "this run − reference, in percentage points (right of 0: this run
     ("command", "shown"),
     [
         (["covariance", "many"], ["cat", "same", "count", "CovSim"]),
-        (["difficulty", "run.yaml"], ["cat", "same", "information"]),
+        (["difficulty", "run.yaml"], ["cat", "same", "mutual information"]),
         (["spread", "many"], ["cat, accuracy", "score in percent", "many: validation scores in percent"]),
         (["spread", "many", "--against", "both"], ["same, accuracy", "many, compared with both", DIFFERENCE]),
     ],

@@ -48,7 +48,7 @@ def export(
     head: Annotated[
         str | None,
         typer.Option(
-            metavar="auto|file", help="same as --set head=…: auto or file; for the format peft only"
+            metavar="auto|file", help="same as --set head=auto or --set head=file; for the format peft only"
         ),
     ] = None,
     options: Annotated[

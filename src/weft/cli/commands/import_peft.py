@@ -25,9 +25,7 @@ def import_peft(
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,…", help="label names, in the order of their ids; default: from the folder"
-        ),
+        typer.Option(metavar="A,B", help="label names, in the order of their ids; default: from the folder"),
     ] = None,
     kind: Annotated[
         str | None,

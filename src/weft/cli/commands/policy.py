@@ -110,7 +110,7 @@ def _print(done: RunsPolicy, reward: str) -> None:
         f"{'the average score' if reward == 'average' else 'the score of ' + reward}, in percentage points "
         "per 1,000 steps"
     )
-    print_table("", ["task", "logging", "value", "± error", "learned"], rows)
+    print_table("", ["task", "share in the runs", "gain", "± error", "learned share"], rows)
     print(f"observed, logging policy:   {_with_error(learned.observed)}")
     print(f"estimated, learned policy:  {_with_error(learned.estimated)}")
     print(f"gain:                       {_with_error(learned.gain)}")

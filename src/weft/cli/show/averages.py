@@ -43,7 +43,7 @@ def averages(
     rows = _papers(runs)
     if any(run.has_other_tasks for run in runs):
         rows += _all_tasks(runs)
-    print_table("in percent", ["average", "value", *(run.folder for run in runs)], rows)
+    print_table("in percent", ["average", "task and metric", *(run.folder for run in runs)], rows)
 
 
 def _papers(runs: Sequence[RunAverages]) -> list[list[object]]:

@@ -103,7 +103,7 @@ def _print(similarity: CovarianceSimilarity, title: str) -> None:
     undefined = "–" if can_print("–") else "-"
     print_table(
         "",
-        ["task", "rows of X", "rank", "with itself", "average over the others"],
+        ["task", "rows of X", "rank kept", "with itself", "mean with the others"],
         [
             [
                 task,
