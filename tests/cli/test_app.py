@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from importlib.metadata import version
 
 import pytest
 
@@ -21,6 +23,14 @@ def said(capsys, arguments):
     capsys.readouterr()
     code = run(arguments)
     return code, capsys.readouterr()
+
+
+def test_version(capsys):
+    code, told = said(capsys, ["--version"])
+    assert (code, told.err) == (0, "")
+    first, second = told.out.splitlines()
+    assert first == f"weft {version('weft')}"
+    assert re.fullmatch(r"torch \d\S+, transformers \d\S+, Python \d+\.\d+\.\d+", second)
 
 
 def test_train_prints_a_table_and_lines(done, capsys):

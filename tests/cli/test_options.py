@@ -9,30 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.commands import COMMANDS
 from weft import cli
-from weft.cli.app import build_app
 
 SOURCE = Path(cli.__file__).parent
 
 
-def commands():
-    """Every command by its path."""
-    from typer.main import get_command
-
-    found = {}
-
-    def walk(command, path):
-        children = getattr(command, "commands", None)
-        if children is None:
-            found[" ".join(path)] = command
-        for name, child in (children or {}).items():
-            walk(child, [*path, name])
-
-    walk(get_command(build_app()), [])
-    return found
-
-
-COMMANDS = commands()
 LINES = {"predict"}
 """Commands whose output is JSON lines already."""
 

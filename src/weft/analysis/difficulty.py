@@ -66,10 +66,10 @@ class Difficulty:
 
 PARTS = {
     "distinct_words": "distinct words",
-    "class_imbalance": "imbalance",
-    "class_diversity": "diversity",
+    "class_imbalance": "class imbalance",
+    "class_diversity": "class diversity",
     "hellinger_similarity": "Hellinger similarity",
-    "mutual_information": "information",
+    "mutual_information": "mutual information",
 }
 """A short name of each part."""
 

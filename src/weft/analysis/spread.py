@@ -36,7 +36,7 @@ class Spread:
     """The spread of a run's metrics.
 
     Attributes:
-        sigma: Task σ in percent; NaN for fewer than ddof + 1 metrics.
+        sigma: Task σ in percentage points; NaN for fewer than ddof + 1 metrics.
         mean: the mean of the same metrics, in percent; NaN for none.
         ddof: the divisor of the sum of squares is n − ddof.
         values: the metrics that were used.

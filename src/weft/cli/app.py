@@ -8,16 +8,21 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from contextlib import redirect_stderr, redirect_stdout
-from typing import Any
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from weft.cli.commands import COMMANDS, Command
+from weft.cli.help import CONTEXT, PlainCommand, PlainGroup
+from weft.cli.quiet import Quiet, turn_quiet, with_quiet
 from weft.errors import RunFailed, WeftError
 from weft.utils import launch_env as launched
+from weft.utils.notes import is_quiet, quiet
 from weft.utils.out_of_memory import memory_message, ran_out_of_memory
+from weft.utils.version import __version__
 
 INTERRUPTED = 130
 """The parser's exit code for Ctrl-C, as a shell expects it."""
@@ -40,7 +45,7 @@ FIRST = ("train", "check", "evaluate", "predict", "show", "task")
 """The commands at the top of the help: those that a new user needs first. The others follow by name."""
 
 
-class InOrder(TyperGroup):
+class InOrder(PlainGroup):
     """A group whose help lists the commands of `FIRST` first."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -50,25 +55,61 @@ class InOrder(TyperGroup):
 
 
 def build_app() -> typer.Typer:
-    """Build the command line with every command of `COMMANDS`."""
+    """Build the command line with every command of `COMMANDS`; each of them also has `--quiet`."""
     app = typer.Typer(
         name="weft",
         cls=InOrder,
         help=HELP,
         no_args_is_help=True,
-        add_completion=False,
+        context_settings=CONTEXT,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
+    app.callback()(_weft)
     for name in COMMANDS:
         command = COMMANDS[name]
         if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
+            for info in command.registered_commands:
+                info.cls = info.cls if info.cls and issubclass(info.cls, PlainCommand) else PlainCommand
+                if info.callback is not None:
+                    info.callback = with_quiet(info.callback)
+            app.add_typer(command, name=name, cls=PlainGroup)
         elif isinstance(command, Command):
-            app.command(name=name, cls=command.cls)(command.function)
+            app.command(name=name, cls=command.cls)(with_quiet(command.function))
         else:
-            app.command(name=name)(command)
+            app.command(name=name, cls=PlainCommand)(with_quiet(command))
     return app
+
+
+def _print_version(on: bool) -> None:
+    if on:
+        print(f"weft {__version__}")
+        others = [f"{name} {_installed(name)}" for name in ("torch", "transformers")]
+        print(", ".join([*others, f"Python {'.'.join(map(str, sys.version_info[:3]))}"]))
+        raise typer.Exit
+
+
+def _installed(package: str) -> str:
+    """The version of a package, which is not imported."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "is not installed"
+
+
+def _weft(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="print the versions of weft, torch, transformers and Python, and exit",
+        ),
+    ] = False,
+    be_quiet: Quiet = False,
+) -> None:
+    turn_quiet(be_quiet)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -76,15 +117,18 @@ def run(arguments: list[str] | None = None) -> int:
 
     If several processes were started together (torchrun), only rank 0 prints.
     """
-    if launched.rank() > 0:
-        with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
-            return _run(arguments)
-    return _run(arguments)
+    with quiet(is_quiet()), warnings.catch_warnings():  # --quiet holds for one command line
+        if launched.rank() > 0:
+            with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+                return _run(arguments)
+        return _run(arguments)
 
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        code = build_app()(arguments, standalone_mode=False)
+        code = build_app()(arguments, standalone_mode=False, prog_name="weft")
+    except SystemExit as done:  # after the options of completion
+        return done.code if isinstance(done.code, int) else int(done.code is not None)
     except RunFailed as failed:
         # from any rank: the other processes wait for this one, and cannot know why it ended
         print(failed, file=sys.__stderr__ if launched.rank() > 0 else sys.stderr)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.completion import among, encoders, overrides, run_files, task_names
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -18,14 +19,17 @@ if TYPE_CHECKING:
 RunFileArgument = Annotated[
     str,
     typer.Argument(
-        metavar="RUN.yaml", help="run file, folder of a run, or the name of a preset such as quickstart"
+        metavar="RUN.yaml",
+        help="run file, folder of a run, or the name of a preset such as quickstart",
+        autocompletion=run_files,
     ),
 ]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="key=value",
+        metavar="KEY=VALUE",
         help="settings that replace those of the file, such as train.steps=500; values are YAML",
+        autocompletion=overrides,
     ),
 ]
 BundleArgument = Annotated[
@@ -35,18 +39,29 @@ BundleArgument = Annotated[
 RunOrBundle = Annotated[
     Path, typer.Argument(metavar="RUN|BUNDLE", help="folder of a run, or of a saved model (a bundle)")
 ]
-TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="name of the task")]
+TaskArgument = Annotated[
+    str, typer.Argument(metavar="TASK", help="name of the task", autocompletion=task_names)
+]
 
 Json = Annotated[
     bool, typer.Option("--json", help="print one JSON object on standard output instead of tables")
 ]
 EncoderOption = Annotated[
-    str | None, typer.Option("--encoder", help="folder or hub id of the encoder, if it has moved")
+    str | None,
+    typer.Option(
+        "--encoder",
+        metavar="ENCODER",
+        help="folder or hub id of the encoder, if it has moved",
+        autocompletion=encoders,
+    ),
 ]
 Device = Annotated[
     str | None,
     typer.Option(
-        "--device", help="device to run on: cpu, cuda, cuda:1, …; default: a GPU if there is one, else cpu"
+        "--device",
+        metavar="DEVICE",
+        help="device to run on: cpu, cuda, cuda:1 or another; default: a GPU if there is one, else cpu",
+        autocompletion=among("cpu", "cuda"),
     ),
 ]
 TaskFiles = Annotated[
@@ -59,24 +74,52 @@ TaskFiles = Annotated[
     ),
 ]
 TaskOption = Annotated[
-    str | None, typer.Option("--task", help="name of the task; required if the model has several tasks")
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="TASK",
+        help="name of the task; required if the model has several tasks",
+        autocompletion=task_names,
+    ),
 ]
 LabelledSplit = Annotated[
-    str, typer.Option("--split", help="split of the data to evaluate on: validation or test")
+    str,
+    typer.Option(
+        "--split",
+        metavar="SPLIT",
+        help="split of the data to evaluate on: validation or test",
+        autocompletion=among("validation", "test"),
+    ),
 ]
-Split = Annotated[str, typer.Option("--split", help="split of the data to read: train, validation or test")]
+Split = Annotated[
+    str,
+    typer.Option(
+        "--split",
+        metavar="SPLIT",
+        help="split of the data to read: train, validation or test",
+        autocompletion=among("train", "validation", "test"),
+    ),
+]
 Rows = Annotated[
     int | None,
     typer.Option(
         "--rows",
         min=1,
+        metavar="N",
         help="evaluate about this many examples per task, the same ones in every call; default: all",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="random seed used to select the --rows examples")]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", help="random seed used to select the --rows examples")
+]
 Precision = Annotated[
     str,
-    typer.Option("--precision", help="float32, or bf16: faster on a GPU, and the metrics differ slightly"),
+    typer.Option(
+        "--precision",
+        metavar="PRECISION",
+        help="float32, or bf16: faster on a GPU, and the metrics differ slightly",
+        autocompletion=among("float32", "bf16"),
+    ),
 ]
 NewBundle = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="folder to write the new bundle to")]
 Plot = Annotated[
@@ -87,8 +130,9 @@ Layers = Annotated[
     str | None,
     typer.Option(
         "--layers",
-        help="layers of the encoder to use, counted from 0: 2, 0-2, 'top half', …; default: all layers, and "
-        "the places outside layers such as the pooler",
+        metavar="LAYERS",
+        help="layers of the encoder to use, counted from 0, such as 2, 0-2 or 'top half'; default: all "
+        "layers, and the places outside layers such as the pooler",
     ),
 ]
 Basis = Annotated[

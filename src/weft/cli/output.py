@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.evaluation.scores import main_score
-from weft.metrics import is_error
+from weft.evaluation.scores import main_score, shown_metric
+from weft.utils.notes import is_quiet
 from weft.utils.notes import print_note as print_note
 from weft.utils.notes import print_notes as print_notes
 
@@ -23,14 +23,14 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
-    """Print one line per warning on standard error."""
-    for warning in warnings:
+    """Print one line per warning on standard error, unless messages are off."""
+    for warning in () if is_quiet() else warnings:
         print(f"warning: {warning}", file=sys.stderr)
 
 
 def print_written(file: Path | None, as_json: bool) -> None:
     """Print which file was written, if any; on standard error if standard output holds a JSON object."""
-    if file is not None:
+    if file is not None and not (as_json and is_quiet()):
         print(f"written: {file}", file=sys.stderr if as_json else sys.stdout)
 
 
@@ -75,10 +75,10 @@ def print_scores(
     rows: list[list[object]] = []
     for name, metrics in scores["tasks"].items():
         for number, (metric, value) in enumerate(metrics.items()):
-            peers = [shown(metric, peer[name].get(metric)) for peer in baselines.values()]
+            peers = [shown_metric(metric, peer[name].get(metric)) for peer in baselines.values()]
             first = name if number == 0 else ""
             count = _evaluated(scores, name) if number == 0 else ""
-            rows.append([first, metric, count, *peers, shown(metric, value)])
+            rows.append([first, metric, count, *peers, shown_metric(metric, value)])
     averages = []
     for peer in baselines.values():
         firsts = [main_score(metrics) for metrics in peer.values() if metrics]
@@ -93,10 +93,3 @@ def _evaluated(scores: Scores, name: str) -> str:
     """How many examples were evaluated: `20 of 400`, or `400` if it was all of them."""
     rows, of = scores["rows"][name], scores["of"][name]
     return str(rows) if rows == of else f"{rows} of {of}"
-
-
-def shown(metric: str, value: float | None) -> str:
-    """Format a metric: in percent, an error unscaled, a missing value as a dash."""
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if is_error(metric) else f"{100 * value:.1f}"

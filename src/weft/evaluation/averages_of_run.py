@@ -37,6 +37,18 @@ class RunAverages:
         }
 
     @property
+    def all_tasks(self) -> dict[str, float]:
+        """The first metric of each task, by the names of both: `{"reviews accuracy": 0.9}`."""
+        first = {task: next(iter(metrics.items())) for task, metrics in self.run.tasks.items()}
+        return {f"{task} {metric}": value for task, (metric, value) in first.items()}
+
+    @property
+    def has_other_tasks(self) -> bool:
+        """Whether some task is in none of the papers' averages."""
+        known = {part.task for average in self.averages.values() for part in average.values}
+        return not self.run.tasks.keys() <= known
+
+    @property
     def notes(self) -> Iterator[str]:
         """Differences from the numbers of the papers: the split, its rows, and missing values."""
         if self.run.split not in (None, "validation"):
@@ -52,6 +64,10 @@ class RunAverages:
         """The averages as JSON values, between 0 and 1 as in metrics.json."""
         return {
             "split": self.run.split,
+            "all_tasks": {
+                "value": sum(self.all_tasks.values()) / len(self.all_tasks),
+                "parts": self.all_tasks,
+            },
             "other_rows": {
                 task: {"rows": rows, "official": official}
                 for task, (rows, official) in self.unofficial_rows.items()

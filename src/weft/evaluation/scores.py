@@ -29,3 +29,10 @@ def main_score(metrics: Mapping[str, float]) -> float:
     """A task's score, the larger the better: its first metric."""
     name, value = next(iter(metrics.items()))
     return 1 - value if is_error(name) else value
+
+
+def shown_metric(metric: str, value: float | None) -> str:
+    """A metric as all tables and lines show it: in percent, an error unscaled, a missing value as a dash."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if is_error(metric) else f"{100 * value:.1f}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -11,17 +13,8 @@ import torch
 
 from weft.analysis.attention import AttentionMap, Layer
 from weft.analysis.plots import attention as attention_picture
-from weft.analysis.plots.attention import (
-    FLOOR,
-    PALETTE,
-    attention_html,
-    attention_svg,
-    darkest,
-    ink,
-    percent,
-    scale,
-    shade,
-)
+from weft.analysis.plots.attention import attention_html, attention_svg, legend_levels
+from weft.analysis.plots.attention_colors import AttentionColors, color, percent
 from weft.errors import WeftError
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -43,8 +36,12 @@ def made(tokens, heads=2, sharp=3.0, names=("0/ffn_delta", "top/0"), text=None):
     return AttentionMap("t", (" ".join(tokens) if text is None else text,), tokens, layers)
 
 
+def colors_of(seen):
+    return AttentionColors.of(max(float(p.max()) for _, p in seen.layers), len(seen.tokens))
+
+
 def drawn(seen):
-    return sum(int((p >= FLOOR).sum()) for _, p in seen.layers)
+    return sum(int((p > colors_of(seen).floor).sum()) for _, p in seen.layers)
 
 
 def of_class(tree, kind, name):
@@ -59,7 +56,9 @@ def test_the_svg_parses_and_has_the_cells(case):
     assert len(of_class(tree, "g", "panel")) == 4  # two layers of two heads
     cells = of_class(tree, "rect", "cell")
     assert 0 < len(cells) == drawn(seen) < sum(p.numel() for _, p in seen.layers)
-    assert all(cell.get("fill") in PALETTE for cell in cells)
+    # a cell that is not drawn has the color of the background
+    grounds = of_class(tree, "rect", "background")
+    assert {ground.get("fill") for ground in grounds} == {color(-1.0)}
     titles = [panel[0].text for panel in of_class(tree, "g", "panel")]
     assert titles[0] == "layer 0 (0/ffn_delta), head 0"
     assert titles[3] == "on top (top/0), head 1"
@@ -68,14 +67,14 @@ def test_the_svg_parses_and_has_the_cells(case):
 def test_a_cell_is_where_it_should_be_and_says_what_it_is():
     seen = made(("<b>", "שלום"))
     tree = ElementTree.fromstring(attention_svg(seen))
-    peak = max(float(p.max()) for _, p in seen.layers)
+    colors = colors_of(seen)
     panels = of_class(tree, "g", "panel")
     for panel, head in zip(panels, [h for _, p in seen.layers for h in p], strict=True):
         for cell in of_class(panel, "rect", "cell"):
             row, column = int(cell.get("y")), int(cell.get("x"))
             share = float(head[row, column])
-            assert share >= FLOOR
-            assert cell.get("fill") == PALETTE[shade(share, peak)]
+            assert share > colors.floor
+            assert cell.get("fill") == color(float(colors.levels(share)))
             told = re.sub("[\u2068\u2069]", "", cell[0].text)  # marks that keep the direction
             assert told == f"{seen.tokens[row]} attends to {seen.tokens[column]}: {percent(share)}"
 
@@ -90,48 +89,29 @@ def test_both_axes_carry_every_token_and_a_long_one_its_whole_name():
 
 def test_the_legend_says_what_the_scale_is():
     seen = made(("the", "cat"))
-    peak = darkest(max(float(p.max()) for _, p in seen.layers), len(seen.tokens))
     legend = of_class(ElementTree.fromstring(attention_svg(seen)), "g", "legend")[0]
-    assert [e.get("fill") for e in legend.iter(f"{SVG}rect")] == list(PALETTE)
-    told = " ".join(legend.itertext())
-    assert scale(peak) in told
-    assert "below 0.5% are not drawn" in told
+    boxes = [e.get("fill") for e in legend.iter(f"{SVG}rect") if e.get("class") is None]
+    assert boxes == [color(level) for level in legend_levels()]
+    assert (boxes[0], boxes[len(boxes) // 2], boxes[-1]) == (color(-1.0), "#ffffff", color(1.0))
+    assert colors_of(seen).describe() in " ".join(legend.itertext())
+    assert "white: the even share, 25.0%" in " ".join(legend.itertext())
 
 
-def test_an_even_attention_has_the_middle_colour_and_a_sharp_one_the_end():
-    for tokens in (4, 11, 128):
-        even = 1 / tokens
-        assert shade(even, darkest(even, tokens)) == len(PALETTE) // 2
-        assert shade(0.9, darkest(0.9, tokens)) == len(PALETTE) - 1 or tokens == 4
+def pixels(panel):
+    """The cells of a panel's image above the lowest color, with their colors."""
+    from matplotlib.image import imread
 
-
-def test_shades():
-    assert [shade(share, 0.8) for share in (0.0, 0.2, 0.8)] == [0, 5, len(PALETTE) - 1]
-    steps = [shade(number / 100, 1.0) for number in range(101)]
-    assert steps == sorted(steps)
-    assert shade(0.0, 0.0) == 0
-
-    def light(colour):
-        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    lights = [light(colour) for colour in PALETTE]
-    assert lights == sorted(lights, reverse=True)
-    for step, colour in enumerate(PALETTE):  # 4.5 is what the web's rules ask of text
-        pair = sorted((light(colour), light(ink(step))))
-        assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 4.5
-
-
-def covered(panel):
-    """The cells that a panel's paths cover, with their colours."""
-    found = {}
-    for path in panel.iter(f"{SVG}path"):
-        for first, row, width in re.findall(r"M(\d+) (\d+)h(\d+)v1H\1z", path.get("d")):
-            for column in range(int(first), int(first) + int(width)):
-                assert (int(row), column) not in found
-                found[int(row), column] = path.get("fill")
-    return found
+    (image,) = panel.iter(f"{SVG}image")
+    kind, _, data = image.get("href").partition("base64,")
+    assert kind == "data:image/png;"
+    shades = (255 * imread(io.BytesIO(base64.b64decode(data)))).round().astype(int)[..., :3]
+    assert shades.shape[:2] == (int(image.get("height")), int(image.get("width")))
+    found = {
+        (row, column): f"#{r:02x}{g:02x}{b:02x}"
+        for row, line in enumerate(shades.tolist())
+        for column, (r, g, b) in enumerate(line)
+    }
+    return {place: shade for place, shade in found.items() if shade != color(-1.0)}
 
 
 def test_a_large_picture_shows_the_same_cells_in_fewer_bytes(monkeypatch):
@@ -139,19 +119,27 @@ def test_a_large_picture_shows_the_same_cells_in_fewer_bytes(monkeypatch):
     small = attention_svg(seen)
     monkeypatch.setattr(attention_picture, "EACH_CELL", drawn(seen) - 1)
     large = attention_svg(seen)
+    assert large == attention_svg(seen)  # the same bytes in every call
     assert len(large) < len(small) / 3
     panels = [of_class(ElementTree.fromstring(svg), "g", "panel") for svg in (small, large)]
     for one, other in zip(*panels, strict=True):
         cells = of_class(one, "rect", "cell")
-        assert covered(other) == {(int(c.get("y")), int(c.get("x"))): c.get("fill") for c in cells}
-        rows = of_class(other, "g", "row")
-        assert len(rows) == 32
+        fills = {(int(c.get("y")), int(c.get("x"))): c.get("fill") for c in cells}
+        assert pixels(other) == {place: fill for place, fill in fills.items() if fill != color(-1.0)}
+        rows = of_class(other, "rect", "row")
+        assert [int(row.get("y")) for row in rows] == list(range(32))
         assert rows[1][0].text.startswith("w0 attends most to ")
 
 
 def test_a_text_as_long_as_encoders_take_stays_small():
     seen = made(("word",) * 126, heads=6, sharp=2.0, names=[f"{n}/ffn_delta" for n in range(2)])
-    assert len(attention_svg(seen)) / 2 < 700_000  # a layer of six heads
+    assert len(attention_svg(seen)) / 2 < 550_000  # a layer of six heads
+    page = attention_html(seen)
+    outline = Outline()
+    outline.feed(page)
+    links = [value for name, value in outline.attributes if name in ("src", "href")]
+    assert len(links) == 12
+    assert all(link.startswith("data:image/png;base64,") for link in links)  # nothing from outside
 
 
 class Outline(HTMLParser):

@@ -125,15 +125,29 @@ def test_colours_on_a_terminal_that_has_them(bundles, capsys, monkeypatch):
     monkeypatch.setenv("COLORTERM", "truecolor")
     code, told = said(capsys, bundles / "pals", *call)
     assert code == 0
-    assert "\x1b[38;2;0;0;0;48;2;86;159;205m" in told.out  # the middle of the palette: nearly even here
-    assert "light to dark: 0%" in told.out
+    # nearly even here: every token is almost white
+    shades = re.findall(r"\x1b\[38;2;0;0;0;48;2;(\d+);(\d+);(\d+)m", told.out)
+    assert len(shades) == 3 * len(TOKENS)
+    assert min(int(channel) for shade in shades for channel in shade) > 215
+    assert "white: the even share, 12.5%; blue: more" in told.out
     assert not set("▁▂▃▄▅▆▇█") & set(told.out)
     bare = re.sub(r"\x1b\[[0-9;]*m", "", told.out)
     assert f"  head 2  {' '.join(TOKENS)}\n" in bare
     monkeypatch.setenv("NO_COLOR", "1")
     code, told = said(capsys, bundles / "pals", *call)
-    assert "▁" in told.out
+    assert "▄▄▄▄▄" in told.out
     assert "48;2" not in told.out
+
+
+def test_bars_of_a_nearly_even_attention_are_equal():
+    """Noise around the even share must not look like structure."""
+    from weft.analysis.plots.attention_colors import AttentionColors
+    from weft.cli.show.attention import BLOCKS, DIGITS, _bars
+
+    colors = AttentionColors.of(0.27, 4)
+    assert len(BLOCKS) == len(DIGITS)
+    assert _bars(["a", "b", "c", "d"], [0.25, 0.24, 0.26, 0.27], colors, BLOCKS) == "▄ ▄ ▄ ▄"
+    assert _bars(["a", "b", "c", "d"], [1.0, 0.0, 0.7, 0.1], colors, DIGITS) == "7 1 6 3"
 
 
 def test_pairs_and_a_task_that_goes_without_saying(bundles, capsys):

@@ -64,7 +64,7 @@ def test_table(runs, capsys):
     code, told = said(capsys, "whole", "less")
     assert code == 0
     lines = [line.split() for line in told.out.splitlines()]
-    assert ["average", "value", "whole", "less"] in lines
+    assert ["average", "task", "and", "metric", "whole", "less"] in lines
     assert ["glue9", "mnli", "accuracy", "85.9", "85.9"] in lines
     assert ["mnli", "accuracy_mm", "85.8", "85.8"] in lines
     assert ["cola", "matthews", "53.1", "-"] in lines
@@ -80,7 +80,28 @@ def test_a_run_without_any_of_the_tasks(runs, capsys):
     code, told = said(capsys, "other")
     assert code == 0
     assert told.err == ""
-    assert ["average", "-"] in [line.split() for line in told.out.splitlines()]
+    lines = [line.split() for line in told.out.splitlines()]
+    assert ["all", "tasks", "cat", "accuracy", "50.0"] in lines
+    assert ["average", "50.0"] in lines
+    assert "glue9" not in told.out
+    assert "-" not in [word for line in lines for word in line]
+
+
+def test_tasks_of_ones_own_beside_those_of_a_paper(runs, capsys):
+    write(runs / "both", {**GLUE, "mine": {"entity_f1": 0.6, "accuracy": 0.9}})
+    code, told = said(capsys, "whole", "both")
+    assert code == 0
+    lines = [line.split() for line in told.out.splitlines()]
+    assert ["average", "80.9", "80.9"] in lines
+    assert ["mine", "entity_f1", "-", "60.0"] in lines
+    firsts = [next(iter(metrics.values())) for metrics in GLUE.values()]
+    means = [sum(firsts) / 8, (sum(firsts) + 0.6) / 9]
+    assert ["average", *(f"{100 * mean:.1f}" for mean in means)] in lines
+    capsys.readouterr()
+    assert run(["show", "averages", "both", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)["both"]["all_tasks"]
+    assert facts["value"] == pytest.approx(means[1])
+    assert facts["parts"]["mine entity_f1"] == 0.6
 
 
 CALLS = {

@@ -115,7 +115,10 @@ def test_spread(home, capsys):
     assert "tasks" not in found
     code, told = said(capsys, "spread", home / "many", "--ddof", 0, "--without", "cat.accuracy")
     assert code == 0
-    assert told.out.splitlines()[-1].endswith(f"over {found['count'] - 1} metrics (ddof 0)")
+    lines = told.out.splitlines()
+    assert lines[0] == f"{home / 'many'}: validation scores in percent"
+    assert lines[1].split() == ["task", "metric", "score"]
+    assert lines[-1].endswith(f" percentage points over {found['count'] - 1} metrics (ddof 0)")
 
 
 def test_spread_against_references(home, capsys):
@@ -133,10 +136,14 @@ def test_spread_against_references(home, capsys):
     assert found["at_or_above"] == cat["at_or_above"] + same["at_or_above"]
     code, told = said(capsys, *given)
     assert code == 0
-    assert f"{found['at_or_above']} of 2 at or above the reference; 1 not compared" in told.out
+    assert f"{found['at_or_above']} of 2 tasks at or above the reference; 1 not compared" in told.out
+    assert "difference: this run minus the reference, in percentage points" in told.out
+    row = next(line for line in words(told.out) if line[:1] == ["cat"])
+    assert row[3:5] == ["25.0", f"{100 * cat['difference']:+.1f}"]
     assert f"reference of cat: {home / 'cat'}" in told.out
     code, told = said(capsys, "spread", home / "many", "--against", home / "many")
-    assert "3 of 3 at or above" in told.out
+    assert "3 of 3 tasks at or above" in told.out
+    assert f"reference: {home / 'many'}" in told.out
 
 
 def test_scores_of_other_rows_are_told(home, capsys, tmp_path):
@@ -146,15 +153,6 @@ def test_scores_of_other_rows_are_told(home, capsys, tmp_path):
     assert code == 0
     assert "task 'cat': split validation here, test in" in told.err
     assert "task 'cat': 12 rows here, 7 in" in told.err
-
-
-def test_errors_are_left_out_and_said_to_be(capsys, tmp_path):
-    tasks = {"a": {"mse": 0.5, "pearson": 0.5}, "b": {"accuracy": 0.75}}
-    (tmp_path / "metrics.json").write_text(json.dumps({"tasks": tasks}), encoding="utf-8")
-    code, told = said(capsys, "spread", tmp_path)
-    assert code == 0
-    assert "errors are not between 0 and 1: a.mse" in told.err
-    assert "over 2 metrics" in told.out
 
 
 def test_the_command_that_ends_a_run_ends_it(home, capsys):
@@ -187,13 +185,16 @@ def test_difficulty(home, capsys):
     assert len(rows["same"]) == 8
 
 
+DIFFERENCE = "this run − reference, in percentage points (right of 0: this run is better)"
+
+
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
         (["covariance", "many"], ["cat", "same", "count", "CovSim"]),
-        (["difficulty", "run.yaml"], ["cat", "same", "information"]),
-        (["spread", "many"], ["cat, accuracy"]),
-        (["spread", "many", "--against", "both"], ["cat, accuracy", "same, accuracy"]),
+        (["difficulty", "run.yaml"], ["cat", "same", "mutual information"]),
+        (["spread", "many"], ["cat, accuracy", "score in percent", "many: validation scores in percent"]),
+        (["spread", "many", "--against", "both"], ["same, accuracy", "many, compared with both", DIFFERENCE]),
     ],
 )
 def test_plots(home, capsys, tmp_path, monkeypatch, command, shown):

@@ -2,65 +2,32 @@
 
 from __future__ import annotations
 
-import math
+import io
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html import escape
+from typing import Any
 
 from rich.cells import cell_len
 from torch import Tensor
 
 from weft.analysis.attention import AttentionMap, Layer, most, received_attention, title_of
-
-PALETTE = (
-    *("#eef4fb", "#dce9f6", "#c6dbef", "#a6cde5", "#7fb8da"),
-    *("#569fcd", "#3484bf", "#1966ad", "#084a91", "#08306b"),
-)
-"""Colors from small to large shares, light to dark."""
-
-FLOOR = 0.005
-"""Cells below this share are not drawn."""
+from weft.analysis.plots.attention_colors import AttentionColors, channels, color, ink, percent
 
 EACH_CELL = 20_000
-"""Up to this many drawn cells, each cell has a tooltip; a larger picture has one tooltip per row."""
+"""Up to this many drawn cells, each cell is an element with a tooltip.
+
+In a larger picture the cells of a head are an image, and each of its rows has a tooltip.
+"""
+
+BOXES = 49
+"""The boxes of the legend, from the lowest color to the highest; the middle one is white."""
 
 LONGEST_LABEL = 18
 GAP, LINE = 14, 16
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def shade(share: float, peak: float) -> int:
-    """The step of the palette for a share, where `peak` is the largest share drawn.
-
-    It grows with √share: most tokens have a small share, and on a linear scale they would all look the same.
-    The middle of the palette is therefore a quarter of `peak`.
-    """
-    return min(len(PALETTE) - 1, int(len(PALETTE) * math.sqrt(share / peak))) if peak > 0 else 0
-
-
-def darkest(largest: float, tokens: int) -> float:
-    """The share with the darkest color: the largest share, but at least four times the uniform share.
-
-    A uniform attention, such as that of an untrained model, therefore has the middle of the palette
-    everywhere, and not its end.
-    """
-    return max(largest, min(1.0, 4 / tokens))
-
-
-def ink(step: int) -> str:
-    """A text color that is readable on a step of the palette."""
-    return "#000000" if step < 7 else "#ffffff"
-
-
-def scale(peak: float) -> str:
-    """A description of the color scale."""
-    return f"light to dark: 0%, {percent(peak / 4)} in the middle, {percent(peak)}"
-
-
-def percent(share: float) -> str:
-    """A share as a percentage."""
-    return f"{100 * share:.1f}%"
 
 
 @dataclass(frozen=True)
@@ -68,13 +35,13 @@ class _Look:
     """The settings that all panels of a picture share.
 
     Attributes:
-        peak: the probability with the darkest color.
-        cell_tooltips: whether each cell is an element with a separate tooltip.
+        colors: the color of each probability.
+        cell_tooltips: whether each cell is an element with a tooltip; else a head is an image.
         cell: the side of a cell in pixels.
         margin: the room for the tokens beside and above a panel's cells, in pixels.
     """
 
-    peak: float
+    colors: AttentionColors
     cell_tooltips: bool
     cell: float
     margin: float
@@ -82,11 +49,12 @@ class _Look:
     @classmethod
     def of(cls, seen: AttentionMap) -> _Look:
         """Settings that fit the tokens and all attentions, so that their colors can be compared."""
-        drawn = sum(int((p >= FLOOR).sum()) for _, p in seen.layers)
+        largest = max((float(p.max()) for _, p in seen.layers), default=0.0)
+        colors = AttentionColors.of(largest, len(seen.tokens))
+        drawn = sum(int((p > colors.floor).sum()) for _, p in seen.layers)
         cell = min(16.0, max(6.0, 480 / len(seen.tokens)))
         widest = max(cell_len(_short(token)) for token in seen.tokens)
-        peak = darkest(max((float(p.max()) for _, p in seen.layers), default=0.0), len(seen.tokens))
-        return cls(peak, drawn <= EACH_CELL, cell, round(widest * 0.62 * cell * 0.75 + 6, 1))
+        return cls(colors, drawn <= EACH_CELL, cell, round(widest * 0.62 * cell * 0.75 + 6, 1))
 
     @property
     def font(self) -> float:
@@ -108,23 +76,23 @@ def attention_html(seen: AttentionMap, source: int | None = None) -> str:
     """
     look = _Look.of(seen)
     shares = received_attention(seen, source)
-    peak = darkest(max((float(s.max()) for _, s in shares), default=0.0), len(seen.tokens))
+    largest = max((float(s.max()) for _, s in shares), default=0.0)
+    colors = AttentionColors.of(largest, len(seen.tokens))
     who = "all tokens, their mean" if source is None else f"token {source}, {seen.tokens[source]}"
     parts = [
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>',
         f"<title>{_xml(f'Attention of task {seen.task}')}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{_xml(f'Attention of task {seen.task}')}</h1>",
         *(f'<p class="text" dir="auto">{_xml(text)}</p>' for text in seen.texts),
-        f"<p>Shaded tokens: the attention that each receives from {_xml(who)}; {scale(peak)}. The shares "
-        "of a head "
-        "sum to 100%.</p>",
+        f"<p>Shaded tokens: the attention that each receives from {_xml(who)}; "
+        f"{colors.describe()}. The shares of a head sum to 100%.</p>",
     ]
     for layer, (name, of_heads) in zip(seen.layers, shares, strict=True):
         parts.append(
             f"<h2>{_xml(title_of(name))}</h2><div>{_svg(replace(seen, layers=(layer,)), look)}</div>"
         )
         for head, of_tokens in enumerate(of_heads):
-            words = _sentence(seen.tokens, of_tokens.tolist(), peak)
+            words = _sentence(seen.tokens, of_tokens.tolist(), colors)
             parts.append(f'<p class="head" dir="auto"><b dir="ltr">head {head}</b> {words}</p>')
     return "\n".join([*parts, "</body></html>\n"])
 
@@ -136,12 +104,11 @@ _STYLE = (
 )
 
 
-def _sentence(tokens: tuple[str, ...], shares: list[float], peak: float) -> str:
+def _sentence(tokens: tuple[str, ...], shares: list[float], colors: AttentionColors) -> str:
     """The tokens, each on the color of its share; `bdi` keeps mixed writing directions in order."""
     words = []
-    for token, share in zip(tokens, shares, strict=True):
-        step = shade(share, peak)
-        style = f"background:{PALETTE[step]};color:{ink(step)}"
+    for token, share, level in zip(tokens, shares, colors.levels(shares).tolist(), strict=True):
+        style = f"background:{color(level)};color:{ink(level)}"
         words.append(f'<bdi style="{style}" title="{percent(share)}">{_xml(token)}</bdi>')
     return " ".join(words)
 
@@ -163,7 +130,7 @@ def _svg(seen: AttentionMap, look: _Look) -> str:
             f"<title>{_xml(f'Attention of task {seen.task}')}</title>",
             '<rect width="100%" height="100%" fill="#fff"/>',
             *panels,
-            _legend(look.peak, height - 3 * LINE),
+            _legend(look.colors, height - 3 * LINE),
             "</svg>",
         ]
     )
@@ -182,61 +149,79 @@ def _panel(tokens: tuple[str, ...], layer: Layer, head: int, look: _Look, x: flo
         at, label = (number + 0.75) * size, _label(token)
         lines.append(f'<text x="-4" y="{at:.1f}" text-anchor="end">{label}</text>')
         lines.append(f'<text transform="translate({at:.1f},-4) rotate(-90)">{label}</text>')
-    lines.append(f'<rect width="{count * size:.1f}" height="{count * size:.1f}" fill="none" stroke="#bbb"/>')
-    lines.append(f'<g transform="scale({size:.4f})">')
-    draw = _cells if look.cell_tooltips else _rows
-    lines += draw(tokens, layer.probabilities[head], look.peak)
-    return "\n".join([*lines, "</g></g></g>"])
+    # cells with the lowest color are the background
+    lines.append(
+        f'<rect class="background" width="{count * size:.1f}" height="{count * size:.1f}" '
+        f'fill="{color(-1.0)}"/>'
+    )
+    # crisp: the background must not shine through between two cells
+    lines.append(f'<g transform="scale({size:.4f})" shape-rendering="crispEdges">')
+    draw = _cells if look.cell_tooltips else _image
+    lines += draw(tokens, layer.probabilities[head], look.colors)
+    frame = f'<rect width="{count * size:.1f}" height="{count * size:.1f}" fill="none" stroke="#bbb"/>'
+    return "\n".join([*lines, "</g>", frame, "</g></g>"])
 
 
-def _cells(tokens: tuple[str, ...], probabilities: Tensor, peak: float) -> Iterator[str]:
-    """Every cell [L, L] above the floor, with a tooltip."""
-    for row, column in (probabilities >= FLOOR).nonzero().tolist():
-        share = float(probabilities[row, column])
-        tooltip = f"{_apart(tokens[row])} attends to {_apart(tokens[column])}: {percent(share)}"
+def _cells(tokens: tuple[str, ...], probabilities: Tensor, colors: AttentionColors) -> Iterator[str]:
+    """Every cell [L, L] above the lowest color, with a tooltip."""
+    levels = colors.levels(probabilities.numpy())
+    for row, column in (probabilities > colors.floor).nonzero().tolist():
+        share = percent(float(probabilities[row, column]))
+        tooltip = f"{_apart(tokens[row])} attends to {_apart(tokens[column])}: {share}"
         yield (
             f'<rect class="cell" x="{column}" y="{row}" width="1" height="1" '
-            f'fill="{PALETTE[shade(share, peak)]}"><title>{_xml(tooltip)}</title></rect>'
+            f'fill="{color(levels[row, column])}"><title>{_xml(tooltip)}</title></rect>'
         )
 
 
-def _rows(tokens: tuple[str, ...], probabilities: Tensor, peak: float) -> Iterator[str]:
-    """Like `_cells` with one tooltip per row: neighbors of one color are one shape, and all its shapes one
-    path.
+def _image(tokens: tuple[str, ...], probabilities: Tensor, colors: AttentionColors) -> Iterator[str]:
+    """Like `_cells`, as a PNG with one pixel per cell, and one tooltip per row.
 
-    A cell then takes about ten bytes instead of a hundred.
+    A cell then takes about three bytes instead of a hundred.
     """
-    for row, shares in enumerate(probabilities):
-        paths: dict[int, str] = {}
-        runs: list[tuple[int, int, int]] = []  # (first, last, step)
-        for column, share in enumerate(shares.tolist()):
-            if share < FLOOR:
-                continue
-            step = shade(share, peak)
-            if runs and runs[-1][1:] == (column - 1, step):
-                runs[-1] = (runs[-1][0], column, step)
-            else:
-                runs.append((column, column, step))
-        for first, last, step in runs:
-            paths[step] = f"{paths.get(step, '')}M{first} {row}h{last - first + 1}v1H{first}z"
-        looks = ", ".join(f"{_apart(tokens[t])} {percent(share)}" for t, share in most(shares))
-        shapes = "".join(f'<path fill="{PALETTE[step]}" d="{d}"/>' for step, d in sorted(paths.items()))
-        tooltip = f"{_apart(tokens[row])} attends most to {looks}"
-        yield f'<g class="row"><title>{_xml(tooltip)}</title>{shapes}</g>'
+    from matplotlib.image import imsave
 
-
-def _legend(peak: float, y: float) -> str:
-    width = 20
-    boxes = "".join(
-        f'<rect x="{step * width}" y="0" width="{width}" height="12" fill="{colour}"/>'
-        for step, colour in enumerate(PALETTE)
+    png = io.BytesIO()
+    pixels = channels(colors.levels(probabilities.numpy()))
+    unsigned: dict[str, Any] = {"Software": None}  # else the bytes would depend on matplotlib's version
+    imsave(png, pixels, format="png", metadata=unsigned)
+    data = b64encode(png.getvalue()).decode()
+    count = len(tokens)
+    # optimizeSpeed: for programs that do not know pixelated
+    yield (
+        f'<image width="{count}" height="{count}" preserveAspectRatio="none" '
+        'image-rendering="optimizeSpeed" style="image-rendering:pixelated" '
+        f'href="data:image/png;base64,{data}"/>'
     )
+    for row, shares in enumerate(probabilities):
+        looks = ", ".join(f"{_apart(tokens[t])} {percent(share)}" for t, share in most(shares))
+        tooltip = f"{_apart(tokens[row])} attends most to {looks}"
+        yield (
+            f'<rect class="row" y="{row}" width="{count}" height="1" fill="none" pointer-events="all">'
+            f"<title>{_xml(tooltip)}</title></rect>"
+        )
+
+
+def _legend(colors: AttentionColors, y: float) -> str:
+    width = 5
+    boxes = "".join(
+        f'<rect x="{number * width}" y="0" width="{width}" height="12" fill="{color(level)}"/>'
+        for number, level in enumerate(legend_levels())
+    )
+    edge = BOXES * width
     return (
         f'<g class="legend" transform="translate({GAP},{y:.1f})" font-size="11">{boxes}'
-        f'<text x="{len(PALETTE) * width + 8}" y="10">{scale(peak)}</text>'
-        '<text x="0" y="28">How much a token (row) attends to a token (column). A row sums to 100%; '
-        f"cells below {percent(FLOOR)} are not drawn.</text></g>"
+        f'<rect class="frame" width="{edge}" height="12" fill="none" stroke="#bbb"/>'
+        f'<text x="{edge + 8}" y="10">{colors.describe()}</text>'
+        '<text x="0" y="28">How much a token (row) attends to a token (column). A row sums to 100%.</text>'
+        "</g>"
     )
+
+
+def legend_levels() -> list[float]:
+    """The levels of the legend's boxes, from −1 to 1."""
+    half = BOXES // 2
+    return [(number - half) / half for number in range(BOXES)]
 
 
 def _label(token: str) -> str:

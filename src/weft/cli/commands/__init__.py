@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import typer
-from typer.core import TyperCommand
 
+from weft.cli.help import PlainCommand
 from weft.registry import Registry
 
 
@@ -21,7 +21,7 @@ class Command:
     """
 
     function: Callable[..., None]
-    cls: type[TyperCommand] = TyperCommand
+    cls: type[PlainCommand] = PlainCommand
 
 
 COMMANDS: Registry[Callable[..., None] | Command | typer.Typer] = Registry(

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.completion import among
 from weft.cli.options import EncoderOption, Json, NewBundle
 from weft.cli.output import print_json, print_notes, print_table
 from weft.errors import WeftError, did_you_mean
+from weft.utils.notes import is_quiet
 
 if TYPE_CHECKING:
     from weft.bundle.assemble_morris import AssembledMorris
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
 def assemble(
     bundles: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="BUNDLE BUNDLE…", help="folders of two or more saved models (bundles), or of runs"
-        ),
+        typer.Argument(metavar="BUNDLE", help="folders of two or more saved models (bundles), or of runs"),
     ],
     out: NewBundle,
     form: Annotated[
@@ -30,6 +30,7 @@ def assemble(
         typer.Option(
             "--as",
             metavar="morris",
+            autocompletion=among("morris"),
             help="convert the LoRA updates of all tasks to one low-rank tensor (the method morris); default: "
             "keep the bundles' method",
         ),
@@ -74,7 +75,7 @@ def assemble(
 
 def _progress() -> Callable[[str], None]:
     """Return a function that shows the current site on one line of a terminal; an empty name clears it."""
-    if not sys.stderr.isatty():
+    if is_quiet() or not sys.stderr.isatty():
         return lambda site: None
     return lambda site: print(f"\r\x1b[K{site}", end="\r", file=sys.stderr, flush=True)
 

@@ -7,16 +7,17 @@ from typing import Annotated, Any
 
 import typer
 import yaml
-from typer.core import TyperCommand
 
 from weft.cli.commands import Command
+from weft.cli.completion import export_formats
+from weft.cli.help import PlainCommand
 from weft.cli.options import BundleArgument, EncoderOption, Json, TaskOption, chosen_task
 from weft.cli.output import print_json
 from weft.errors import WeftError, did_you_mean
 from weft.settings import SettingsError
 
 
-class WithFormats(TyperCommand):
+class WithFormats(PlainCommand):
     """A command whose help ends with the export formats and their options."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
@@ -34,13 +35,21 @@ class WithFormats(TyperCommand):
 
 def export(
     bundle: BundleArgument,
-    to: Annotated[str, typer.Option(metavar="FORMAT", help="export format, one of those listed below")],
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT", help="export format, one of those listed below", autocompletion=export_formats
+        ),
+    ],
     out: Annotated[
         Path, typer.Option(metavar="PATH", help="file or folder to write, depending on the format")
     ],
     task: TaskOption = None,
     head: Annotated[
-        str | None, typer.Option(help="same as --set head=…: auto or file; for the format peft only")
+        str | None,
+        typer.Option(
+            metavar="auto|file", help="same as --set head=auto or --set head=file; for the format peft only"
+        ),
     ] = None,
     options: Annotated[
         list[str] | None,

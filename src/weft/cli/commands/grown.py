@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from weft.cli.output import print_json, print_notes, print_scores, print_table, shown
+from weft.cli.output import print_json, print_notes, print_scores, print_table
+from weft.evaluation.scores import shown_metric
 
 if TYPE_CHECKING:
     from weft.growing.grown import Grown
@@ -43,13 +44,13 @@ def print_zero_shot(task: str, scores: ZeroShot) -> None:
     rows: list[list[object]] = [
         [
             candidate.start,
-            shown(scores.metric, candidate.score),
+            shown_metric(scores.metric, candidate.score),
             candidate.head,
             "chosen" if candidate.start == scores.best else "",
         ]
         for candidate in scores.candidates
     ]
-    rows.append(["majority", shown(scores.metric, scores.majority), "", ""])
+    rows.append(["majority", shown_metric(scores.metric, scores.majority), "", ""])
     title = f"{task}: zero-shot score of each initialization, on {scores.rows} rows"
     print_table(title, ["start", scores.metric, "head", ""], rows)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from weft.cli.completion import among
 from weft.cli.options import EncoderOption, Json
 from weft.cli.output import print_json, print_notes
 from weft.errors import WeftError
@@ -24,12 +25,15 @@ def import_peft(
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,…", help="label names, in the order of their ids; default: from the folder"
-        ),
+        typer.Option(metavar="A,B", help="label names, in the order of their ids; default: from the folder"),
     ] = None,
     kind: Annotated[
-        str | None, typer.Option(help="kind of the task: classify or regress; default: from the folder")
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="kind of the task: classify or regress; default: from the folder",
+            autocompletion=among("classify", "regress"),
+        ),
     ] = None,
     texts: Annotated[
         str | None,

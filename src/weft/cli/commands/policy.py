@@ -12,6 +12,7 @@ from weft.cli.options import Json
 from weft.cli.output import print_json, print_notes, print_table, print_written
 from weft.cli.paths import check_place
 from weft.errors import WeftError
+from weft.utils.notes import is_quiet
 
 if TYPE_CHECKING:
     from weft.analysis.policy import Estimate
@@ -85,7 +86,7 @@ def policy(
         _print(done, reward)
     print_notes(done.doubts)
     print_written(out, as_json)
-    if out is not None:
+    if out is not None and not is_quiet():
         where = sys.stderr if as_json else sys.stdout
         print(f"next: weft train RUN.yaml train.sampler='{{use: counterfactual, policy: {out}}}'", file=where)
 
@@ -109,7 +110,7 @@ def _print(done: RunsPolicy, reward: str) -> None:
         f"{'the average score' if reward == 'average' else 'the score of ' + reward}, in percentage points "
         "per 1,000 steps"
     )
-    print_table("", ["task", "logging", "value", "± error", "learned"], rows)
+    print_table("", ["task", "share in the runs", "gain", "± error", "learned share"], rows)
     print(f"observed, logging policy:   {_with_error(learned.observed)}")
     print(f"estimated, learned policy:  {_with_error(learned.estimated)}")
     print(f"gain:                       {_with_error(learned.gain)}")

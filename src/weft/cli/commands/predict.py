@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.completion import among, task_list
 from weft.cli.options import BundleArgument, Device, EncoderOption
 from weft.errors import WeftError, did_you_mean
 
@@ -29,12 +30,18 @@ def predict(
     ] = False,
     tasks: Annotated[
         str | None,
-        typer.Option(metavar="NAME,…", help="predict every line for each of these tasks, such as cola,rte"),
+        typer.Option(
+            metavar="TASK,TASK",
+            help="predict every line for each of these tasks, such as cola,rte",
+            autocompletion=task_list,
+        ),
     ] = None,
     precision: Annotated[
         str,
         typer.Option(
-            help="float32, bf16 or int8; bf16 and int8 (CPU only) are faster, and outputs differ slightly"
+            metavar="PRECISION",
+            autocompletion=among("float32", "bf16", "int8"),
+            help="float32, bf16 or int8; bf16 and int8 (CPU only) are faster, and outputs differ slightly",
         ),
     ] = "float32",
     out: Annotated[

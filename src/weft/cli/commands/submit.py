@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.completion import among, benchmarks
 from weft.cli.options import Device, EncoderOption, Json, TaskFiles
 from weft.cli.output import print_json, print_table
 from weft.cli.paths import check_place
@@ -34,7 +35,13 @@ def submit(
         ),
     ],
     to: Annotated[
-        str, typer.Option("--to", metavar="glue|superglue", help="benchmark to submit to: glue or superglue")
+        str,
+        typer.Option(
+            "--to",
+            metavar="glue|superglue",
+            help="benchmark to submit to: glue or superglue",
+            autocompletion=benchmarks,
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -51,6 +58,7 @@ def submit(
         str,
         typer.Option(
             metavar="majority|model",
+            autocompletion=among(*WNLI),
             help="what to write for WNLI: its majority label, as papers do, or the model's predictions",
         ),
     ] = "majority",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weft.cli.completion import among, starts
 from weft.cli.options import BundleArgument, Device, EncoderOption, Json, Overrides, TaskArgument
 from weft.cli.output import print_json, print_notes
 
@@ -57,16 +58,20 @@ def add(
     only: Annotated[
         str | None,
         typer.Option(
+            metavar="WHAT",
+            autocompletion=among("task", "head", "all"),
             help="what to train: task (the parameters of the new task), head (its head), or all (everything "
-            "that the method trains; outputs of other tasks then change); default: task"
+            "that the method trains; outputs of other tasks then change); default: task",
         ),
     ] = None,
     start: Annotated[
         str | None,
         typer.Option(
+            metavar="START",
+            autocompletion=starts,
             help="initial values: the name of a task to copy, average (of all tasks), random, xavier, or "
             "auto (the best of all these); default: auto if the method represents a task by a vector or the "
-            "file has a label_map, else random"
+            "file has a label_map, else random",
         ),
     ] = None,
     fraction: Fraction = None,
@@ -115,7 +120,9 @@ def retrain(
     only: Annotated[
         str | None,
         typer.Option(
-            help="what to train: task (the parameters of this task), or head (its head); default: task"
+            metavar="WHAT",
+            autocompletion=among("task", "head"),
+            help="what to train: task (the parameters of this task), or head (its head); default: task",
         ),
     ] = None,
     fresh: Annotated[

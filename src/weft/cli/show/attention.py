@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from weft.analysis.attention import AttentionMap
+    from weft.analysis.plots.attention_colors import AttentionColors
     from weft.model.model import Model
 
-BLOCKS, DIGITS = "▁▂▃▄▅▆▇█", "12345678"
+BLOCKS, DIGITS = "▁▂▃▄▅▆▇", "1234567"
+"""Bars from the lowest level to the highest: an odd number, so that the even share is the middle of one."""
 MEAN = "mean"
 
 
@@ -127,22 +129,22 @@ def _draw(attention_map: AttentionMap, shares: list[tuple[str, Tensor]], source:
     from rich.console import Console
 
     from weft.analysis.attention import most, title_of
-    from weft.analysis.plots.attention import darkest, percent, scale
+    from weft.analysis.plots.attention_colors import AttentionColors, percent
 
     console = Console(highlight=False)
     # 16 colours are too few for shades
     coloured = console.is_terminal and not console.no_color and console.color_system in ("256", "truecolor")
-    peak = darkest(max(float(s.max()) for _, s in shares), len(attention_map.tokens))
+    largest = max(float(s.max()) for _, s in shares)
+    colors = AttentionColors.of(largest, len(attention_map.tokens))
     printable = [_printable(token, console.encoding) for token in attention_map.tokens]
     # a combining accent alone has no width
     tokens = [token if cell_len(token) else f"{token} " for token in printable]
     blocks = BLOCKS if _printable(BLOCKS, console.encoding) == BLOCKS else DIGITS
     numbered = [f"{number}:{token}" for number, token in enumerate(tokens)]
     who = "all tokens (mean)" if source is None else numbered[source]
-    legend = scale(peak) if coloured else f"{blocks[0]} to {blocks[-1]}: 0% to {percent(peak)}"
+    legend = colors.describe() if coloured else _describe_bars(colors, blocks)
     _print(console, f"task {attention_map.task}: attention that each token receives from {who}")
-    even = percent(1 / len(attention_map.tokens))
-    _print(console, f"{legend}; the shares of one head sum to 100%; uniform attention would be {even}")
+    _print(console, f"{legend}; the shares of one head sum to 100%")
     for line in _wrapped(numbered, console.width):
         _print(console, " ".join(numbered[i] for i in line))
     margin = f"  head {max(len(s) for _, s in shares) - 1}  "
@@ -155,9 +157,9 @@ def _draw(attention_map: AttentionMap, shares: list[tuple[str, Tensor]], source:
             for head, of_tokens in enumerate(of_heads[:, line].tolist()):
                 start = f"  head {head}".ljust(len(margin))
                 if coloured:
-                    _print_shaded(console, start, words, of_tokens, peak)
+                    _print_shaded(console, start, words, of_tokens, colors)
                 else:
-                    _print(console, start + _bars(words, of_tokens, peak, blocks))
+                    _print(console, start + _bars(words, of_tokens, colors, blocks))
         for head, of_tokens in enumerate(of_heads):
             top = ", ".join(f"{numbered[token]} {percent(share)}" for token, share in most(of_tokens))
             _print(console, f"  head {head}".ljust(len(margin)) + f"most: {top}")
@@ -179,23 +181,34 @@ def _wrapped(words: list[str], width: int) -> list[list[int]]:
     return lines
 
 
-def _bars(tokens: list[str], shares: list[float], peak: float, blocks: str) -> str:
+def _describe_bars(colors: AttentionColors, blocks: str) -> str:
+    from weft.analysis.plots.attention_colors import percent
+
+    return (
+        f"{blocks[len(blocks) // 2]}: about the even share, {percent(colors.even)}; higher: more, up to "
+        f"{percent(colors.top)}; lower: less, down to {percent(colors.floor)} and below"
+    )
+
+
+def _bars(tokens: list[str], shares: list[float], colors: AttentionColors, blocks: str) -> str:
     """One bar under each token, as wide as the token."""
     from rich.cells import cell_len
 
-    steps = [min(len(blocks) - 1, int(len(blocks) * share / peak)) for share in shares]
+    middle = len(blocks) // 2
+    steps = [middle + round(middle * level) for level in colors.levels(shares).tolist()]
     return " ".join(blocks[step] * cell_len(token) for token, step in zip(tokens, steps, strict=True))
 
 
-def _print_shaded(console: Console, start: str, tokens: list[str], shares: list[float], peak: float) -> None:
+def _print_shaded(
+    console: Console, start: str, tokens: list[str], shares: list[float], colors: AttentionColors
+) -> None:
     from rich.text import Text
 
-    from weft.analysis.plots.attention import PALETTE, ink, shade
+    from weft.analysis.plots.attention_colors import color, ink
 
     line = Text(start)
-    for number, (token, share) in enumerate(zip(tokens, shares, strict=True)):
-        step = shade(share, peak)
-        line.append(" " if number else "").append(token, style=f"{ink(step)} on {PALETTE[step]}")
+    for number, (token, level) in enumerate(zip(tokens, colors.levels(shares).tolist(), strict=True)):
+        line.append(" " if number else "").append(token, style=f"{ink(level)} on {color(level)}")
     console.print(line, soft_wrap=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,7 @@ from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.evaluation.averages import Average
+    from weft.evaluation.averages_of_run import RunAverages
 
 
 def averages(
@@ -23,7 +24,8 @@ def averages(
     """Show the averages over tasks that papers report.
 
     In percent: pals_dev (8 values of GLUE, as in the PALs paper), glue9 (9 values) and superglue (8 tasks).
-    If a run lacks a value, there is no average; the mean of the values it has is shown in brackets.
+    If a run lacks a value, there is no average; the mean of the values it has is shown in brackets. Runs with
+    other tasks also have the average over all tasks, of the first metric of each.
 
     Example: weft show averages runs/glue runs/glue-lora
     """
@@ -38,21 +40,36 @@ def averages(
         return
     for run in runs:
         print_notes(run.notes)
-    _print({run.folder: run.averages for run in runs})
+    rows = _papers(runs)
+    if any(run.has_other_tasks for run in runs):
+        rows += _all_tasks(runs)
+    print_table("in percent", ["average", "task and metric", *(run.folder for run in runs)], rows)
 
 
-def _print(by_run: Mapping[str, Mapping[str, Average]]) -> None:
+def _papers(runs: Sequence[RunAverages]) -> list[list[object]]:
+    """The averages of the papers that some run has a value of."""
     from weft.evaluation.averages import AVERAGES
 
     rows: list[list[object]] = []
     for kind, parts in AVERAGES.items():
-        averages = [run[kind] for run in by_run.values()]
-        if len(averages) == 1 or any(average.values for average in averages):
+        averages = [run.averages[kind] for run in runs]
+        if any(average.values for average in averages):
             for part in parts:
                 values = [_shown(average.values.get(part)) for average in averages]
                 rows.append([kind if part is parts[0] else "", part.name, *values])
             rows.append(["", "average", *map(_whole, averages)])
-    print_table("in percent", ["average", "value", *by_run], rows)
+    return rows
+
+
+def _all_tasks(runs: Sequence[RunAverages]) -> list[list[object]]:
+    """The first metric of every task, and their mean over each run's tasks."""
+    names = list(dict.fromkeys(name for run in runs for name in run.all_tasks))
+    rows: list[list[object]] = []
+    for number, name in enumerate(names):
+        values = [_shown(run.all_tasks.get(name)) for run in runs]
+        rows.append(["all tasks" if number == 0 else "", name, *values])
+    means = [sum(run.all_tasks.values()) / len(run.all_tasks) for run in runs]
+    return [*rows, ["", "average", *(_shown(mean) for mean in means)]]
 
 
 def _shown(value: float | None) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.completion import among
 from weft.cli.options import Device, EncoderOption, Json, Plot, Split, TaskFiles
 from weft.cli.output import print_json, print_notes, print_table, print_written
 from weft.cli.paths import check_plot
@@ -32,6 +33,7 @@ def covariance(
         str,
         typer.Option(
             metavar="mean|cls|tokens",
+            autocompletion=among("mean", "cls", "tokens"),
             help="vectors whose covariance is computed: the mean of an example's tokens, its first token "
             "(cls), or every token",
         ),
@@ -101,7 +103,7 @@ def _print(similarity: CovarianceSimilarity, title: str) -> None:
     undefined = "–" if can_print("–") else "-"
     print_table(
         "",
-        ["task", "rows of X", "rank", "with itself", "average over the others"],
+        ["task", "rows of X", "rank kept", "with itself", "mean with the others"],
         [
             [
                 task,

@@ -59,7 +59,8 @@ def _print(run_plan: RunPlan) -> None:
         for r in plan.summary()
     ]
     seen = "candidates seen" if plan.chooses else "examples seen"
-    print_table(_title(run_plan), ["task", "rows", "share", run_plan.unit, seen, "epochs"], rows)
+    columns = ["task", "training rows", "share", f"sampled {run_plan.unit}", seen, "epochs"]
+    print_table(_title(run_plan), columns, rows)
     epoch = plan.epoch()
     print(f"one epoch of {epoch.task}: {'' if epoch.exact else 'about '}{epoch.steps:.0f} steps")
     if run_plan.padding is not None:

@@ -44,9 +44,16 @@ def params(
     if as_json:
         print_json(ledger)
         return
-    rows: list[list[Any]] = [["encoder", ledger["encoder"], ""], ["shared", ledger["shared"], ""]]
-    rows += [[name, count, ledger["heads"][name]] for name, count in ledger["per_task"].items()]
-    print_table(f"{run.encoder}, {run.method.name}", ["owner", "parameters", "head"], rows)
+    rows: list[list[Any]] = [
+        ["encoder", ledger["encoder"], ""],
+        ["added for all tasks", ledger["shared"], ""],
+    ]
+    rows += [
+        [f"added for {name}", count, ledger["heads"][name]] for name, count in ledger["per_task"].items()
+    ]
+    print_table(
+        f"{run.encoder}, {run.method.name}", ["part of the model", "parameters", "and in the head"], rows
+    )
     print(f"all tasks together: {ledger['total_ratio']:.4f} times the encoder, without heads")
     print(f"trained per task: {ledger['trained_percent_per_task']:.4f}% of the encoder")
     if (paper := ledger["paper"]) is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.completion import among
 from weft.cli.options import BundleArgument, EncoderOption, Json, Layers, Plot
 from weft.cli.output import print_json, print_notes, print_written
 from weft.cli.paths import check_plot
@@ -22,6 +23,7 @@ def similarity(
         str,
         typer.Option(
             metavar="ORDER",
+            autocompletion=among("clustered", "given", "paper"),
             help="order of the tasks: clustered (similar tasks side by side), given (as in the model), "
             "paper (as in the MORRIS paper), or all names, such as a,b,c",
         ),
@@ -29,8 +31,9 @@ def similarity(
     sites: Annotated[
         str | None,
         typer.Option(
-            help="use only these linear maps, and show each separately: query, 'query,value', …; "
-            "default: all together"
+            metavar="SITE,SITE",
+            help="use only these linear maps, and show each separately, such as query or query,value; "
+            "default: all together",
         ),
     ] = None,
     layers: Layers = None,

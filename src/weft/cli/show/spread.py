@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,7 @@ from weft.cli.output import print_json, print_notes, print_table, print_written
 from weft.cli.paths import check_plot
 from weft.cli.show.matrices import can_print
 from weft.errors import WeftError
+from weft.evaluation.scores import shown_metric
 
 if TYPE_CHECKING:
     from weft.analysis.spread import Comparison, Spread
@@ -25,7 +26,8 @@ def spread(
         list[Path] | None,
         typer.Option(
             metavar="RUN",
-            help="folder of a run to compare with, such as a single-task run; may be repeated; default: none",
+            help="reference: folder of a run to compare with, such as a single-task run; may be repeated; "
+            "default: none",
         ),
     ] = None,
     ddof: Annotated[
@@ -47,9 +49,12 @@ def spread(
 ) -> None:
     """Show how much the scores differ between tasks.
 
-    Prints task σ, the standard deviation over the metrics of all tasks. With --against it compares each
-    task's main metric with a reference run. If several references have a task, the best of them counts.
-    Scores are compared without rounding.
+    Prints task σ: the standard deviation, in percentage points, of the metrics of all tasks around their
+    mean. A small σ means that all tasks are solved about equally well.
+
+    With --against it also compares the first metric of each task with that of a reference run: positive
+    differences, in percentage points, mean that this run is better. If several references have a task, the
+    best of them counts. Scores are compared without rounding.
 
     Example: weft show spread runs/all --against runs/rte --against runs/cola
     """
@@ -68,14 +73,15 @@ def spread(
         from weft.analysis.plots.spread import write_differences, write_metrics
 
         if references:
-            write_differences(compared, plot, f"{folder}: {_verdict(compared)}")
+            title = f"{folder}, compared with {_reference(references)}\n{_verdict(compared)}"
+            write_differences(compared, plot, title)
         else:
-            write_metrics(spread, plot, f"{folder}: {_sigma(spread)}")
+            write_metrics(spread, plot, f"{folder}: {run.split} scores in percent\n{_sigma(spread)}")
     if as_json:
         more = comparison_dict(compared) if references else {}
         print_json({"split": run.split, **spread.as_dict(), "metrics": run.tasks, **more})
     else:
-        _print(folder, spread, compared if references else None)
+        _print(f"{folder}: {run.split} scores in percent", spread, compared, list(references))
     print_written(plot, as_json)
 
 
@@ -106,8 +112,17 @@ def _different_rows(
 
 
 def _sigma(spread: Spread) -> str:
-    sigma = f"{spread.sigma:.2f}" if spread.sigma == spread.sigma else "not defined"
-    return f"task σ {sigma} over {len(spread.values)} metrics (ddof {spread.ddof})"
+    over = f"over {len(spread.values)} metrics (ddof {spread.ddof})"
+    if spread.sigma != spread.sigma:
+        return f"task σ: not defined {over}"
+    return (
+        f"mean {spread.mean:.1f}%; task σ (standard deviation): {spread.sigma:.1f} percentage points {over}"
+    )
+
+
+def _reference(references: Collection[str]) -> str:
+    """The reference in words."""
+    return next(iter(references)) if len(references) == 1 else f"the best of {len(references)} runs"
 
 
 def _verdict(compared: list[Comparison]) -> str:
@@ -115,36 +130,40 @@ def _verdict(compared: list[Comparison]) -> str:
 
     above, count = counts(compared)
     rest = len(compared) - count
-    return f"{above} of {count} at or above the reference" + (f"; {rest} not compared" if rest else "")
+    return f"{above} of {count} tasks at or above the reference" + (f"; {rest} not compared" if rest else "")
 
 
-def _print(folder: Path, spread: Spread, compared: list[Comparison] | None) -> None:
-    if compared is None:
-        rows = [[v.task, v.metric, f"{100 * v.value:.2f}"] for v in spread.values]
-        print_table(f"{folder}: metrics in percent", ["task", "metric", "this run"], rows)
+def _print(title: str, spread: Spread, compared: list[Comparison], references: list[str]) -> None:
+    if not references:
+        rows = [[v.task, v.metric, f"{100 * v.value:.1f}"] for v in spread.values]
+        print_table(title, ["task", "metric", "score"], rows)
     else:
         columns = ["task", "metric", "this run", "reference", "difference", "at or above"]
-        print_table(f"{folder}: main metrics in percent", columns, [_row(c) for c in compared])
+        print_table(f"{title}, first metric of each task", columns, [_row(c) for c in compared])
         # outside the table, which would truncate a long path
-        if len({comparison.source for comparison in compared} - {None}) > 1:
+        if len(references) == 1:
+            print(f"reference: {references[0]}")
+        else:
             for comparison in compared:
                 print(f"reference of {comparison.task}: {comparison.source or 'none'}")
+        errors = any(comparison.is_error for comparison in compared)
+        unscaled = "; errors such as mse are unscaled" if errors else ""
+        print(f"difference: this run minus the reference, in percentage points{unscaled}")
         print(_verdict(compared))
     text = _sigma(spread)
     print(text if can_print(text) else text.replace("σ", "sigma"))
 
 
 def _row(comparison: Comparison) -> list[str]:
-    # an error is not a percentage
-    scale, digits = (1, 4) if comparison.is_error else (100, 2)
-    this = f"{scale * comparison.this:.{digits}f}"
-    if comparison.reference is None or comparison.difference is None:
-        return [comparison.task, comparison.metric, this, "-", "-", "not compared"]
+    metric, reference, difference = comparison.metric, comparison.reference, comparison.difference
+    this = shown_metric(metric, comparison.this)
+    if reference is None or difference is None:
+        return [comparison.task, metric, this, "-", "-", "not compared"]
     return [
         comparison.task,
-        comparison.metric,
+        metric,
         this,
-        f"{scale * comparison.reference:.{digits}f}",
-        f"{scale * comparison.difference:+.{digits}f}",
+        shown_metric(metric, reference),
+        f"{difference:+.3f}" if comparison.is_error else f"{100 * difference:+.1f}",
         "yes" if comparison.at_or_above else "no",
     ]

@@ -49,7 +49,11 @@ def _print(folder: Path, amounts: Storage, files: list[StoredFile]) -> None:
     tasks = {f"task {name}": task for name, task in amounts["tasks"].items()}
     for name, task in {**tasks, "one more task": amounts["one_more_task"]}.items():
         rows.append([name, *_numbers(task["total"]), task["head"]["parameters"]])
-    print_table(f"{folder}: what is stored", ["owner", "parameters", "bytes", "of these in the head"], rows)
+    print_table(
+        f"{folder}: what is stored",
+        ["part of the model", "parameters", "bytes", "of these in the head"],
+        rows,
+    )
     paper = amounts["paper"]
     rows = []
     for name, scenario in (("incremental", "the device has the encoder"), ("bundled", "with the encoder")):

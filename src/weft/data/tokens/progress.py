@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from weft.utils.notes import is_quiet
+
 if TYPE_CHECKING:
     from weft.data.splits.split import Split
 
@@ -19,7 +21,7 @@ class Tokenizing:
     """Displays the progress of tokenization; splits that are read from the cache are not shown."""
 
     def __init__(self, show: bool) -> None:
-        self._show = show
+        self._show = show and not is_quiet()
         self._bar: Any = None
         self._tasks: dict[str, Any] = {}
         self._last = time.monotonic()

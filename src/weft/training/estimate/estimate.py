@@ -104,7 +104,7 @@ class Estimate:
     def _timed(self) -> str:
         """A description of what was timed."""
         if not ENGINES[self.engine].compiles:
-            return f"engine {self.engine}, {self.timed} batches timed"
+            return f"engine {self.engine}, {self.timed} {'batch' if self.timed == 1 else 'batches'} timed"
         startup = f"about {duration(self.startup_seconds)} more to compile and capture"
         return f"engine {self.engine}, {self.timed} steps timed; {startup}, partly done by this estimate"
 

@@ -145,7 +145,8 @@ def _timed(
 
     few = batches[0].first(2)
     seconds(few)  # the first pass is a warm-up
-    per_cost = seconds(few) / float(costs.of(*few.shape))  # an upper bound: small batches are slow
+    small = float(costs.of(*few.shape)), seconds(few)
+    per_cost = small[1] / small[0]  # an upper bound: small batches are slow
     end = time.perf_counter() + budget
     points: list[tuple[float, float]] = []
     for number, batch in enumerate(batches):
@@ -161,7 +162,8 @@ def _timed(
         taken = float(np.median([seconds(chosen) for _ in range(PASSES)]))
         points.append((cost, taken))
         per_cost = min(per_cost, taken / cost)
-    return fitted_line(points), len(points)
+    # one batch alone cannot tell the fixed part of a step from the part that grows with the batch
+    return fitted_line(points if len(points) > 1 else [small, *points]), len(points)
 
 
 def fitted_line(points: Sequence[tuple[float, float]]) -> Rate:

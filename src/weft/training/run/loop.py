@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.data.tokens.cache import FORMAT
-from weft.evaluation.scores import Scores, main_score
+from weft.evaluation.scores import Scores, shown_metric
 from weft.sampling.plan.plan import Plan, Step
 from weft.training.engines.engine import Move
 from weft.training.optim.owners import OwnerOptimizers
@@ -29,7 +29,7 @@ from weft.training.run.interrupt import Interrupted, Interruptions
 from weft.training.run.log import Log, NoLog
 from weft.training.run.phases import Phases
 from weft.training.run.plan import RunPlan, plan_of
-from weft.training.run.progress import Progress, Quiet
+from weft.training.run.progress import Progress, Quiet, early
 from weft.training.run.records import Records
 from weft.training.run.state import State
 from weft.training.run.stopping import stop_message
@@ -188,8 +188,7 @@ class Loop:
             self._count(prepared.step)
             self.state.seconds = time.monotonic() - began
             done, last = self.state.step, self.state.step == self.total
-            losses = self._log_losses() if done % settings.log_every == 0 or last else None
-            progress.step(done, losses)
+            progress.step(done, self._losses(done))
             if self.before and done == self.before:
                 self._next_phase()
             every = settings.evaluate_every
@@ -279,6 +278,15 @@ class Loop:
         for name, facts in events:
             self.log.write(name, **facts)
 
+    def _losses(self, done: int) -> dict[str, float] | None:
+        """The losses to show after a step, if any; they are logged every `log_every` steps."""
+        if done % self.training.log_every == 0 or done == self.total:
+            return self._log_losses()
+        if early(done):  # a first loss within seconds, whatever log_every is
+            self.records.lost(self.driver.losses())
+            return self.records.losses_so_far(self.state)
+        return None
+
     def _log_losses(self) -> dict[str, float]:
         """Log the mean loss of each task that had examples since the last line."""
         self.records.lost(self.driver.losses())
@@ -301,9 +309,8 @@ class Loop:
             if counts:
                 self.validation.note(state, scores)
         self.log.write("evaluation", step=state.step, **scores, **self.since())
-        shown = "  ".join(f"{name} {100 * main_score(m):.1f}" for name, m in scores["tasks"].items())
-        self.progress.score(scores["average"])
-        self.say(f"step {state.step}: average {100 * scores['average']:.1f}  {shown}")
+        shown = {name: shown_metric(*next(iter(m.items()))) for name, m in scores["tasks"].items()}
+        self.progress.evaluated(state.step, scores["average"], shown)
         if counts and state.step < self.total:
             self.components.after_evaluation()
             if list(self.plan.stops) != list(state.stops):

@@ -66,12 +66,16 @@ class Records:
 
     def mean_losses(self, state: State) -> dict[str, float]:
         """The mean loss of each task that had examples since the last call."""
-        self.sum_losses(state)
-        rows = zip(self.names, state.losses, state.examples, strict=True)
-        losses = {name: total / count for name, total, count in rows if count}
+        losses = self.losses_so_far(state)
         state.losses = [0.0] * len(self.names)
         state.examples = [0.0] * len(self.names)
         return losses
+
+    def losses_so_far(self, state: State) -> dict[str, float]:
+        """The same without a new beginning: the next call of `mean_losses` includes these examples."""
+        self.sum_losses(state)
+        rows = zip(self.names, state.losses, state.examples, strict=True)
+        return {name: total / count for name, total, count in rows if count}
 
     def window(self, state: State) -> dict[str, Any]:
         """The counts of the steps since the last evaluation, for the log; a new window begins."""
