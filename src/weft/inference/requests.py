@@ -117,6 +117,17 @@ class RequestReader:
         for row in stream.rows:
             yield None if row is None else self._request(row, stream)
 
+    @property
+    def needed(self) -> list[str]:
+        """The columns that every row of a file must have, as far as they are known before it is read."""
+        asked, task = self._asked, self.default
+        needed = list(asked.texts or ())
+        if task is not None and asked.texts is None:
+            needed = [self._called(column) for column in read_columns(task)]
+        elif task is None and not asked.many:
+            needed += ["task"]
+        return needed if asked.id is None else [*needed, asked.id]
+
     def check_columns(self, stream: RowStream) -> None:
         """Refuse a file whose columns can answer no row, before anything is predicted."""
         if stream.columns is None:
@@ -132,7 +143,7 @@ class RequestReader:
             names = ", ".join(self._ids)
             raise WeftError(
                 f"{stream.source}: there is no column 'task'; expected one, or a task for all rows: "
-                f"--task NAME; tasks: {names}; columns: {', '.join(known)[:200]}"
+                f"--task NAME; tasks: {names}; columns: {', '.join(known)[:200]}{hint}"
             )
         wanted_columns(stream.source, known, needed, (), unit=stream.unit, hint=hint)
 

@@ -145,18 +145,10 @@ def _opened(
         asked = _with_task_of_file(asked, known.task, reader, file, tell)
         reader = RequestReader(tasks, asked)
     texts_by_line = asked.many or reader.default is not None
-    if known.source is not None and known.whole:
+    if known.whole:
         # its columns get the task's names as they are read
         reader = RequestReader(tasks, replace(asked, columns={}))
-    stream = open_file(
-        file,
-        reader,
-        form=form,
-        texts_by_line=texts_by_line,
-        source=known.source,
-        whole=known.whole,
-        tell=tell,
-    )
+    stream = open_file(file, reader, form=form, texts_by_line=texts_by_line, known=known, tell=tell)
     try:
         reader.check_columns(stream)
     except WeftError:

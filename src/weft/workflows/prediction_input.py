@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from weft.utils.notes import Tell
 if TYPE_CHECKING:
     from weft.data.readers.source import Source
     from weft.inference.requests import RequestReader
+    from weft.workflows.prediction_source import KnownFile
 
 STANDARD_INPUT = "-"
 TEXT = "text"
@@ -54,8 +55,7 @@ def open_file(
     *,
     form: str | None = None,
     texts_by_line: bool = False,
-    source: Source | None = None,
-    whole: bool = False,
+    known: KnownFile,
     tell: Tell,
 ) -> RowStream:
     """Open a file, a pipe, or standard input (`-`).
@@ -65,11 +65,10 @@ def open_file(
         reader: knows which columns are needed.
         form: the format; None: by the ending of the name.
         texts_by_line: whether a file with no known ending has one text per line; else JSON.
-        source: how the run read this file, if it did.
-        whole: whether to read it whole, with the filters and the column names of the source.
+        known: how the run read this file, if it did.
         tell: called with a note about a guess.
     """
-    form = form or (None if source is None else source.format)
+    form = form or (None if known.source is None else known.source.format)
     if form is not None and form not in (*STREAMED, *FORMATS):
         raise WeftError(f"--format {form}: {did_you_mean(form, (*STREAMED, *FORMATS))}")
     # a guess is corrected by the first line: a JSON object is hardly ever a text to predict
@@ -86,33 +85,41 @@ def open_file(
         stream = _piped(str(file), lines_of(descriptor), form or _of_guess(guessed), guessed, tell)
         stream.close = lambda: os.close(descriptor)
         return stream
-    known = form or _by_ending(file)
-    if whole and known is not None:
-        return _whole(file, known, reader, source)
-    return _opened(file, known or _of_guess(guessed), None if known else guessed, reader, source, tell)
+    certain = form or _by_ending(file)
+    if known.whole and certain is not None:
+        return _whole(file, certain, reader, known.source)
+    return _opened(file, certain or _of_guess(guessed), None if certain else guessed, reader, known, tell)
 
 
 def _opened(
-    file: Path, form: str, guessed: str | None, reader: RequestReader, source: Source | None, tell: Tell
+    file: Path,
+    form: str,
+    guessed: str | None,
+    reader: RequestReader,
+    known: KnownFile,
+    tell: Tell,
 ) -> RowStream:
-    from weft.data.readers.dialect import detect_dialect
-    from weft.data.readers.encoding import detect_encoding
+    from weft.data.readers.dialect import Dialect
+    from weft.data.readers.dialect_choice import Keys, choose_dialect
+    from weft.data.readers.encoding import check_encoding, file_encoding
 
-    options: Mapping[str, Any] = {} if source is None else source.options
+    keys = Keys(*(known.keys.get(key) for key in ("encoding", "delimiter", "quotes")))
     if form in ("jsonl", TEXT):
-        encoding = options.get("encoding") or detect_encoding(file)
+        # JSON is UTF-8; lines of text may be in any encoding
+        named = keys.encoding
+        encoding = file_encoding(file, guess=form == TEXT) if named is None else check_encoding(named)
         return stream_lines(file, encoding, _parser(form, guessed, str(file), tell))
     if form in ("csv", "tsv"):
-        dialect = detect_dialect(file)
-        from dataclasses import replace
-
-        keys = ("encoding", "delimiter", "quotes")
-        dialect = replace(dialect, **{key: options[key] for key in keys if options.get(key) is not None})
-        names = options.get("header")
-        return stream_delimited(file, dialect, names if isinstance(names, list | tuple) else None)
+        plain = Dialect() if form == "csv" else Dialect(delimiter="\t", quotes=False)
+        names = known.keys.get("header")
+        needed = reader.needed
+        choice = choose_dialect(file, plain, keys.checked(file), needed, names, ragged=bool(needed))
+        for note in choice.notes:
+            tell(f"{file}: {note}")
+        return stream_delimited(file, choice.dialect, names, choice.hint)
     if form == "parquet":
         return stream_parquet(file, reader.wanted)
-    return _whole(file, form, reader, source)
+    return _whole(file, form, reader, known.source)
 
 
 def _whole(file: Path, form: str, reader: RequestReader, source: Source | None) -> RowStream:

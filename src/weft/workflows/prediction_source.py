@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
 
@@ -20,11 +20,13 @@ class KnownFile:
 
     Attributes:
         source: how the run read this very file, if its run file says more than the path.
+        keys: `encoding`, `delimiter`, `quotes` and `header`: of this file, else of the task.
         columns: the task's column → the file's, if they differ: of this file, else of the task's other files.
         task: the task that has this file, if there is exactly one.
     """
 
     source: Source | None = None
+    keys: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     task: str | None = None
 
@@ -61,14 +63,19 @@ def known_file(bundle: Path, file: Path, task: str | None) -> KnownFile:
     name = task or (of_file[0] if len(of_file) == 1 else None)
     if name is None or name not in tasks:
         return KnownFile()
-    from weft.data.readers.source import Source
+    from weft.data.readers.source import Source, with_dialect
+    from weft.tasks.task import OF_FILES
 
-    sources = [source for source in same[name] if isinstance(source, Source)]
+    of_task = {key: value for key in OF_FILES if (value := getattr(tasks[name], key)) is not None}
+    entries = [with_dialect(entry, of_task) for entry in same[name]]
+    sources = [source for source in entries if isinstance(source, Source)]
     others = [source for source in tasks[name].files.values() if isinstance(source, Source)]
     columns = next((source.columns for source in (*sources, *others) if source.columns), {})
     if same[name] and not sources:
         columns = {}  # this very file has the task's own names
-    return KnownFile(sources[0] if sources else None, columns, name if name in of_file else None)
+    source = sources[0] if sources else None
+    keys = of_task if source is None else source.options
+    return KnownFile(source, keys, columns, name if name in of_file else None)
 
 
 def _same_file(task: Task, file: Path) -> list[object]:

@@ -123,13 +123,16 @@ def _numbered(lines: Lines) -> Iterator[tuple[int, str | None]]:
             yield number, line
 
 
-def stream_delimited(path: Path, dialect: Dialect, names: Sequence[str] | None = None) -> RowStream:
+def stream_delimited(
+    path: Path, dialect: Dialect, names: Sequence[str] | None = None, hint: str = ""
+) -> RowStream:
     """Open a csv or tsv file; a row is a dict of strings.
 
     Args:
         path: the file.
         dialect: how it separates its values.
         names: the names of the columns, if its first record does not name them.
+        hint: what to try if a column is missing.
     """
     stack, text, share = _opened(path, dialect.encoding)
     stack.enter_context(long_fields())
@@ -137,7 +140,6 @@ def stream_delimited(path: Path, dialect: Dialect, names: Sequence[str] | None =
     # strict: without it, unbalanced quotes silently swallow the following rows
     reader = csv.reader(_explained(path, text), delimiter=dialect.delimiter, quoting=quoting, strict=True)
     records = _records(reader)
-    hint = ""
     if names is None:
         first = next(records, None)
         if first is None or isinstance(first[1], str):
@@ -146,9 +148,8 @@ def stream_delimited(path: Path, dialect: Dialect, names: Sequence[str] | None =
             message = f"{what}; expected a first line that names the columns, and one row or more"
             raise DataError(Problem(str(path), message, None if first is None else first[0], unit="line"))
         names = first[1]
-        if not dialect.header:
-            hint = "; its first line does not look like names: add a line with the names of the columns"
     columns = tuple(names)
+    hint = f": {hint}" if hint else ""
     return RowStream(str(path), _as_dicts(records, columns), columns, "line", hint, share, stack.close)
 
 
