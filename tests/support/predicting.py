@@ -24,7 +24,8 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
         pq.write_table(pa.Table.from_pylist(rows), path)
     elif form == "tsv":
         # quotes are plain characters, as in GLUE's files
-        lines = ["\t".join(map(str, row)) for row in (rows[0], *(row.values() for row in rows))]
+        names = list(rows[0])
+        lines = ["\t".join(cells) for cells in (names, *([str(row[n]) for n in names] for row in rows))]
         path.write_text("\n".join(lines) + "\n", "utf-8")
     else:
         with path.open("w", encoding="utf-8", newline="") as file:

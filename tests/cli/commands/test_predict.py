@@ -11,7 +11,7 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.support.near import assert_near
@@ -24,7 +24,12 @@ TEXTS = st.lists(st.sampled_from((*WORDS, "é", '"', ",")), min_size=1, max_size
 ROWS = st.lists(
     st.fixed_dictionaries({"task": st.sampled_from(["cat", "count"]), "text": TEXTS}), min_size=1, max_size=9
 )
-QUIET = {"deadline": None, "max_examples": 15, "suppress_health_check": list(HealthCheck)}
+QUIET = {
+    "deadline": None,
+    "max_examples": 8,
+    "suppress_health_check": list(HealthCheck),
+    "phases": [Phase.explicit, Phase.reuse, Phase.generate],
+}
 
 
 @pytest.fixture(scope="module")
