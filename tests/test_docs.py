@@ -258,6 +258,7 @@ BEFORE = {
     "kinds.md": MODEL,
     "splits.md": "import weft\n(task,) = weft.load_suite('swatch', only=['sentiment'])\n",
     "submitting.md": "",
+    "predicting.md": MODEL + "open('reviews.txt', 'w').write('A fine film.\\nA dull film.\\n')\n",
 }
 """What each page's Python needs to run; the others load other people's checkpoints."""
 

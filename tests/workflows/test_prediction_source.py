@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 import yaml
@@ -21,8 +22,6 @@ def done(tmp_path_factory, token_cache):
     """One task for each way of reading a file."""
     folder = tmp_path_factory.mktemp("sources")
     save_encoder(folder / "encoder")
-    import random
-
     draw = random.Random(3)
     texts = [(sentence(draw), ("no", "yes")[n % 2]) for n in range(12)]
     (folder / "odd.csv").write_bytes(
