@@ -19,8 +19,9 @@ from tests.support.paths import ROOT
 from weft.config import load_run
 from weft.config.run_file import SECTIONS
 from weft.config.task_file import Host, load_task_file
+from weft.data.readers.streamed import json_rows, stream_lines
 from weft.growing.settings import GrowSettings
-from weft.inference.requests import as_requests, read_requests
+from weft.inference.requests import Asked, RequestReader
 from weft.methods import METHODS, build_method
 from weft.model.head_settings import HeadSettings
 from weft.sampling import SAMPLERS
@@ -234,8 +235,8 @@ def test_the_requests_of_a_page_are_read_by_the_real_reader(tmp_path):
     file.write_text(block.text, encoding="utf-8")
     labels = ("no", "yes")
     tasks = [Task("cola", labels=labels), Task("rte", texts=("a", "b"), labels=labels)]
-    requests = as_requests(read_requests(file), tasks, file)
-    assert [name for name, _ in requests] == ["cola", "rte"]
+    requests = list(RequestReader(tasks, Asked()).requests(stream_lines(file, "utf-8", json_rows)))
+    assert [(request.inputs[0], request.wrong) for request in requests] == [(0, None), (1, None)]
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=ids)
@@ -257,6 +258,7 @@ BEFORE = {
     "kinds.md": MODEL,
     "splits.md": "import weft\n(task,) = weft.load_suite('swatch', only=['sentiment'])\n",
     "submitting.md": "",
+    "predicting.md": MODEL + "open('reviews.txt', 'w').write('A fine film.\\nA dull film.\\n')\n",
 }
 """What each page's Python needs to run; the others load other people's checkpoints."""
 

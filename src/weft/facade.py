@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -67,6 +67,17 @@ class ModelFacade:
         from weft.inference.predict import predict
 
         return predict(self._model, requests, batch_size, precision)
+
+    def predict_stream(
+        self,
+        requests: Iterable[Any],
+        batch_size: int | None = None,
+        precision: Precision | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the answers of `predict` while the requests are read; see `weft.inference.stream`."""
+        from weft.inference.stream import predict_stream
+
+        return predict_stream(self._model, requests, batch_size, precision)
 
     def predict_all(
         self,

@@ -137,6 +137,13 @@ def read_tasks(folder: Path, manifest: dict[str, Any], encoder_sha256: str | Non
     return tasks
 
 
+def bundle_tasks(folder: str | Path) -> list[Task]:
+    """Return the tasks of a bundle in their order, without its weights."""
+    folder = find_bundle(folder)
+    names = read_manifest(folder)["tasks"]
+    return [_task(read_facts(task_file(folder, name))["task"]) for name in names]
+
+
 def find_bundle(folder: str | Path) -> Path:
     """Return the folder of a bundle, from that folder or from a run folder that holds it."""
     folder = Path(folder)

@@ -77,7 +77,7 @@ def predict(
     requests = requests if isinstance(requests, list | tuple) else list(requests)
     inside = precision_context(model, precision)
     answers: list[dict[str, Any]] = []
-    before: tuple[_Slab, AllLogits] | None = None
+    before: tuple[Slab, AllLogits] | None = None
     for slab in ahead(lambda which: tokenized(model, requests, which), slabs(len(requests))):
         # the GPU works on these requests while the host decodes the answers to the previous ones
         logits = all_logits(model, slab.examples, batch_size, precision=inside, ahead=QUEUED)
@@ -109,7 +109,7 @@ def ahead(work: Callable[[range], T], slabs: Sequence[range]) -> Iterator[T]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Slab:
+class Slab:
     """Some requests, tokenized.
 
     Attributes:
@@ -121,28 +121,33 @@ class _Slab:
     examples: Examples
 
 
-def tokenized(model: Model, requests: Sequence[Request], which: range) -> _Slab:
+def tokenized(model: Model, requests: Sequence[Request], which: range) -> Slab:
     """Tokenize some of the requests; those of one task are tokenized together."""
+    readers = Readers(model)
+    numbered = enumerate(requests[which.start : which.stop], which.start)
+    return tokenize_inputs(model, [readers.read(number, request) for number, request in numbered])
+
+
+def tokenize_inputs(model: Model, inputs: Iterable[tuple[int, Inputs]]) -> Slab:
+    """Tokenize requests that were read: the id of each one's task, and the input of the encoder."""
     texts: dict[int, list[tuple[str, ...]]] = {}
     marks: dict[int, list[Marks]] = {}
     task, position = [], []
-    readers = _Readers(model)
-    for number, request in enumerate(requests[which.start : which.stop], which.start):
-        index, inputs = readers.read(number, request)
+    for index, request in inputs:
         task_texts = texts.setdefault(index, [])
         task.append(index)
         position.append(len(task_texts))
-        task_texts.append(inputs.texts)
-        if inputs.marks:
-            marks.setdefault(index, []).append(inputs.marks)
+        task_texts.append(request.texts)
+        if request.marks:
+            marks.setdefault(index, []).append(request.marks)
     tokens = {}
     for index, task_texts in texts.items():
         split = _split(model.tasks[index], task_texts, marks.get(index))
         tokens[index] = in_memory(split, model.tokenizer, model.max_length)
-    return _Slab(tokens, Examples.by_task(tokens, task, position))
+    return Slab(tokens, Examples.by_task(tokens, task, position))
 
 
-class _Readers:
+class Readers:
     """Reads requests. Plain ASCII texts, which are the common case, take a fast path."""
 
     def __init__(self, model: Model) -> None:
@@ -171,7 +176,7 @@ class _Readers:
         return _checked(self._model, number, request)
 
 
-def answered(model: Model, slab: _Slab, logits: AllLogits) -> list[dict[str, Any]]:
+def answered(model: Model, slab: Slab, logits: AllLogits) -> list[dict[str, Any]]:
     """Return the answer to each request, in order. The requests of one task are decoded together."""
     logits.finish()
     ordered: list[Any] = [None] * len(slab.examples)

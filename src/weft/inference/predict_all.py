@@ -36,6 +36,7 @@ from weft.tasks.kinds import KINDS
 if TYPE_CHECKING:
     from weft.model.model import Model
     from weft.tasks.kinds.kind import Inputs
+    from weft.tasks.task import Task
 
 MANY = 8
 """A pass above the trunk has at most this many times `batch_size` rows: its rows are texts × tasks."""
@@ -89,7 +90,17 @@ def predict_all(
     named = None if tasks is None else list(dict.fromkeys(model.task_id(name) for name in tasks))
     if named == []:
         raise WeftError("tasks: expected at least one task's name; found none")
-    inputs = [inputs_of(model, f"text {number}", text, named) for number, text in enumerate(texts, 1)]
+    inputs = [inputs_of(model.tasks, f"text {number}", text, named) for number, text in enumerate(texts, 1)]
+    return answers_of_inputs(model, inputs, batch_size, precision)
+
+
+def answers_of_inputs(
+    model: Model,
+    inputs: Sequence[dict[int, Inputs]],
+    batch_size: int | None = None,
+    precision: Precision | None = None,
+) -> list[dict[str, dict[str, Any]]]:
+    """Return the answers of many tasks for texts that were read: the output of `inputs_of` for each."""
     results: list[dict[str, dict[str, Any]]] = [
         {model.tasks[index].name: {} for index in by_task} for by_task in inputs
     ]
@@ -104,19 +115,19 @@ def predict_all(
     return results
 
 
-def inputs_of(model: Model, where: str, text: Any, named: Sequence[int] | None) -> dict[int, Inputs]:
+def inputs_of(tasks: Sequence[Task], where: str, text: Any, named: Sequence[int] | None) -> dict[int, Inputs]:
     """Return the encoder's input of each task that reads a text, by task id.
 
     Args:
-        model: the model.
+        tasks: the tasks of the model.
         where: the beginning of an error message.
         text: as in `predict_all`.
         named: the ids of the tasks that must read the text; None: all tasks that can.
     """
     if named is not None:
-        return {i: read_request(model.tasks[i], plain_form(model.tasks[i], text), where) for i in named}
+        return {i: read_request(tasks[i], plain_form(tasks[i], text), where) for i in named}
     inputs, last = {}, None
-    for index, task in enumerate(model.tasks):
+    for index, task in enumerate(tasks):
         if isinstance(text, tuple) and KINDS[task.kind].windows == "words":
             continue  # a tuple means texts; words, which look the same, come as a list
         try:

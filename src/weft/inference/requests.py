@@ -1,110 +1,277 @@
-"""Reading the requests of `weft predict` from a file."""
+"""The requests of `weft predict`: from rows of a file to inputs of the encoder, each checked by itself."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weft.data.readers.lines import text_lines
+from weft.data.readers.columns import read_columns, template_columns
+from weft.data.readers.problem import show
+from weft.data.readers.table import wanted_columns
 from weft.errors import WeftError, did_you_mean
+from weft.tasks.kinds import KINDS
+from weft.tasks.kinds.kind import Inputs
 
 if TYPE_CHECKING:
-    from weft.model.model import Model
+    from weft.data.readers.streamed import Row, RowStream
     from weft.tasks.task import Task
 
-Lines = list[tuple[int, dict[str, Any]]]
-JSON_LINES = (".jsonl", ".json", ".ndjson")
-"""The endings of files with one JSON value per line."""
 
+@dataclass(frozen=True)
+class Asked:
+    """What is asked about the rows of a file.
 
-def read_requests(file: Path) -> Lines:
-    """Read the objects of a jsonl file with their line numbers; blank lines are skipped."""
-    _check_file(file)
-    lines: Lines = []
-    with text_lines(file) as text:
-        for number, line in enumerate(text, 1):
-            _read(file, number, line, lines)
-    if not lines:
-        raise WeftError(f"{file} has no line to predict; expected at least one")
-    return lines
-
-
-def read_texts(file: Path) -> list[tuple[int, Any]]:
-    """Read the inputs of `predict_all` with line numbers: JSON values, or else the lines themselves.
-
-    The file's ending decides: see `JSON_LINES`.
+    Attributes:
+        task: the task of every row; None: the row's own `task`, or the only task of the model.
+        tasks: predict every row for each of these tasks.
+        every_task: predict every row for every task that can read it.
+        texts: the columns of the texts; None: the columns of the task's files, or `text`, or `text_a` and
+            `text_b`.
+        columns: the task's column → the file's, if they differ.
+        id: the column that is copied to the output as `id`.
+        with_input: whether the whole row is copied to the output as `input`.
     """
-    _check_file(file)
-    is_json = file.name.lower().removesuffix(".gz").endswith(JSON_LINES)
-    texts: list[tuple[int, Any]] = []
-    with text_lines(file) as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                value = _value(file, number, line) if is_json else line.strip()
-                # a JSON list means a pair of texts; `predict_all` takes a pair as a tuple
-                texts.append((number, tuple(value) if isinstance(value, list) else value))
-    if not texts:
-        raise WeftError(f"{file} has no line to predict; expected at least one")
-    return texts
+
+    task: str | None = None
+    tasks: Sequence[str] | None = None
+    every_task: bool = False
+    texts: Sequence[str] | None = None
+    columns: Mapping[str, str] | None = None
+    id: str | None = None
+    with_input: bool = False
+
+    @property
+    def many(self) -> bool:
+        """Whether a row is predicted for several tasks."""
+        return self.every_task or self.tasks is not None
 
 
-def _check_file(file: Path) -> None:
-    if not file.is_file():
-        problem = "found a folder; expected a file" if file.is_dir() else "there is no such file"
-        raise WeftError(f"{file}: {problem}")
+class Request(NamedTuple):
+    """One row, read.
 
-
-def _value(file: Path, number: int, line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as wrong:
-        problem = wrong.msg if isinstance(wrong, json.JSONDecodeError) else wrong
-        raise WeftError(
-            f"{file}, line {number}: not JSON ({problem}); expected a line such as "
-            '{"task": "sentiment", "text": "…"}'
-        ) from None
-
-
-def _read(file: Path, number: int, line: str, lines: Lines) -> None:
-    """Append the object of one line, unless the line is blank."""
-    if not line.strip():
-        return
-    entry = _value(file, number, line)
-    if not isinstance(entry, dict) or not isinstance(entry.get("task"), str):
-        raise WeftError(f'{file}, line {number}: expected an object with "task"; found {line.strip()[:80]}')
-    lines.append((number, entry))
-
-
-def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[str, Any]]:
-    """Return (task, input) of each line, checked.
-
-    If a line has all columns of the task, these are the input. Otherwise the input is its `text`, or its
-    `text_a` and `text_b`, and its `choices` if the task has choices.
+    Attributes:
+        number: the line or row.
+        kept: what is copied to the output.
+        inputs: the task's id and the encoder's input; if a row is for many tasks, the input by task id. None:
+            the row cannot be read.
+        place: the file and the line or row, for messages.
+        wrong: why it cannot be read.
     """
-    from weft.inference.predict import plain_form, read_request
 
-    by_name = {task.name: task for task in tasks}
-    requests: list[tuple[str, Any]] = []
-    for number, entry in lines:
-        name = entry["task"]
-        where = f"{file}, line {number}"
-        if name not in by_name:
-            raise WeftError(f"{where}: task {name!r} does not exist; {did_you_mean(name, by_name)}")
-        value = plain_form(by_name[name], entry)
-        read_request(by_name[name], value, where)
-        requests.append((name, value))
-    return requests
+    number: int
+    kept: dict[str, Any]
+    inputs: Any = None
+    place: str = ""
+    wrong: str | None = None
+
+    @property
+    def error(self) -> WeftError:
+        """The error of a row that cannot be read."""
+        return WeftError(f"{self.place}: {self.wrong}")
 
 
-def as_texts(
-    lines: Sequence[tuple[int, Any]], model: Model, names: Sequence[str] | None, file: Path
-) -> list[Any]:
-    """Return the input of each line. It is checked here, where an error can name the line."""
-    from weft.inference.predict_all import inputs_of
+class RequestReader:
+    """Reads rows as requests.
 
-    ids = None if names is None else [model.task_id(name) for name in names]
-    for number, text in lines:
-        inputs_of(model, f"{file}, line {number}", text, ids)
-    return [text for _, text in lines]
+    Args:
+        tasks: the tasks of the model, in its order.
+        asked: what is asked about the rows.
+
+    Raises:
+        WeftError: a task of `asked` does not exist, or takes a different number of texts.
+    """
+
+    def __init__(self, tasks: Sequence[Task], asked: Asked) -> None:
+        self._tasks, self._asked = tasks, asked
+        self._ids = {task.name: number for number, task in enumerate(tasks)}
+        for name in (*(asked.tasks or ()), *([] if asked.task is None else [asked.task])):
+            self._check_task(name)
+        self._named = (
+            None if asked.tasks is None else list(dict.fromkeys(map(self._ids.__getitem__, asked.tasks)))
+        )
+        if self._named == []:
+            raise WeftError("--tasks: expected at least one task's name; found none")
+        # the task of rows that name none
+        self._default = tasks[0].name if len(tasks) == 1 and asked.task is None else asked.task
+        # how many texts a task has; 0 if its input is more than plain columns
+        self._plain = [
+            0
+            if task.marks
+            or task.choices
+            or KINDS[task.kind].windows
+            or any(map(template_columns, task.texts))
+            else len(task.texts)
+            for task in tasks
+        ]
+        if asked.texts is not None and asked.task is not None:
+            self._check_texts(tasks[self._ids[asked.task]])
+
+    @property
+    def default(self) -> Task | None:
+        """The task of rows that name none: the requested task, or the only one of the model."""
+        return None if self._default is None or self._asked.many else self._tasks[self._ids[self._default]]
+
+    def requests(self, stream: RowStream) -> Iterator[Request | None]:
+        """Yield the requests of a file; None as in `Rows`. A row that cannot be read says why (`wrong`)."""
+        for row in stream.rows:
+            yield None if row is None else self._request(row, stream)
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns that every row of a file must have, as far as they are known before it is read."""
+        asked, task = self._asked, self.default
+        needed = list(asked.texts or ())
+        if task is not None and asked.texts is None:
+            needed = [self._called(column) for column in read_columns(task)]
+        elif task is None and not asked.many:
+            needed += ["task"]
+        return needed if asked.id is None else [*needed, asked.id]
+
+    def check_columns(self, stream: RowStream) -> None:
+        """Refuse a file whose columns can answer no row, before anything is predicted."""
+        if stream.columns is None:
+            return
+        asked, known = self._asked, stream.columns
+        needed = [*(asked.texts or ()), *([] if asked.id is None else [asked.id])]
+        task = self.default if "task" not in known or asked.task is not None else None
+        hint = stream.hint
+        if task is not None and asked.texts is None and not self._fits(task, known):
+            needed += [self._called(column) for column in read_columns(task)]
+            hint += f"; name the columns of the texts of task {task.name!r}: --texts COLUMN[,COLUMN]"
+        elif task is None and not asked.many and "task" not in known:
+            names = ", ".join(self._ids)
+            raise WeftError(
+                f"{stream.source}: there is no column 'task'; expected one, or a task for all rows: "
+                f"--task NAME; tasks: {names}; columns: {', '.join(known)[:200]}{hint}"
+            )
+        wanted_columns(stream.source, known, needed, (), unit=stream.unit, hint=hint)
+
+    @property
+    def kept_columns(self) -> list[str]:
+        """Columns of the default task's files that are not read but may be copied to the output."""
+        task, asked = self.default, self._asked
+        names = [] if asked.id is None else [asked.id]
+        if asked.with_input and task is not None:
+            names += [*task.id, *task.group, *task.label_columns]
+        return list(dict.fromkeys(names))
+
+    def wanted(self, known: tuple[str, ...]) -> list[str] | None:
+        """Return those of a file's columns that are needed; None: all."""
+        asked = self._asked
+        if asked.with_input or asked.many:
+            return None
+        names = {"task", "text", "text_a", "text_b", "choices", asked.id, *(asked.texts or ())}
+        for task in self._tasks:
+            names |= {self._called(column) for column in read_columns(task)} | set(read_columns(task))
+        return [column for column in known if column in names]
+
+    def _request(self, row: Row, stream: RowStream) -> Request:
+        where = f"{stream.source}, {stream.unit} {row.number}"
+        kept: dict[str, Any] = {}
+        try:
+            if row.wrong is not None:
+                raise WeftError(f"{where}: {row.wrong}")
+            kept = self._kept(row.value, where)
+            return Request(row.number, kept, self._inputs(self._renamed(row.value), where))
+        except WeftError as wrong:
+            return Request(row.number, kept, None, where, str(wrong).removeprefix(f"{where}: "))
+
+    def _kept(self, value: Any, where: str) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        if (column := self._asked.id) is not None:
+            if not isinstance(value, Mapping) or column not in value:
+                found = ", ".join(map(repr, value)) if isinstance(value, Mapping) else show(value, 40)
+                raise WeftError(f"{where}: --id {column}: expected an object with {column!r}; found {found}")
+            kept["id"] = value[column]
+        if self._asked.with_input:
+            kept["input"] = value
+        return kept
+
+    def _inputs(self, value: Any, where: str) -> Any:
+        if self._asked.many:
+            return self._for_many(value, where)
+        if self._asked.task is None and isinstance(value, Mapping) and value.get("task") is not None:
+            name = value["task"]
+        elif self._default is not None:
+            name = self._default
+        else:
+            raise WeftError(f'{where}: expected an object with "task", or --task NAME; found {show(value)}')
+        index = self._ids.get(name) if isinstance(name, str) else None
+        if index is None:
+            raise WeftError(f"{where}: task {name!r} does not exist; {did_you_mean(str(name), self._ids)}")
+        if (texts := self._plain_texts(index, value)) is not None:
+            return index, Inputs(texts)
+        from weft.inference.predict import plain_form, read_request
+
+        task = self._tasks[index]
+        if isinstance(value, str) and len(task.texts) == 2 and not task.choices and value.count("\t") == 1:
+            value = tuple(value.split("\t"))  # a line of text holds a pair with a tab in between
+        if isinstance(value, Mapping) and self._asked.texts is not None:
+            value = self._by_texts(task, value, where)
+        return index, read_request(task, plain_form(task, value), where)
+
+    def _plain_texts(self, index: int, value: Any) -> tuple[str, ...] | None:
+        """The texts of the common case, quickly: plain columns with ASCII texts."""
+        if not isinstance(value, dict) or not self._plain[index] or self._asked.texts is not None:
+            return None
+        texts: tuple[Any, ...] = tuple(map(value.get, self._tasks[index].texts))
+        for text in texts:
+            if type(text) is not str or not text.isascii() or not text.strip():
+                return None
+        return texts
+
+    def _for_many(self, value: Any, where: str) -> dict[int, Inputs]:
+        from weft.inference.predict_all import inputs_of
+
+        if (columns := self._asked.texts) is not None and isinstance(value, Mapping):
+            texts = self._text_values(value, columns, where)
+            value = texts[0] if len(texts) == 1 else texts
+        # a JSON list means a pair of texts; `predict_all` takes a pair as a tuple
+        return inputs_of(self._tasks, where, tuple(value) if isinstance(value, list) else value, self._named)
+
+    def _by_texts(self, task: Task, row: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """The row with the columns of `texts` under the names that the task reads."""
+        assert self._asked.texts is not None
+        self._check_texts(task, f"{where}: ")
+        values = self._text_values(row, self._asked.texts, where)
+        templates = {column for text in task.texts for column in template_columns(text)}
+        plain = ("text",) if len(values) == 1 else ("text_a", "text_b")
+        named = {column: value for column, value in row.items() if column not in templates}
+        named |= dict(zip(plain, values, strict=True))
+        return named if templates else named | dict(zip(task.texts, values, strict=True))
+
+    def _text_values(self, row: Mapping[str, Any], columns: Sequence[str], where: str) -> tuple[Any, ...]:
+        missing = [column for column in columns if column not in row]
+        if missing:
+            raise WeftError(f"{where}: --texts: {missing[0]!r} is missing; {did_you_mean(missing[0], row)}")
+        return tuple(row[column] for column in columns)
+
+    def _renamed(self, value: Any) -> Any:
+        """The row with the task's names of the columns."""
+        if not self._asked.columns or not isinstance(value, Mapping):
+            return value
+        new = {task: value[file] for task, file in self._asked.columns.items() if file in value}
+        return {**value, **new}
+
+    def _called(self, column: str) -> str:
+        return (self._asked.columns or {}).get(column, column)
+
+    def _fits(self, task: Task, known: Sequence[str]) -> bool:
+        plain = ["text"] if len(task.texts) == 1 else ["text_a", "text_b"]
+        plain += ["choices"] if task.choices else []
+        own = [self._called(column) for column in read_columns(task)]
+        return set(own) <= set(known) or (not task.marks and set(plain) <= set(known))
+
+    def _check_task(self, name: str) -> None:
+        if name not in self._ids:
+            raise WeftError(f"task {name!r} does not exist; {did_you_mean(name, self._ids)}")
+
+    def _check_texts(self, task: Task, where: str = "") -> None:
+        columns = self._asked.texts or ()
+        if len(columns) != len(task.texts):
+            takes = "one text" if len(task.texts) == 1 else "a pair of texts"
+            found = ",".join(columns)
+            raise WeftError(
+                f"{where}--texts {found}: task {task.name!r} takes {takes}; expected as many columns"
+            )

@@ -1,49 +1,179 @@
-"""Predicting the lines of a file: the function behind `weft predict`."""
+"""Predicting the rows of a file: the function behind `weft predict`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weft.errors import WeftError, did_you_mean
+from weft.inference.requests import Asked, Request, RequestReader
+from weft.utils.notes import Tell, no_note
+from weft.workflows.prediction_input import STANDARD_INPUT, open_file, open_texts
+from weft.workflows.prediction_output import Output, rounded
+from weft.workflows.prediction_source import KnownFile, known_file
 
 if TYPE_CHECKING:
+    from weft.data.readers.streamed import RowStream
     from weft.inference.precision import Precision
+    from weft.inference.stream import Item
+    from weft.model.model import Model
+    from weft.workflows.prediction_progress import Progress
 
 PRECISIONS = ("float32", "bf16", "int8")
+ON_ERROR = ("stop", "skip")
+DIGITS = 4
+"""How many decimals numbers have, unless more are requested."""
 
 
-def predict_file(
+class Counts(NamedTuple):
+    """How many rows were answered, and how many could not be read."""
+
+    answered: int
+    wrong: int
+
+
+def predict_rows(
     bundle: str | Path,
-    file: str | Path,
+    output: Output,
+    file: str | Path | None = None,
     *,
-    tasks: Sequence[str] | None = None,
-    every_task: bool = False,
+    texts: Sequence[str] = (),
+    second_texts: Sequence[str] = (),
+    asked: Asked | None = None,
+    form: str | None = None,
+    on_error: str = "stop",
+    digits: int = DIGITS,
     precision: str = "float32",
     encoder: Any = None,
     device: str | None = None,
-) -> list[dict[str, Any]]:
-    """Return one prediction per line of a file, in the order of the lines.
+    report: Tell = no_note,
+    tell: Tell = no_note,
+    progress: Progress | None = None,
+) -> Counts:
+    """Predict every row of a file, in the order of the rows, with memory that does not grow with the file.
 
     Args:
         bundle: a bundle, or a run's folder.
-        file: a file with one request per line; see `weft.inference.requests`.
-        tasks: predict every line for each of these tasks; the lines then name no task.
-        every_task: predict every line for every task that takes its number of texts; the lines then name no
-            task.
+        output: takes the predictions, one dict per row.
+        file: the file; `-` is standard input; None if there are `texts`.
+        texts: texts to predict instead of a file.
+        second_texts: the second text of each pair.
+        asked: the task or tasks, the columns, and what is copied to the output.
+        form: the file's format; None: by its ending.
+        on_error: `stop`: a row that cannot be read ends the predictions with an error, after the rows before
+            it; `skip`: it is reported, and a row with `line` (or `row`) and `error` takes its place.
+        digits: to how many decimals numbers are rounded.
         precision: one of `PRECISIONS`; int8 runs on a CPU.
         encoder: folder or hub id of the encoder, if it has moved.
         device: cpu, cuda, …; None: a GPU if there is one.
+        report: called with each row that cannot be read, if it is skipped.
+        tell: called with notes.
+        progress: shows how many rows were answered.
     """
-    from weft.bundle.load import find_bundle
+    from weft.bundle.load import bundle_tasks
 
-    find_bundle(bundle)
-    from weft.inference.requests import read_requests, read_texts
+    asked = asked or Asked()
+    _check(on_error, precision, digits)
+    tasks = bundle_tasks(bundle)
+    stream, reader = _opened(Path(bundle), file, texts, second_texts, asked, form, tasks, tell)
+    with closing(stream):
+        requests = reader.requests(stream)
+        if file is not None and Path(file).is_file() and on_error == "stop":
+            requests = _first_checked(requests, stream)
+        model = _loaded(bundle, precision, encoder, device)
+        passes: Precision = "bf16" if precision == "bf16" else "float32"
+        counts = Counts(0, 0)
+        for window in _answers(model, requests, asked, passes, on_error):
+            rows, wrong = [], 0
+            for request, answer in window:
+                if answer is None:
+                    wrong += 1
+                    report(str(request.error))
+                    unit = "line" if stream.unit == "line" else "row"
+                    rows.append({**request.kept, unit: request.number, "error": request.wrong})
+                else:
+                    rows.append({**request.kept, **rounded(answer, digits)})
+            output.write(rows)
+            counts = Counts(counts.answered + len(rows) - wrong, counts.wrong + wrong)
+            if progress is not None:
+                progress.show(sum(counts), stream.share())
+    if not sum(counts):
+        raise WeftError(f"{stream.source} has no line to predict; expected at least one")
+    return counts
 
-    file = Path(file)
-    mixed = not every_task and tasks is None
-    lines: list[Any] = read_requests(file) if mixed else read_texts(file)
+
+def _check(on_error: str, precision: str, digits: int) -> None:
+    if on_error not in ON_ERROR:
+        raise WeftError(f"--on-error {on_error}: {did_you_mean(on_error, ON_ERROR)}")
+    if precision not in PRECISIONS:
+        raise WeftError(f"--precision {precision}: {did_you_mean(precision, PRECISIONS)}")
+    if digits < 0:
+        raise WeftError(f"--digits {digits}: expected 0 or more")
+
+
+def _opened(
+    bundle: Path,
+    file: str | Path | None,
+    texts: Sequence[str],
+    second: Sequence[str],
+    asked: Asked,
+    form: str | None,
+    tasks: Sequence[Any],
+    tell: Tell,
+) -> tuple[RowStream, RequestReader]:
+    """Open the input, and check what can be checked before the model is loaded."""
+    if (file is None) == (not texts):
+        found = "neither" if file is None else "both"
+        raise WeftError(
+            f"found {found} a FILE and --text; expected one: FILE, - (standard input) or --text TEXT"
+        )
+    if file is None:
+        return open_texts(texts, second), RequestReader(tasks, asked)
+    if second:
+        raise WeftError("found --text2 without --text; expected --text A --text2 B for a pair")
+    file = Path(file).expanduser()
+    known = KnownFile()
+    if str(file) != STANDARD_INPUT and file.is_file() and not asked.many and asked.texts is None:
+        known = known_file(bundle, file, asked.task)
+        asked = replace(asked, columns=known.columns)
+    reader = RequestReader(tasks, asked)
+    if reader.default is None and known.task is not None and not asked.many:
+        asked = _with_task_of_file(asked, known.task, reader, file, tell)
+        reader = RequestReader(tasks, asked)
+    texts_by_line = asked.many or reader.default is not None
+    if known.whole:
+        # its columns get the task's names as they are read
+        reader = RequestReader(tasks, replace(asked, columns={}))
+    stream = open_file(file, reader, form=form, texts_by_line=texts_by_line, known=known, tell=tell)
+    try:
+        reader.check_columns(stream)
+    except WeftError:
+        stream.close()
+        raise
+    return stream, reader
+
+
+def _with_task_of_file(asked: Asked, task: str, reader: RequestReader, file: Path, tell: Tell) -> Asked:
+    tell(f"{file} is a file of task {task!r}; predicting for it: other tasks by --task NAME")
+    return replace(asked, task=task)
+
+
+def _first_checked(requests: Iterator[Request | None], stream: RowStream) -> Iterator[Request | None]:
+    """Read the first row before the model is loaded: a mistake is most often in all rows."""
+    first = next(requests, None)
+    if first is None:
+        raise WeftError(f"{stream.source} has no line to predict; expected at least one")
+    if first.wrong is not None:
+        raise first.error
+    return chain([first], requests)
+
+
+def _loaded(bundle: str | Path, precision: str, encoder: Any, device: str | None) -> Model:
     from weft.bundle.load import load
-    from weft.inference.requests import as_requests, as_texts
     from weft.utils.devices import device_of
 
     model = load(bundle, encoder=encoder, device=device_of(device))
@@ -51,7 +181,19 @@ def predict_file(
         from weft.model.transforms.quantize import quantize
 
         model = quantize(model)
-    passes: Precision = "bf16" if precision == "bf16" else "float32"
-    if mixed:
-        return model.predict(as_requests(lines, model.tasks, file), precision=passes)
-    return model.predict_all(as_texts(lines, model, tasks, file), tasks, precision=passes)
+    return model
+
+
+def _answers(
+    model: Model, requests: Iterable[Request | None], asked: Asked, precision: Precision, on_error: str
+) -> Iterator[list[tuple[Request, Any]]]:
+    from weft.inference.stream import Item, ManyTasksEach, OneTaskEach, in_windows
+
+    def items() -> Iterator[Item | None]:
+        for request in requests:
+            if request is not None and request.wrong is not None and on_error == "stop":
+                raise WeftError(f"{request.error}\n  to predict the other lines: --on-error skip")
+            yield None if request is None else Item(request, request.inputs)
+
+    stages = ManyTasksEach if asked.many else OneTaskEach
+    return in_windows(items(), stages(model, precision=precision))

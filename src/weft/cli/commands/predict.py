@@ -1,8 +1,7 @@
-"""`weft predict`: predict every line of a file."""
+"""`weft predict`: predict every row of a file."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,31 +10,73 @@ import typer
 
 from weft.cli.completion import among, task_list
 from weft.cli.options import BundleArgument, Device, EncoderOption
-from weft.errors import WeftError, did_you_mean
+from weft.cli.output import print_note
+from weft.errors import WeftError
 
 
 def predict(
     bundle: BundleArgument,
     file: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="FILE",
-            help="file with one JSON object per line that names its task; with --all or --tasks, one text "
-            "per line",
+            help="jsonl, csv, tsv, parquet or text file to predict; - reads standard input; see below",
         ),
-    ],
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="task of every row; default: the row's column 'task'"),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="predict this text instead of a file; may be repeated"),
+    ] = None,
+    text2: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="second text of a pair, once for each --text"),
+    ] = None,
     every: Annotated[
         bool,
-        typer.Option("--all", help="predict every line for every task that takes its number of texts"),
+        typer.Option("--all", help="predict every row for every task that takes its number of texts"),
     ] = False,
     tasks: Annotated[
         str | None,
         typer.Option(
             metavar="TASK,TASK",
-            help="predict every line for each of these tasks, such as cola,rte",
+            help="predict every row for each of these tasks, such as cola,rte",
             autocompletion=task_list,
         ),
     ] = None,
+    texts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN[,COLUMN]", help="columns of the text or pair; default: those of the task's files"
+        ),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="format of FILE: jsonl, text, csv, tsv, parquet, conll, squad, …; default: by its ending",
+        ),
+    ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option("--id", metavar="COLUMN", help="copy this column to the output as 'id'"),
+    ] = None,
+    with_input: Annotated[
+        bool, typer.Option("--with-input", help="copy the whole row to the output as 'input'")
+    ] = False,
+    digits: Annotated[int, typer.Option(metavar="N", min=0, max=17, help="round numbers to N decimals")] = 4,
+    on_error: Annotated[
+        str,
+        typer.Option(
+            metavar="stop|skip",
+            help="at a row that cannot be read: stop, after predicting those before it (exit code 2), or "
+            "report it and predict the others (exit code 1)",
+        ),
+    ] = "stop",
     precision: Annotated[
         str,
         typer.Option(
@@ -46,41 +87,87 @@ def predict(
     ] = "float32",
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="write the predictions to this file; default: standard output"),
+        typer.Option(
+            metavar="FILE",
+            help="write the predictions to this file; its ending decides: .csv, .tsv, .parquet, else JSON "
+            "lines; default: JSON lines on standard output",
+        ),
     ] = None,
     encoder: EncoderOption = None,
     device: Device = None,
 ) -> None:
-    """Predict every line of a file, for one task or many.
+    """Predict every row of a file, for one task or many.
 
-    A line names its task and its text: {"task": "cola", "text": "Cats sleep."}. A pair has text_a and text_b,
-    or the names of the task's columns. Tasks may be in any order. The output is one JSON object per line.
+    A row needs a task and a text. The task is --task, the row's column 'task', or the only task of the model.
+    The text is in the columns of the task's own files, in the columns of --texts, or in 'text' (a pair:
+    'text_a' and 'text_b'). So a file that the model was trained on can be predicted as it is. In a .txt file,
+    and on standard input with --task, each line is a text; a pair has a tab between its texts.
 
-    With --all or --tasks a line names no task. It is a plain text or, in a .jsonl file, a string, a list of
-    two strings, or an object with text, with text_a and text_b, or with the tasks' columns. The output is one
-    JSON object per line, with one prediction per task.
+    The output has one row per row of the input, in the same order. Files of any size are read in small
+    portions. With --on-error skip, a row that cannot be read becomes {"line": 7, "error": "…"}.
 
-    Example: weft predict runs/first lines.jsonl --out predictions.jsonl
+    With --all or --tasks, a row has one prediction per task, by name. A line of JSON may then also be a
+    string, or a list of two strings.
+
+    Example: weft predict runs/first reviews.csv --task sentiment --id review_id --out predictions.csv
+
+    Example: weft predict runs/first --task sentiment --text "A fine film."
+
+    Example: cat lines.jsonl | weft predict runs/first - | head
 
     Example: weft predict runs/first reviews.txt --tasks sentiment,acceptability
     """
-    from weft.utils.files import write_text
-    from weft.workflows.predict import PRECISIONS, predict_file
+    from weft.inference.requests import Asked
+    from weft.workflows.predict import predict_rows
+    from weft.workflows.prediction_output import open_output, quiet_standard_output
+    from weft.workflows.prediction_progress import Progress
 
     if every and tasks is not None:
         raise WeftError("found both --all and --tasks; expected one of them: leave --all out")
-    if precision not in PRECISIONS:
-        raise WeftError(f"--precision {precision}: {did_you_mean(precision, PRECISIONS)}")
+    if task is not None and (every or tasks is not None):
+        other = "--all" if every else "--tasks"
+        raise WeftError(f"found both --task and {other}; expected one of them: leave {other} out")
     if precision == "int8":
         if device is not None and device.partition(":")[0] != "cpu":
             raise WeftError(f"--precision int8 runs on a CPU; found --device {device}: leave --device out")
         device = "cpu"
-    names = None if tasks is None else [name.strip() for name in tasks.split(",") if name.strip()]
-    predictions = predict_file(
-        bundle, file, tasks=names, every_task=every, precision=precision, encoder=encoder, device=device
-    )
-    text = "".join(json.dumps(prediction, ensure_ascii=False) + "\n" for prediction in predictions)
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_text(out, text)
+    asked = Asked(task, _names(tasks), every, _names(texts), None, id_column, with_input)
+    complete = False
+    output = open_output(out)
+    progress = Progress(out is not None or not sys.stdout.isatty())
+    try:
+        counts = predict_rows(
+            bundle,
+            output,
+            file,
+            texts=text or (),
+            second_texts=text2 or (),
+            asked=asked,
+            form=form,
+            on_error=on_error,
+            digits=digits,
+            precision=precision,
+            encoder=encoder,
+            device=device,
+            report=lambda problem: print(problem, file=sys.stderr),
+            tell=print_note,
+            progress=progress,
+        )
+        complete = True
+    except BrokenPipeError:
+        # the reader has what it wanted (`| head`)
+        quiet_standard_output()
+        return
+    finally:
+        progress.close()
+        output.close(complete)
+    if counts.wrong:
+        print(
+            f"{counts.wrong:,} of {sum(counts):,} rows could not be read and have no prediction",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
+
+
+def _names(listed: str | None) -> list[str] | None:
+    return None if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
