@@ -1,0 +1,109 @@
+"""The kind of a task, by the values of its label column."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.data.drafting.column import Column, is_missing
+from weft.data.drafting.names import plain
+
+RATINGS = ("rating", "ratings", "stars", "score", "scores", "grade", "points", "similarity")
+FEW = 20
+"""Up to this number of distinct whole numbers are classes."""
+
+
+@dataclass(frozen=True)
+class KindGuess:
+    """The kind of a task.
+
+    Attributes:
+        kind: the guess.
+        others: further kinds that the values allow.
+        reason: what speaks for the guess.
+        doubt: why it is not certain; empty if it is.
+        separator: `multilabel`: what separates the labels in a text; empty for lists.
+    """
+
+    kind: str
+    others: tuple[str, ...] = ()
+    reason: str = ""
+    doubt: str = ""
+    separator: str = ""
+
+
+def guess_kind(column: Column, values: Sequence[object], paired: bool = False) -> KindGuess:
+    """Guess the kind from one column of labels.
+
+    - lists, or texts that are separated lists: `multilabel`;
+    - numbers with fractions, or many distinct ones: `regress`;
+    - a few whole numbers: `classify`; of ratings such as 1 to 5, `regress` is stated as an alternative;
+    - few distinct texts: `classify`.
+
+    Example:
+        >>> guess_kind(profile("stars", ["1", "4", "5"]), ["1", "4", "5"]).others
+        ('regress',)
+
+    Args:
+        column: its statistics.
+        values: its values.
+        paired: whether the task has two texts.
+    """
+    numeric = ("regress", "similarity") if paired else ("regress",)
+    if column.lists >= 0.9:
+        return KindGuess("multilabel", (), "lists of labels")
+    if column.flags == 1:
+        return KindGuess("classify", (), "true and false")
+    if column.is_number:
+        return _of_numbers(column, numeric)
+    separator, share = separator_of(values)
+    if separator:
+        doubt = "" if share >= 0.1 else f"only {share:.0%} of the labels have a {separator!r}"
+        return KindGuess("multilabel", ("classify",), f"labels separated by {separator!r}", doubt, separator)
+    doubt = "" if column.repeats else "most labels occur once"
+    return KindGuess("classify", (), f"{column.distinct:,} distinct values", doubt)
+
+
+def _of_numbers(column: Column, numeric: tuple[str, ...]) -> KindGuess:
+    span = f"{column.low:g} to {column.high:g}"
+    if column.wholes < 1:
+        others = numeric[1:]
+        return KindGuess("regress", others, f"numbers with fractions, {span}")
+    reason = f"{column.distinct:,} whole numbers, {span}"
+    if column.distinct <= 2:
+        return KindGuess("classify", (), reason)
+    contiguous = column.high - column.low + 1 == column.distinct
+    rating = plain(column.name) in RATINGS or (column.low == 1 and column.high in (4, 5, 6, 7, 10))
+    if column.distinct <= FEW:
+        doubt = "whole numbers may be classes or a scale" if rating or not contiguous else ""
+        return KindGuess("classify", numeric, reason, doubt)
+    if contiguous and column.low in (0, 1) and column.present >= 10 * column.distinct and not rating:
+        return KindGuess("classify", numeric, reason, "so many whole numbers may be classes or a scale")
+    others = ("classify", *numeric[1:]) if column.distinct <= 100 and column.repeats else numeric[1:]
+    return KindGuess("regress", others, reason, "whole numbers may be classes or a scale" if others else "")
+
+
+def separator_of(values: Sequence[object]) -> tuple[str, float]:
+    """Return what separates labels within a text, and the share of texts that have it; "" if nothing does.
+
+    A separator is right if the parts recur in different combinations: "love|sea", "sea" and "love" have two
+    parts and three values. In "bed, bath" alone the comma belongs to a name.
+    """
+    texts = [value for value in values if isinstance(value, str) and not is_missing(value)]
+    distinct = set(texts)
+    for separator in ("|", ";", ","):
+        holding = [text for text in texts if separator in text]
+        if not holding:
+            continue
+        parts = Counter(part.strip() for text in texts for part in text.split(separator) if part.strip())
+        short = sum(len(part.split()) for part in parts) <= 4 * len(parts)
+        combined = {text for text in distinct if separator in text}
+        if (
+            short
+            and len(parts) < len(distinct)
+            and len(combined) >= 2
+            and sum(parts.values()) >= 2 * len(parts)
+        ):
+            return separator, len(holding) / len(texts)
+    return "", 0.0
