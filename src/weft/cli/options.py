@@ -43,6 +43,9 @@ Json = Annotated[
 EncoderOption = Annotated[
     str | None, typer.Option("--encoder", help="folder or hub id of the encoder, if it has moved")
 ]
+NewEncoder = Annotated[
+    str, typer.Option("--encoder", help="encoder of the run file: minilm, a folder or a hub id")
+]
 Device = Annotated[
     str | None,
     typer.Option(

@@ -61,9 +61,9 @@ def detect_format(path: Path) -> FileFormat:
         raise DataError(Problem(str(path), message))
     text = decode_sample(data, encoding, whole)
     by_name = format_of(path.name)
-    if by_name not in ("csv", "tsv") or text.lstrip()[:2] in ('{"', "[{"):
-        if (form := _json_format(path, text, whole)) is not None:
-            return FileFormat(form, encoding=encoding)
+    may_be_json = by_name not in ("csv", "tsv") or text.lstrip()[:2] in ('{"', "[{")
+    if may_be_json and (nested := _json_format(path, text, whole)) is not None:
+        return FileFormat(nested, encoding=encoding)
     if by_name == "conll" or is_conll(text, whole):
         return FileFormat("conll", encoding=encoding)
     dialect = dialect_of(text, encoding, plain_dialect(path), whole)
@@ -94,7 +94,8 @@ def _json_format(path: Path, text: str, whole: bool) -> str | None:
             return "squad"
         if whole and (entry := _parsed(start)) is not None:
             keys = ", ".join(map(str, entry)) if isinstance(entry, dict) else ""
-            message = f"found one JSON object with the keys {keys[:80]}; expected one object per line (jsonl), or SQuAD's"
+            found = f"found one JSON object with the keys {keys[:80]}"
+            message = f"{found}; expected one object per line (jsonl), a list of objects, or SQuAD's file"
             raise DataError(Problem(str(path), message))
         return None
     return "json" if start[1:].lstrip().startswith("{") else None

@@ -84,11 +84,11 @@ def split_of(file: Path) -> tuple[str, str | None]:
     """Return a file's name without its ending and the word for its split, and the split; None without one.
 
     Example:
-        >>> split_of(Path("reviews_dev.csv.gz")), split_of(Path("train-v1.1.json")), split_of(Path("news.csv"))
-        (('reviews', 'validation'), ('v1.1', 'train'), ('news', None))
+        >>> split_of(Path("reviews_dev.csv.gz")), split_of(Path("train-v1.1.json")), split_of(Path("a.csv"))
+        (('reviews', 'validation'), ('v1.1', 'train'), ('a', None))
     """
     stem = stem_of(file)
-    parts = [part for part in re.split(r"([_.\- ]+)", stem)]
+    parts = re.split(r"([_.\- ]+)", stem)
     words = [index for index in range(0, len(parts), 2) if parts[index].lower() in SPLITS]
     # at the beginning or the end of the name: "the_test_results" is no test split
     ends = [index for index in words if index in (0, len(parts) - 1)] or [
@@ -175,8 +175,8 @@ def _attach(found: dict[tuple[str, str], dict[str, Path]], notes: dict[tuple[str
                 continue
             for split, file in found.pop(key).items():
                 if split in found[main]:
-                    first = found[main][split].name
-                    note = f"{file.name} is not used: {split} is {first} already; the key `also` adds a further set"
+                    first = f"{file.name} is not used: {split} is {found[main][split].name} already"
+                    note = f"{first}; the key `also` adds a further set"
                     notes.setdefault(main, []).append(note)
                 else:
                     found[main][split] = file

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from weft.data.drafting.column import Column, is_missing
 from weft.data.drafting.names import plain
+from weft.tasks.values import number_of
 
 RATINGS = ("rating", "ratings", "stars", "score", "scores", "grade", "points", "similarity")
 FEW = 20
@@ -24,6 +25,7 @@ class KindGuess:
         reason: what speaks for the guess.
         doubt: why it is not certain; empty if it is.
         separator: `multilabel`: what separates the labels in a text; empty for lists.
+        drop: `regress`: the few values that are no numbers, such as `N/A`.
     """
 
     kind: str
@@ -31,6 +33,7 @@ class KindGuess:
     reason: str = ""
     doubt: str = ""
     separator: str = ""
+    drop: tuple[str, ...] = ()
 
 
 def guess_kind(column: Column, values: Sequence[object], paired: bool = False) -> KindGuess:
@@ -57,6 +60,12 @@ def guess_kind(column: Column, values: Sequence[object], paired: bool = False) -
         return KindGuess("classify", (), "true and false")
     if column.is_number:
         return _of_numbers(column, numeric)
+    if column.numbers >= 0.9 and (column.wholes < 0.9 or column.distinct > FEW):
+        odd = {str(v).strip() for v in values if not is_missing(v) and number_of(v) is None}
+        if len(odd) <= 5:
+            listed = ", ".join(sorted(odd))
+            doubt = f"{1 - column.numbers:.1%} of the labels are no numbers ({listed}): they are dropped"
+            return KindGuess("regress", numeric[1:], "numbers", doubt, drop=tuple(sorted(odd)))
     separator, share = separator_of(values)
     if separator:
         doubt = "" if share >= 0.1 else f"only {share:.0%} of the labels have a {separator!r}"
@@ -77,7 +86,7 @@ def _of_numbers(column: Column, numeric: tuple[str, ...]) -> KindGuess:
     rating = plain(column.name) in RATINGS or (column.low == 1 and column.high in (4, 5, 6, 7, 10))
     if column.distinct <= FEW:
         doubt = "whole numbers may be classes or a scale" if rating or not contiguous else ""
-        return KindGuess("classify", numeric, reason, doubt)
+        return KindGuess("classify", numeric if column.distinct > 3 else (), reason, doubt)
     if contiguous and column.low in (0, 1) and column.present >= 10 * column.distinct and not rating:
         return KindGuess("classify", numeric, reason, "so many whole numbers may be classes or a scale")
     others = ("classify", *numeric[1:]) if column.distinct <= 100 and column.repeats else numeric[1:]

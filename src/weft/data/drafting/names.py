@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 
-TEXTS = frozenset(
-    "text texts sentence sentences content contents body review reviews comment comments tweet message document "
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+TEXTS = _words(
+    "text texts sentence sentences content contents body review reviews comment comments tweet message "
+    "document kommentar texto texte commentaire comentario avis rezension opinion "
     "doc question premise hypothesis description abstract utterance query passage paragraph article post "
     "input prompt statement claim headline transcript feedback answer context email sms news story "
-    "reviewtext".split()
+    "reviewtext"
 )
 """Names of texts, in lower case and without `_` and `-`."""
 
-ASIDE = frozenset(
+ASIDE = _words(
     "title subject headline heading summary note notes remark remarks author user username name source "
-    "product url link lang language".split()
+    "product url link lang language"
 )
 """Names of texts that go with another one, such as the title of an article: taken only if there is no other."""
 
@@ -23,16 +29,18 @@ LABELS = {
     **dict.fromkeys(
         ("class", "classes", "category", "categories", "sentiment", "intent", "topic", "topics"), 8
     ),
+    **dict.fromkeys(("kategorie", "categorie", "categoria", "klasse", "classe", "clase", "etiqueta"), 8),
+    **dict.fromkeys(("bewertung", "etikett", "thema", "tema"), 6),
     **dict.fromkeys(("emotion", "emotions", "polarity", "tag", "tags", "stance", "genre", "genres"), 7),
     **dict.fromkeys(("rating", "ratings", "stars", "score", "scores", "similarity", "grade", "output"), 6),
     **dict.fromkeys(("rank", "relevance", "type", "code", "verdict", "answer", "answers", "toxicity"), 4),
 }
 """Names of labels, with how much each speaks for a label."""
 
-IDS = frozenset(
+IDS = _words(
     "id ids idx index uid guid uuid key pk row rowid rownumber number no nr unnamed date datetime time timestamp "
     "createdat updatedat created updated url uri link path filename file author user username email phone ip "
-    "hash md5 sha".split()
+    "hash md5 sha"
 )
 """Names of columns that identify a row or say when, where and by whom it was written."""
 
@@ -45,7 +53,7 @@ SPLITS = {
 }
 """The words for splits."""
 
-SPLIT_COLUMNS = frozenset("split splits set fold folds subset partition usage".split())
+SPLIT_COLUMNS = _words("split splits set fold folds subset partition usage")
 """Names of columns that say which split a row belongs to."""
 
 PAIRS = (

@@ -115,7 +115,9 @@ def looks_like_label(column: Column) -> bool:
     if column.flags == 1:
         return True
     few = column.repeats or column.distinct <= 3
-    return few and column.distinct <= LABEL_VALUES and column.words < 8 or (points >= 8 and column.words < 8)
+    return (few and column.distinct <= LABEL_VALUES and column.words < 8) or (
+        points >= 8 and column.words < 8
+    )
 
 
 def label_score(column: Column, last: bool) -> float:

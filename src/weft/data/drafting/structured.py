@@ -24,6 +24,7 @@ class Structured:
         label: its label column, or columns.
         reason: what speaks for it.
         settings: further keys of the task.
+        with_cut: keys that are needed if validation rows are cut off the training file.
         values: how labels are replaced, old → new.
     """
 
@@ -32,6 +33,7 @@ class Structured:
     label: str | tuple[str, ...]
     reason: str
     settings: dict[str, Any] = field(default_factory=dict)
+    with_cut: dict[str, Any] = field(default_factory=dict)
     values: dict[str, int] = field(default_factory=dict)
 
 
@@ -63,7 +65,7 @@ def _span(columns: Sequence[Column], values: Values) -> Structured | None:
     context = by_name.get("context", by_name.get("passage", longer if longer is not question else shorter))
     group = {"group": [context.name]} if context.repeats else {}
     reason = f"{answers[0]} has texts with their positions"
-    return Structured("span", (question.name, context.name), answers[0], reason, group)
+    return Structured("span", (question.name, context.name), answers[0], reason, with_cut=group)
 
 
 def _is_answer(value: object) -> bool:
@@ -117,10 +119,10 @@ def _lists_of_texts(columns: Sequence[Column], values: Values) -> Structured | N
         settings = {"choices": [choices.name]}
         for column in rest:
             cells = values[column.name]
-            if column.lists >= 0.9 and _equal_lengths(values[choices.name], cells):
-                if all(isinstance(item, int | float) for value in cells for item in _items(value)):
-                    reason = f"{column.name} has one number per text of {choices.name}"
-                    return Structured("rank", texts.columns[:1], column.name, reason, settings)
+            numbers = all(isinstance(item, int | float) for value in cells for item in _items(value))
+            if column.lists >= 0.9 and numbers and _equal_lengths(values[choices.name], cells):
+                reason = f"{column.name} has one number per text of {choices.name}"
+                return Structured("rank", texts.columns[:1], column.name, reason, settings)
             if column.wholes == 1 and label_points(column.name) and column.low >= 0:
                 sizes = [len(_items(value)) for value in values[choices.name]]
                 if all((whole(cell) or 0) < size for cell, size in zip(cells, sizes, strict=True)):
@@ -149,7 +151,9 @@ def _choices(columns: Sequence[Column], values: Values) -> Structured | None:
         ids = {str(value).strip() for value in values[column.name] if not is_missing(value)}
         if (mapping := _choice_ids(ids, choices)) is not None:
             reason = f"{column.name} is the number of one of {len(names)} choices"
-            return Structured("choose", texts.columns[:1], column.name, reason, {"choices": names}, mapping)
+            return Structured(
+                "choose", texts.columns[:1], column.name, reason, {"choices": names}, values=mapping
+            )
     return None
 
 
