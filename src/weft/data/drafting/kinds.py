@@ -96,23 +96,17 @@ def _of_numbers(column: Column, numeric: tuple[str, ...]) -> KindGuess:
 def separator_of(values: Sequence[object]) -> tuple[str, float]:
     """Return what separates labels within a text, and the share of texts that have it; "" if nothing does.
 
-    A separator is right if the parts recur in different combinations: "love|sea", "sea" and "love" have two
-    parts and three values. In "bed, bath" alone the comma belongs to a name.
+    A separator is right if at least half of the parts recur in different values: "love|sea" and "sea". In
+    "bed, bath" alone the comma belongs to a name.
     """
     texts = [value for value in values if isinstance(value, str) and not is_missing(value)]
     distinct = set(texts)
     for separator in ("|", ";", ","):
-        holding = [text for text in texts if separator in text]
-        if not holding:
+        split = [{part.strip() for part in text.split(separator) if part.strip()} for text in distinct]
+        joined = {part for parts in split if len(parts) > 1 for part in parts}
+        if not joined or sum(len(part.split()) for part in joined) > 4 * len(joined):
             continue
-        parts = Counter(part.strip() for text in texts for part in text.split(separator) if part.strip())
-        short = sum(len(part.split()) for part in parts) <= 4 * len(parts)
-        combined = {text for text in distinct if separator in text}
-        if (
-            short
-            and len(parts) < len(distinct)
-            and len(combined) >= 2
-            and sum(parts.values()) >= 2 * len(parts)
-        ):
-            return separator, len(holding) / len(texts)
+        values_with = Counter(part for parts in split for part in parts)
+        if 2 * sum(values_with[part] > 1 for part in joined) >= len(joined):
+            return separator, sum(separator in text for text in texts) / len(texts)
     return "", 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,7 +59,7 @@ def named_labels(
         drop = (*drop, NO_GOLD)
         found.comments["drop"] = f"{no_gold(labels):,} rows with the label -1: no gold label"
     known = {name for split, counts in labels.counts.items() if split != "test" for name in counts} - {*drop}
-    test = labels.counts.get("test", {})
+    test = labels.counts.get("test", Counter())
     if unknown := [name for name in test if name not in known and name not in drop]:
         if not any(name in known for name in test):
             if any(name != NO_GOLD for name in unknown):
@@ -98,7 +99,7 @@ def named_labels(
         )
     for group in near_duplicates(names):
         found.notes.append(
-            f"the labels {' and '.join(map(repr, group))} differ only in capitals or spaces; to join them write "
+            f"the labels {' and '.join(map(repr, group))} differ only in capitals or spaces; to join them: "
             f"options: {{values: {{{label}: {{{_flow(group[1])}: {_flow(group[0])}}}}}}} beside the file"
         )
     for split, other in labels.counts.items():

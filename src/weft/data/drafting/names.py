@@ -22,7 +22,7 @@ ASIDE = _words(
     "title subject headline heading summary note notes remark remarks author user username name source "
     "product url link lang language"
 )
-"""Names of texts that go with another one, such as the title of an article: taken only if there is no other."""
+"""Names of texts that go with another one, such as a title: used only if there is no other."""
 
 LABELS = {
     **dict.fromkeys(("label", "labels", "goldlabel", "gold", "target", "targets", "y", "nertags"), 10),
@@ -38,9 +38,9 @@ LABELS = {
 """Names of labels, with how much each speaks for a label."""
 
 IDS = _words(
-    "id ids idx index uid guid uuid key pk row rowid rownumber number no nr unnamed date datetime time timestamp "
-    "createdat updatedat created updated url uri link path filename file author user username email phone ip "
-    "hash md5 sha"
+    "id ids idx index uid guid uuid key pk row rowid rownumber number no nr unnamed date datetime time "
+    "timestamp createdat updatedat created updated url uri link path filename file author "
+    "user username email phone ip hash md5 sha"
 )
 """Names of columns that identify a row or say when, where and by whom it was written."""
 

@@ -86,7 +86,7 @@ def read_parts(files: Mapping[str, Path]) -> Parts:
 
 def _by_column(sample: Sample, notes: list[str]) -> dict[str, Part]:
     """Return the splits that a column such as `split` names; {} if there is none."""
-    for name, cells in sample.columns.items():
+    for name in sample.columns:
         if plain(name) not in SPLIT_COLUMNS:
             continue
         values = list(

@@ -88,7 +88,7 @@ class Sample:
         return Dialect(self.format.encoding).keys(Dialect())
 
     def values(self, columns: Sequence[str]) -> tuple[dict[str, list[object]], bool]:
-        """Return all values of some columns, and whether they are all: those of a large file are the sample's."""
+        """Return all values of some columns, and whether they are all; of a large file: the sample's."""
         known = [column for column in columns if column in self.columns]
         if self.is_whole or not known or (self.format.format != "parquet" and _size(self.path) > WHOLE):
             return {column: self.columns[column] for column in known}, self.is_whole
@@ -142,7 +142,7 @@ def _parquet(path: Path, form: FileFormat, records: int) -> Sample:
 
 
 def _stored_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
-    """Return the label names in a parquet file's metadata: a list per column, or the features of `datasets`."""
+    """Return the label names in a parquet file's metadata: a list per column, or those of `datasets`."""
     names: dict[str, list[str]] = {}
     for key, value in metadata.items():
         try:
@@ -171,7 +171,9 @@ def _delimited(path: Path, form: FileFormat, dialect: Dialect, records: int) -> 
             total, exact = _counted(rows, len(kept) - dialect.header, size, path)
         except csv.Error as failed:
             line = reader.line_num
-            message = f"broken quotes ({failed}); in csv, a text with quotes must be quoted, with the quotes doubled"
+            message = (
+                f"broken quotes ({failed}); in csv, a text with quotes must be quoted, and its quotes doubled"
+            )
             raise DataError(Problem(str(path), message, line, unit="line")) from failed
     header = kept.pop(0) if dialect.header else [f"column_{i}" for i in range(1, 1 + len(kept[0]))]
     if not kept:
