@@ -82,7 +82,9 @@ MARKS = {"text": "The old cat", "label": "no", "w1": 1, "p1": "old", "w2": 2, "p
 CHARACTERS = {"a": "The old cat", "b": "A dog", "label": "no", "s1": 4, "e1": 7, "s2": 2, "e2": 5}
 
 OF_KINDS: dict[str, Case] = {
-    "latin-1 in conll": wrong(TAG, "a.conll", b"a\tO\n\nn\xe9\tO\n", LINE_3, "0xe9", "expected UTF-8"),
+    "damaged conll": wrong(
+        TAG, "a.conll", "éé\tO\n\n".encode() + b"\xe9\tO\n", LINE_3, "0xe9", "expected UTF-8"
+    ),
     "latin-1 in json": wrong(SPAN, "a.json", b'{"data":\n"\xe9"}', "line 2", "0xe9", "expected UTF-8"),
     "mrqa gzip cut short": wrong(
         SPAN, "a.jsonl.gz", mrqa(context())[:-12], "not complete gzip", format="mrqa"
@@ -289,6 +291,12 @@ OF_KINDS: dict[str, Case] = {
 WRONG = OF_ANY_KIND | OF_KINDS
 
 FINE: dict[str, tuple[Case, int]] = {
+    "latin-1 in csv": (Case(CLASSIFY, "a.csv", b"text,label\nn\xe9,no\n"), 1),
+    "latin-1 in conll": (Case(TAG, "a.conll", b"a\tO\n\nn\xe9\tO\n"), 2),
+    "utf-16": (Case(CLASSIFY, "a.csv", "text,label\né,no\n".encode("utf-16")), 1),
+    "utf-16 in jsonl": (Case(CLASSIFY, "a.jsonl", lines(TEXT).decode().encode("utf-16")), 1),
+    "commas in tsv": (Case(CLASSIFY, "a.tsv", b"text,label\na,no\n"), 1),
+    "quoted tab in tsv": (Case(CLASSIFY, "a.tsv", b'text\tlabel\n"a\tb"\tno\n'), 1),
     "CR line ends": (Case(CLASSIFY, "a.csv", b"text,label\rcat,no\rdog,yes\r"), 2),
     "CR LF line ends": (Case(CLASSIFY, "a.tsv", b"text\tlabel\r\ncat\tno\r\n"), 1),
     "CR in jsonl": (Case(CLASSIFY, "a.jsonl", lines(TEXT, TEXT).replace(b"\n", b"\r")), 2),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,12 +10,13 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PositiveInt
 
 from weft.config.reading import Reading
+from weft.data.readers.formats import FORMATS, format_of, options_of
 from weft.data.readers.source import HUB, Source, as_source
 from weft.errors import WeftError, did_you_mean
 from weft.settings import Settings, SettingsError
 from weft.suites import ON_THE_HUB, find_suite
 from weft.suites.overlaps import overlaps, without_twins
-from weft.tasks.task import OF_HEADS, OF_SPLITS, SPLITS, Task, check_tasks
+from weft.tasks.task import OF_FILES, OF_HEADS, OF_SPLITS, SPLITS, Task, check_tasks
 
 
 def _names(value: object) -> object:
@@ -85,6 +87,9 @@ class TaskSpec(Settings):
     cut: float | None = None
     halves: bool = False
     split_seed: int = 1
+    encoding: str | None = None
+    delimiter: str | None = None
+    quotes: bool | None = None
 
 
 def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
@@ -170,6 +175,7 @@ def _task(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[
         name: {split: _file(file, reading) for split, file in sets.items()}
         for name, sets in resolved.pop("also", {}).items()
     }
+    _check_dialect(spec, [*files.values(), *(file for sets in further.values() for file in sets.values())])
     if not files and spec.hub is None:
         raise WeftError(f"task {spec.name!r} has no data; expected 'train' and 'validation' files, or 'hub'")
     lists: dict[str, Any] = {
@@ -193,6 +199,18 @@ def _file(value: Any, reading: Reading) -> Path | Source:
     if isinstance(settings.get("path"), str) and settings.get("format") != HUB:
         settings["path"] = reading.path(settings["path"])
     return as_source(settings)
+
+
+def _check_dialect(spec: TaskSpec, files: Sequence[Path | Source]) -> None:
+    """Refuse a key such as `delimiter` if none of the task's files has it."""
+    forms = [file.form if isinstance(file, Source) else format_of(file.name) for file in files]
+    for key in OF_FILES:
+        having = [form for form in FORMATS if key in options_of(form)]
+        if getattr(spec, key) is not None and not any(form in having for form in forms if form):
+            kinds = ", ".join(dict.fromkeys(form for form in forms if form)) or "none"
+            raise WeftError(
+                f"task {spec.name!r}: {key}: expected files of the formats {', '.join(having)}; found {kinds}"
+            )
 
 
 def _file_settings(file: Path | Source) -> object:

@@ -42,6 +42,8 @@ OF_KINDS = ("choices", "marks", "apart", "compare", "rank_loss", "stride", "clas
 """Options that only some kinds have."""
 OF_HEADS = ("pool", "layers", "hidden")
 """The settings of a task's head."""
+OF_FILES = ("encoding", "delimiter", "quotes")
+"""The settings that say how a task's text files are read; None: detected."""
 OF_SPLITS: dict[str, Any] = {"fraction": 1.0, "cut": None, "halves": False, "split_seed": 1}
 """The settings that select the rows of a task's splits, and their defaults."""
 POOLS = ("pooler", "cls", "mean", "task_pooler")
@@ -134,7 +136,15 @@ def _why(metric: Metric, answer_types: Sequence[str]) -> str:
 
 
 def check_splits(task: Task) -> None:
-    """Refuse invalid further evaluation sets (`also`) and invalid shares (`fraction`, `cut`)."""
+    """Refuse invalid further evaluation sets (`also`), shares (`fraction`, `cut`) and keys of files."""
+    for key, kind, expected in (
+        ("encoding", str, "a name such as utf-8 or cp1252"),
+        ("delimiter", str, "a character such as ';'"),
+        ("quotes", bool, "true or false"),
+    ):
+        value = getattr(task, key)
+        if value is not None and not isinstance(value, kind):
+            raise WeftError(f"task {task.name!r}: {key}: expected {expected}; found {value!r}")
     for set_name, files in task.also.items():
         if not NAME.fullmatch(str(set_name)) or not isinstance(files, Mapping) or not files:
             raise WeftError(

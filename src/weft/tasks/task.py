@@ -11,6 +11,7 @@ from weft.errors import WeftError, did_you_mean
 from weft.tasks.checks import (
     IDENTITY,
     NAME,
+    OF_FILES,
     OF_HEADS,
     OF_SPLITS,
     OPTIONS,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALSO",
     "IDENTITY",
+    "OF_FILES",
     "OF_HEADS",
     "OF_SPLITS",
     "SPLITS",
@@ -90,6 +92,9 @@ class Task:
         cut: the share of the training rows that becomes the validation split, if there is no validation file.
         halves: whether to halve the validation rows: one half for model selection, the other as test split.
         split_seed: the random seed of `fraction`, `cut` and `halves`.
+        encoding: the encoding of the task's text files, such as "cp1252"; None: detected.
+        delimiter: the character between the values of its csv and tsv files; None: detected.
+        quotes: whether values in its csv and tsv files may be quoted; None: detected.
     """
 
     name: str
@@ -123,6 +128,9 @@ class Task:
     cut: float | None = field(default=None, compare=False)
     halves: bool = field(default=False, compare=False)
     split_seed: int = field(default=1, compare=False)
+    encoding: str | None = field(default=None, compare=False)
+    delimiter: str | None = field(default=None, compare=False)
+    quotes: bool | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         value: Any

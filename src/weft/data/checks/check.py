@@ -80,6 +80,10 @@ def _check_task(
             broken.add(name)
         if split is not None:
             raw[name] = split
+            report.findings.extend(
+                Finding("note", task.name, name, split.source, None, None, None, note, split.unit)
+                for note in split.notes
+            )
     try:
         rows = arrange(task, raw)
     except WeftError as wrong:  # a split too small to be divided

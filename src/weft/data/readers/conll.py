@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from weft.data.readers.encoding import encoding_notes
 from weft.data.readers.lines import text_lines
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table, no_rows, wanted_columns
@@ -19,7 +20,13 @@ _EXPECTED = "expected a word and its tag, separated by a tab or spaces, and a bl
 
 
 def read_conll(
-    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, word: int = 0, tag: int = -1
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    word: int = 0,
+    tag: int = -1,
+    encoding: str | None = None,
 ) -> Table:
     """Read sentences as `tokens` and `ner_tags`, two lists of strings; their line is that of the first word.
 
@@ -29,6 +36,7 @@ def read_conll(
         optional: columns that are read if the file has them.
         word: the index of the word among a line's values, from 0; −1 is the last.
         tag: the index of the tag. Lines with one value have no tags.
+        encoding: Python's name of the encoding; None: detected.
     """
     source = str(path)
     tokens: list[object] = []
@@ -37,7 +45,7 @@ def read_conll(
     width: int | None = None
     words: list[str] = []
     labels: list[str] = []
-    with text_lines(path) as text:
+    with text_lines(path, encoding, guess=True) as text:
         for number, line in enumerate(text, 1):
             line = line.rstrip("\r\n")
             # WNUT's files have lines with a single tab between sentences
@@ -64,7 +72,9 @@ def read_conll(
     hint = f"; its lines have {width} value{'s' * (width > 1)}; {_EXPECTED}"
     chosen = wanted_columns(source, known, columns, optional, row=lines[0], unit="line", hint=hint)
     both = {"tokens": tokens, "ner_tags": tags}
-    return Table(source, {column: both[column] for column in chosen}, np.array(lines, np.int64), "line")
+    notes = encoding_notes(path, encoding, guess=True)
+    values = {column: both[column] for column in chosen}
+    return Table(source, values, np.array(lines, np.int64), "line", notes=notes)
 
 
 def _width(

@@ -1,5 +1,6 @@
 """csv and tsv files. The first line or the option `header` names the columns.
 
+The encoding, the delimiter and whether quotes count are detected if the format's defaults do not fit.
 In csv a text with a comma, a quote or a line break must be quoted, and quotes inside it are doubled. In tsv a
 quote is a plain character, because public tsv files (such as GLUE's) do not escape texts; a text in tsv
 therefore cannot contain a tab or a line break.
@@ -9,20 +10,23 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from weft.data.readers.dialect import Dialect, long_fields
+from weft.data.readers.dialect_choice import Keys, choose_dialect
 from weft.data.readers.lines import text_lines
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table, no_rows, wanted_columns
 from weft.errors import WeftError
 
+_CSV, _TSV = Dialect(), Dialect(delimiter="\t", quotes=False)
 _HINTS = {
-    True: "in csv, a text with a comma, quote or line break must be quoted, with the quotes inside doubled",
-    False: "in tsv, a text has no tab or line break, and quotes are plain characters; use csv or jsonl",
+    True: "a text with a {0}, quote or line break must be quoted, with the quotes inside doubled",
+    False: "a text has no {0} or line break, and quotes are plain characters; use csv or jsonl",
 }
 
 
@@ -32,22 +36,27 @@ def read_csv(
     optional: Sequence[str] = (),
     *,
     header: Sequence[str] | None = None,
-    delimiter: str = ",",
-    quotes: bool = True,
+    delimiter: str | None = None,
+    quotes: bool | None = None,
+    encoding: str | None = None,
     ragged: str = "error",
 ) -> Table:
     """Read some columns of a csv file; every value is a string.
+
+    The delimiter is a comma and texts may be quoted, unless the file cannot be read so and looks different:
+    see `weft.data.readers.dialect_choice`.
 
     Args:
         path: the file.
         columns: the required columns.
         optional: columns that are read if the file has them.
         header: the names of the columns, for a file whose first line does not name them.
-        delimiter: the character between values.
-        quotes: whether a text may be quoted.
+        delimiter: the character between values; None: detected.
+        quotes: whether a text may be quoted; None: detected.
+        encoding: Python's name of the encoding; None: detected.
         ragged: how to treat a line with too few or too many values: `error`, or `skip` to leave it out.
     """
-    return _read(path, columns, optional, delimiter, quotes, header, ragged)
+    return _read(path, columns, optional, _CSV, Keys(encoding, delimiter, quotes), header, ragged)
 
 
 def read_tsv(
@@ -56,28 +65,54 @@ def read_tsv(
     optional: Sequence[str] = (),
     *,
     header: Sequence[str] | None = None,
-    delimiter: str = "\t",
-    quotes: bool = False,
+    delimiter: str | None = None,
+    quotes: bool | None = None,
+    encoding: str | None = None,
     ragged: str = "error",
 ) -> Table:
-    """Read some columns of a tsv file; every value is a string. The options are those of `read_csv`."""
-    return _read(path, columns, optional, delimiter, quotes, header, ragged)
+    """Read some columns of a tsv file; every value is a string.
+
+    The delimiter is a tab and quotes are plain characters; otherwise as `read_csv`.
+    """
+    return _read(path, columns, optional, _TSV, Keys(encoding, delimiter, quotes), header, ragged)
 
 
 def _read(
     path: Path,
     columns: Sequence[str],
     optional: Sequence[str],
-    delimiter: str,
-    quotes: bool,
+    plain: Dialect,
+    keys: Keys,
     names: Sequence[str] | None,
     ragged: str,
 ) -> Table:
-    _check_options(path, delimiter, names, ragged)
-    source, hint = str(path), _HINTS[quotes]
+    _check_options(path, names, ragged)
+    keys = keys.checked(path)
+    choice = choose_dialect(path, plain, keys, columns, names, ragged == "skip")
+    try:
+        table = _parsed(path, columns, optional, choice.dialect, keys.encoding, names, ragged)
+    except DataError as failed:
+        if not choice.hint:
+            raise
+        first, *others = failed.problems
+        raise DataError(replace(first, message=f"{first.message}: {choice.hint}"), *others) from None
+    return replace(table, notes=choice.notes)
+
+
+def _parsed(
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str],
+    dialect: Dialect,
+    encoding: str | None,
+    names: Sequence[str] | None,
+    ragged: str,
+) -> Table:
+    delimiter, source = dialect.delimiter, str(path)
+    hint = _hint(dialect)
     lines: list[int] = []
-    quoting: Any = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
-    with text_lines(path) as text, _long_fields():
+    quoting: Any = csv.QUOTE_MINIMAL if dialect.quotes else csv.QUOTE_NONE
+    with text_lines(path, encoding, guess=True) as text, long_fields():
         # strict: without it, unbalanced quotes silently swallow the following rows
         records = _records(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True), source, hint)
         if names is None:
@@ -88,6 +123,8 @@ def _read(
             first = "; the option header names them"
         if header is None:
             raise no_rows(source)
+        if len(header) == 1 and header[0] not in columns and names is None:
+            first = f"; the file has one column {show(header[0], 60)}"
         chosen = wanted_columns(source, header, columns, optional, row=line, unit="line", hint=first)
         positions = [header.index(column) for column in chosen]
         values: list[list[object]] = [[] for _ in positions]
@@ -109,13 +146,20 @@ def _read(
     return Table(source, dict(zip(chosen, values, strict=True)), np.array(lines, np.int64), "line")
 
 
-def _check_options(path: Path, delimiter: str, names: Sequence[str] | None, ragged: str) -> None:
+def _hint(dialect: Dialect) -> str:
+    """Return the rules of the dialect, for messages."""
+    names = {",": "comma", "\t": "tab", ";": "semicolon"}
+    form = {True: "csv", False: "tsv"}[dialect.quotes]
+    return (
+        f"in {form}, {_HINTS[dialect.quotes].format(names.get(dialect.delimiter, repr(dialect.delimiter)))}"
+    )
+
+
+def _check_options(path: Path, names: Sequence[str] | None, ragged: str) -> None:
     if names is not None and (
         isinstance(names, str) or not names or not all(isinstance(n, str) for n in names)
     ):
         raise WeftError(f"{path}: options: header: expected a list of names; found {names!r}")
-    if not isinstance(delimiter, str) or len(delimiter) != 1:
-        raise WeftError(f"{path}: options: delimiter: expected one character; found {delimiter!r}")
     if ragged not in ("error", "skip"):
         raise WeftError(f"{path}: options: ragged: expected error or skip; found {ragged!r}")
 
@@ -147,13 +191,3 @@ def _ragged(
     origin = "the option header" if has_header_option else "the first line"
     message = f"found {len(record)} values; expected {len(header)}, as {origin} has; {detail}; {hint}"
     return DataError(Problem(source, message, line, column, value, "line"))
-
-
-@contextmanager
-def _long_fields() -> Iterator[None]:
-    """Allow texts longer than the csv module's limit of 131,072 characters."""
-    before = csv.field_size_limit(2**31 - 1)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)

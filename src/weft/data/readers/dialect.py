@@ -125,7 +125,7 @@ class _Fit:
         share: the share of records with this number.
         first: whether the first record has it.
         prose: whether most fields begin with a space, as the words after a comma do.
-        escaped: whether quoted fields are evident: see `_looks_escaped`.
+        escaped: whether quoted fields are evident: see `looks_escaped`.
     """
 
     delimiter: str
@@ -140,14 +140,14 @@ class _Fit:
 
 def _fit(text: str, delimiter: str, quotes: bool, whole: bool) -> _Fit | None:
     """Return how well this dialect fits; None if quotes are broken or there is no record."""
-    records = _parsed(text, delimiter, quotes, whole)
+    records = parsed_records(text, delimiter, quotes, whole)
     if not records:
         return None
     widths = Counter(map(len, records))
     width, count = max(widths.items(), key=lambda item: (item[1], item[0]))
     later = [field for record in records for field in record[1:]]
     prose = sum(field.startswith(" ") for field in later) > len(later) / 2
-    escaped = not quotes and _looks_escaped(records)
+    escaped = not quotes and looks_escaped(records)
     return _Fit(
         delimiter,
         quotes,
@@ -160,8 +160,8 @@ def _fit(text: str, delimiter: str, quotes: bool, whole: bool) -> _Fit | None:
     )
 
 
-def _parsed(text: str, delimiter: str, quotes: bool, whole: bool) -> Records | None:
-    """Split a text into records; None if its quotes are broken."""
+def parsed_records(text: str, delimiter: str, quotes: bool, whole: bool) -> Records | None:
+    """Split the beginning of a file into records that are not blank; None if its quotes are broken."""
     if not whole:  # the last line is cut
         end = max(text.rfind("\n"), text.rfind("\r"))
         text = text[: end + 1] if end >= 0 else text
@@ -203,7 +203,7 @@ def _by_quotes(tried: Sequence[_Fit], plain: Dialect) -> _Fit | None:
     return quoted
 
 
-def _looks_escaped(records: Records) -> bool:
+def looks_escaped(records: Records) -> bool:
     """Whether fields, read without quotes, look as if a csv writer had quoted them.
 
     A writer quotes every field that contains a quote, and doubles the quotes inside. So no field may have a

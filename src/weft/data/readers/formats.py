@@ -69,6 +69,12 @@ def format_of(name: str) -> str | None:
     return known[max(fitting, key=len)] if fitting else None
 
 
+def options_of(form: str) -> list[str]:
+    """Return the options of the format's reader: its keyword-only arguments."""
+    parameters = inspect.signature(FORMATS[form].read).parameters
+    return [name for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
 def check_options(form: str, options: Mapping[str, Any], general: Iterable[str]) -> dict[str, Any]:
     """Return the options for the format's reader; refuse unknown options.
 
@@ -78,7 +84,7 @@ def check_options(form: str, options: Mapping[str, Any], general: Iterable[str])
         general: the options of all formats, which are not passed to the reader.
     """
     parameters = inspect.signature(FORMATS[form].read).parameters
-    takes = [name for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    takes = options_of(form)
     for name in takes:
         if parameters[name].default is inspect.Parameter.empty and name not in options:
             raise WeftError(f"format {form!r} needs the option {name!r}")

@@ -13,14 +13,16 @@ from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table, no_rows, wanted_columns
 
 
-def read_jsonl(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
+def read_jsonl(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, encoding: str | None = None
+) -> Table:
     """Read some columns of a jsonl file; a key that a line lacks is read as None."""
     source = str(path)
     requested = list(dict.fromkeys((*columns, *optional)))
     values: dict[str, list[object]] = {column: [] for column in requested}
     lines: list[int] = []
     known: dict[str, None] = {}
-    for number, record in parsed_lines(path):
+    for number, record in parsed_lines(path, encoding):
         lines.append(number)
         known.update(dict.fromkeys(record))
         for column in requested:
@@ -31,10 +33,10 @@ def read_jsonl(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
     return Table(source, {column: values[column] for column in chosen}, np.array(lines, np.int64), "line")
 
 
-def parsed_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+def parsed_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield (line number, object) for the lines that are not blank."""
     source = str(path)
-    with text_lines(path) as text:
+    with text_lines(path, encoding) as text:
         for number, line in enumerate(text, 1):
             if line.strip():
                 yield number, _parsed(source, number, line)

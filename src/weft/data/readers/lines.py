@@ -1,42 +1,45 @@
-"""Lines of text files: gzip, UTF-8, and errors for files that are neither."""
+"""Lines of text files: gzip, encodings, and errors for files that are neither."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import TextIO
 
+from weft.data.readers.encoding import check_encoding, file_encoding, open_binary, other_format, read_sample
 from weft.data.readers.problem import DataError, Problem
-
-# the first bytes identify a file of another format with a wrong name
-_LOOKS_LIKE = {
-    b"\xff\xfe": "it looks like UTF-16: save it as UTF-8",
-    b"\xfe\xff": "it looks like UTF-16: save it as UTF-8",
-    b"\x1f\x8b": "it looks like gzip: rename it to end in .gz",
-    b"PAR1": "it looks like parquet: rename it to end in .parquet",
-    b"PK\x03\x04": "it looks like a zip or Excel file: save it as csv, UTF-8",
-}
 
 
 @contextmanager
-def text_lines(path: Path) -> Iterator[TextIO]:
+def text_lines(path: Path, encoding: str | None = None, *, guess: bool = False) -> Iterator[TextIO]:
     r"""Open a text file for iteration by lines; it is decompressed if its name ends in .gz.
 
     A line ends with \n, \r\n or \r and keeps its end, as the csv module requires. A byte order mark is
     skipped.
 
+    Args:
+        path: the file.
+        encoding: its encoding; None: detected. UTF-16 and UTF-32 are always detected.
+        guess: whether a file that is not Unicode may be cp1252 or latin-1; else it is an error.
+
     Raises:
-        DataError: some bytes are not UTF-8 or not gzip, or the file cannot be opened.
+        DataError: some bytes cannot be decoded or are not gzip, or the file cannot be opened.
     """
     try:
-        with _binary(path) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
+        name = file_encoding(path, guess=guess) if encoding is None else check_encoding(encoding)
+        # utf-8-sig also reads files without a byte order mark
+        opened = "utf-8-sig" if name == "utf-8" else name
+        with open_binary(path) as raw, TextIOWrapper(raw, encoding=opened, newline="") as text:
             yield text
-    except UnicodeDecodeError:
-        raise _not_utf8(path) from None
+    except UnicodeError as failed:
+        if isinstance(failed, UnicodeEncodeError):
+            raise
+        raise _undecodable(path, name, encoding is not None) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as failed:
         message = f"the file is not complete gzip ({failed}); compress it again, or remove .gz from its name"
         raise DataError(Problem(str(path), message)) from failed
@@ -45,28 +48,57 @@ def text_lines(path: Path) -> Iterator[TextIO]:
         raise DataError(Problem(str(path), message)) from failed
 
 
-def _binary(path: Path) -> BinaryIO:
-    if path.name.lower().endswith(".gz"):
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return path.open("rb")
-
-
-def _not_utf8(path: Path) -> DataError:
+def _undecodable(path: Path, encoding: str, configured: bool) -> DataError:
     """Read the file again to find the line of the first invalid byte: block decoding does not report it."""
-    with _binary(path) as raw:
-        data = raw.read()
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as failed:
-        before = data[: failed.start]
-        line = 1 + before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n")
-        byte = f"0x{data[failed.start]:02x}"
-    else:
+    found = _first_invalid(path, encoding)
+    if found is None:
         return DataError(Problem(str(path), "the file changed while it was read; read it again"))
-    hint = "save it as UTF-8"
-    for start, words in _LOOKS_LIKE.items():
-        if data.startswith(start):
-            hint = words
-    return DataError(
-        Problem(str(path), f"found the byte {byte}; expected UTF-8; {hint}", line, None, byte, "line")
-    )
+    line, byte, at = found
+    expected = "UTF-8" if encoding.startswith("utf-8") else encoding
+    message = f"found the byte {byte} (byte {at} of the file); expected {expected}"
+    hint = other_format(read_sample(path, 4)[0]) or _other_encoding(path, encoding, configured)
+    message += ", as the key encoding says" * configured
+    return DataError(Problem(str(path), f"{message}; {hint}", line, None, byte, "line"))
+
+
+def _other_encoding(path: Path, encoding: str, configured: bool) -> str:
+    """Return what to write: the encoding that fits all bytes, else how to repair the file."""
+    try:
+        detected = file_encoding(path).removesuffix("-sig")
+    except DataError as failed:
+        return failed.problems[0].message
+    if detected != encoding.removesuffix("-sig"):
+        return f"it looks like {detected}. Write: encoding: {detected}"
+    if configured:
+        return "name the right encoding, or save the file as UTF-8"
+    return "the rest of the file is UTF-8, so this line is damaged: repair it. Or write: encoding: NAME"
+
+
+def _first_invalid(path: Path, encoding: str) -> tuple[int, str, int] | None:
+    """Return the line, the byte and its position in the file, from 1, of the first invalid byte."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    line, read, ended = 1, 0, False
+    with open_binary(path) as raw:
+        while True:
+            block = raw.read(1 << 16)
+            read += len(block)
+            try:
+                text = decoder.decode(block, final=not block)
+            except UnicodeDecodeError as failed:
+                # the decoder puts the incomplete character of earlier blocks in front of the block
+                text = failed.object[: failed.start].decode(encoding, errors="replace")
+                lines, _ = _line_ends(text, ended)
+                at = read - len(failed.object) + failed.start + 1
+                return line + lines, f"0x{failed.object[failed.start]:02x}", at
+            except UnicodeError:  # no byte order mark in UTF-16
+                return 1, f"0x{block[0]:02x}", 1
+            if not block:
+                return None
+            lines, ended = _line_ends(text, ended)
+            line += lines
+
+
+def _line_ends(text: str, ended: bool) -> tuple[int, bool]:
+    r"""Count the line ends of a block; a \n at its beginning may belong to a \r that ended the last one."""
+    count = text.count("\n") + text.count("\r") - text.count("\r\n")
+    return count - (ended and text.startswith("\n")), text.endswith("\r") if text else ended

@@ -14,7 +14,9 @@ from weft.data.readers.table import Table
 COLUMNS = ("qid", "question", "context", "answers")
 
 
-def read_mrqa(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
+def read_mrqa(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, encoding: str | None = None
+) -> Table:
     """Read one row per question: qid, question, context and answers {text: […], answer_start: […]}.
 
     Detected answers come first, one per occurrence: `char_spans` are the [first, last] characters, inclusive;
@@ -24,7 +26,7 @@ def read_mrqa(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) 
     source = str(path)
     rows = FlatRows(source, COLUMNS)
     headed = False
-    for number, line in parsed_lines(path):
+    for number, line in parsed_lines(path, encoding):
         if not headed:
             headed = True
             if not isinstance(line.get("header"), dict):

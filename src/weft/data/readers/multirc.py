@@ -12,11 +12,13 @@ from weft.data.readers.table import Table
 COLUMNS = ("paragraph", "question", "answer", "idx_paragraph", "idx_question", "idx_answer", "label")
 
 
-def read_multirc(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
+def read_multirc(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, encoding: str | None = None
+) -> Table:
     """Read one row per answer, with the indices of paragraph, question and answer; no label in a test set."""
     source = str(path)
     rows = FlatRows(source, COLUMNS)
-    for number, line in parsed_lines(path):
+    for number, line in parsed_lines(path, encoding):
         entry = Nested(line, source, number, "line")
         passage = entry.child("passage")
         paragraph = (passage.get("text", str), entry.get("idx", int))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from weft.data.readers.formats import FORMATS, check_options, endings, format_of
+from weft.data.readers.encoding import encoding_notes
+from weft.data.readers.formats import FORMATS, check_options, endings, format_of, options_of
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.shaping import SHAPING, compute, exchanged, filter_columns, filtered, separate
 from weft.data.readers.source import HUB, Source
@@ -58,10 +60,13 @@ def _from_file(
     try:
         if form != HUB:
             must_exist(path)
-        return FORMATS[form].read(path, columns, optional, **options)
+        table = FORMATS[form].read(path, columns, optional, **options)
     except OSError as failed:
         message = f"the file cannot be read: {failed.strerror or failed}"
         raise DataError(Problem(str(path), message)) from failed
+    if table.notes or "encoding" not in options_of(form):
+        return table
+    return replace(table, notes=encoding_notes(path, options.get("encoding")))
 
 
 def _from_source(source: Source, columns: Sequence[str], optional: Sequence[str]) -> Table:
@@ -92,7 +97,7 @@ def _from_source(source: Source, columns: Sequence[str], optional: Sequence[str]
         if column in columns_read:
             columns_read[column] = exchanged(columns_read[column], mapping)
     names = {column: source.columns[column] for column in columns_read if column in source.columns}
-    return Table(table.source, columns_read, table.row, table.unit, names)
+    return replace(table, columns=columns_read, names=names)
 
 
 def _by_file(source: Source, names: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,9 @@ from weft.data.readers.table import Table
 COLUMNS = ("passage", "query", "entities", "answers", "label", "idx_passage", "idx_query")
 
 
-def read_record(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
+def read_record(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, encoding: str | None = None
+) -> Table:
     """Read one row per query.
 
     `entities` are the distinct texts marked in the passage, in the order of their first occurrence; the `end`
@@ -21,7 +23,7 @@ def read_record(path: Path, columns: Sequence[str], optional: Sequence[str] = ()
     """
     source = str(path)
     rows = FlatRows(source, COLUMNS)
-    for number, line in parsed_lines(path):
+    for number, line in parsed_lines(path, encoding):
         entry = Nested(line, source, number, "line")
         passage = entry.child("passage")
         text = passage.get("text", str)

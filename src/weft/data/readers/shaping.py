@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ def filtered(table: Table, options: Mapping[str, Any], folder: Path) -> Table:
         raise no_rows(table.source, f"none of the {len(table)} rows passes the filter: {_wanted(options)}")
     kept = np.flatnonzero(keep)
     columns = {name: [values[at] for at in kept] for name, values in table.columns.items()}
-    return Table(table.source, columns, table.row[kept], table.unit, table.names)
+    return replace(table, columns=columns, row=table.row[kept])
 
 
 def _wanted(options: Mapping[str, Any]) -> str:

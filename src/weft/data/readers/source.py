@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from weft.data.readers.formats import FORMATS, check_options, format_of
+from weft.data.readers.encoding import check_encoding
+from weft.data.readers.formats import FORMATS, check_options, format_of, options_of
 from weft.data.readers.shaping import SHAPING, check_shaping
 from weft.errors import WeftError, did_you_mean
 
+DIALECT = ("encoding", "delimiter", "quotes")
+"""Options that may also stand beside the path; None: detected."""
 HUB = "hub"
 """The format whose path is the id of a data set and not a file."""
 
@@ -55,6 +58,8 @@ class Source:
             try:
                 check_options(form, self.options, SHAPING)
                 check_shaping(self.options)
+                if self.options.get("encoding") is not None:
+                    check_encoding(self.options["encoding"])
             except WeftError as wrong:
                 raise WeftError(f"{self.path}: {wrong}") from None
 
@@ -80,8 +85,25 @@ class Source:
         return {key: value for key, value in settings.items() if value}
 
 
+def with_dialect(file: Any, keys: Mapping[str, Any]) -> Any:
+    """Return a file with the `DIALECT` keys of its task; the file's own options override them.
+
+    Args:
+        file: a path, a source, or rows in memory, which are returned unchanged.
+        keys: the keys that are not None. A format ignores those it does not have, such as parquet.
+    """
+    if not keys or not isinstance(file, str | Path | Source):
+        return file
+    source = file if isinstance(file, Source) else Source(Path(file))
+    takes = () if source.form is None else options_of(source.form)
+    options = {key: value for key, value in keys.items() if key in takes}
+    return replace(source, options={**options, **source.options}) if options else file
+
+
 def as_source(entry: object, folder: Path | None = None) -> Source | Path:
     """Return the file of a run-file entry: a path, or `{path: FILE, format: …, columns: {…}, options: {…}}`.
+
+    The keys `encoding`, `delimiter` and `quotes` may stand beside the path or in the options.
 
     Args:
         entry: the entry of the run file.
@@ -92,7 +114,7 @@ def as_source(entry: object, folder: Path | None = None) -> Source | Path:
     if isinstance(entry, str | Path) and str(entry):
         path = Path(entry).expanduser()
         return path if folder is None else folder / path
-    known = ("path", "format", "columns", "options")
+    known = ("path", "format", "columns", "options", *DIALECT)
     if not isinstance(entry, Mapping) or "path" not in entry:
         raise WeftError(
             f"expected a file, or {{path: FILE, format: {'|'.join(FORMATS)}, columns: …}}; found {entry!r}"
@@ -103,6 +125,9 @@ def as_source(entry: object, folder: Path | None = None) -> Source | Path:
     settings: dict[str, Any] = {str(key): value for key, value in entry.items() if value is not None}
     if not isinstance(settings.get("path"), str | Path) or not str(settings["path"]):
         raise WeftError(f"path: expected a file; found {settings.get('path')!r}")
+    beside = {key: settings.pop(key) for key in DIALECT if key in settings}
+    if beside and isinstance(settings.get("options", {}), Mapping):
+        settings["options"] = {**settings.get("options", {}), **beside}
     if settings.get("format") != HUB:
         path = Path(settings["path"]).expanduser()
         settings["path"] = path if folder is None else folder / path

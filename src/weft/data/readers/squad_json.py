@@ -20,10 +20,12 @@ COLUMNS = ("id", "title", "context", "question", "answers")
 _EXPECTED = 'expected SQuAD\'s {"data": [{"title": …, "paragraphs": […]}]}; write other rows as jsonl'
 
 
-def read_squad(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
+def read_squad(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, encoding: str | None = None
+) -> Table:
     """Read one row per question: id, title, context, question and answers {text: […], answer_start: […]}."""
     source = str(path)
-    with text_lines(path) as text:
+    with text_lines(path, encoding) as text:
         whole = text.read()
     if not whole.strip():
         raise no_rows(source)

@@ -22,6 +22,7 @@ class Table:
         row: the line (text files) or row of each example, from 1, [n].
         unit: what `row` counts, "line", "row" or "question".
         names: the task's column name → the file's, for columns whose names differ.
+        notes: what `weft check` reports about how the file was read.
     """
 
     source: str
@@ -29,6 +30,7 @@ class Table:
     row: NDArray[np.int64]
     unit: str = "row"
     names: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.row)

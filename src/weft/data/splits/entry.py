@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from weft.data.readers.source import Source
-from weft.tasks.task import OF_SPLITS, SYNTHETIC, Task
+from weft.tasks.task import OF_FILES, OF_SPLITS, SYNTHETIC, Task
 
 
 def as_run_file(task: Task) -> dict[str, Any]:
     """Return the entry of the `tasks` section that rebuilds this task, if its data is in files."""
     splits = {key: getattr(task, key) for key, default in OF_SPLITS.items() if getattr(task, key) != default}
+    dialect = {key: value for key in OF_FILES if (value := getattr(task, key)) is not None}
     if task.suite == SYNTHETIC:
         return {"suite": task.suite, "only": [task.name], **splits}
     further = {
@@ -24,6 +25,7 @@ def as_run_file(task: Task) -> dict[str, Any]:
         **({"also": further} if further else {}),
         **({"hub": task.hub} if task.hub else {}),
         **splits,
+        **dialect,
     }
 
 

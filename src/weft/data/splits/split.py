@@ -13,11 +13,12 @@ from weft.data.readers.columns import column_values, input_columns
 from weft.data.readers.hub import read_hub
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.read import read_rows
+from weft.data.readers.source import with_dialect
 from weft.data.readers.table import Table
 from weft.errors import WeftError
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Inputs, Kind
-from weft.tasks.task import Task
+from weft.tasks.task import OF_FILES, Task
 from weft.tasks.values import wrong_text as wrong_text
 
 SHOWN = 10
@@ -41,6 +42,7 @@ class Split:
         groups: n values; examples with equal ones are judged together; None without `group`.
         ids: n values that name the examples in the file; None without `id`.
         dropped: the number of rows left out because of their label (`drop`).
+        notes: what `weft check` reports about how the file was read.
     """
 
     task: Task
@@ -54,6 +56,7 @@ class Split:
     groups: list[tuple[object, ...]] | None = field(default=None)
     ids: list[tuple[object, ...]] | None = field(default=None)
     dropped: int = 0
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -155,6 +158,7 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
         _values(table, task.group, valid),
         _values(table, task.id, valid),
         dropped,
+        table.notes,
     ), problems
 
 
@@ -183,7 +187,9 @@ def _read(task: Task, split: str) -> Table:
     needed = inputs if split == "test" else (*inputs, *task.label_columns)
     optional = (*(task.label_columns if split == "test" else ()), *task.id)
     if split in task.files:
-        return read_rows(task.files[split], needed, optional, f"rows of task {task.name!r}, split {split!r}")
+        keys = {key: value for key in OF_FILES if (value := getattr(task, key)) is not None}
+        file = with_dialect(task.files[split], keys)
+        return read_rows(file, needed, optional, f"rows of task {task.name!r}, split {split!r}")
     if task.hub and not task.files:
         return read_hub(task.hub, split, needed, optional)
     have = ", ".join(task.files) or "none"
