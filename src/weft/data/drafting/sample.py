@@ -5,19 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from weft.data.drafting.file_format import FileFormat, detect_format
 from weft.data.readers.dialect import Dialect, long_fields
-from weft.data.readers.encoding import open_binary
 from weft.data.readers.formats import FORMATS, format_of
 from weft.data.readers.json_lines import parsed_lines
 from weft.data.readers.json_list import objects
+from weft.data.readers.lines import text_lines
 from weft.data.readers.problem import DataError, Problem
 from weft.data.readers.read import read_rows
 from weft.data.readers.source import Source, as_source
@@ -113,8 +111,8 @@ def read_sample(path: Path, records: int = RECORDS) -> Sample:
     # nested files are read whole by their readers
     columns = {"conll": ("tokens", "ner_tags"), "squad": QUESTIONS, "mrqa": QUESTIONS}.get(form.format, ())
     if form.format == "json":
-        columns = tuple(dict.fromkeys(key for _, entry in objects(path) for key in entry))
-    table = FORMATS[form.format].read(path, (), columns)
+        columns = tuple(dict.fromkeys(key for _, entry in objects(path, form.encoding) for key in entry))
+    table = FORMATS[form.format].read(path, (), columns, encoding=form.encoding)
     return Sample(path, form, _first(table.columns, records), len(table), True)
 
 
@@ -162,7 +160,7 @@ def _stored_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
 
 def _delimited(path: Path, form: FileFormat, dialect: Dialect, records: int) -> Sample:
     quoting: Any = csv.QUOTE_MINIMAL if dialect.quotes else csv.QUOTE_NONE
-    with _text(path, dialect.encoding) as text, long_fields():
+    with text_lines(path, dialect.encoding) as text, long_fields():
         reader = csv.reader(text, delimiter=dialect.delimiter, quoting=quoting, strict=True)
         try:
             rows = (row for row in reader if row)
@@ -188,7 +186,7 @@ def _delimited(path: Path, form: FileFormat, dialect: Dialect, records: int) -> 
 
 
 def _lines(path: Path, form: FileFormat, records: int) -> Sample:
-    entries = (entry for _, entry in parsed_lines(path))
+    entries = (entry for _, entry in parsed_lines(path, form.encoding))
     kept = list(islice(entries, records))
     if not kept:
         raise no_rows(str(path))
@@ -215,13 +213,6 @@ def _counted(rest: Iterator[object], count: int, size: int, path: Path) -> tuple
     if path.name.lower().endswith(".gz"):
         return None, False
     return round(count * path.stat().st_size / max(size, 1)), False
-
-
-@contextmanager
-def _text(path: Path, encoding: str) -> Iterator[TextIO]:
-    name = "utf-8-sig" if encoding == "utf-8" else encoding
-    with open_binary(path) as raw, TextIOWrapper(raw, encoding=name, newline="", errors="replace") as text:
-        yield text
 
 
 def _rounded(number: int) -> int:
