@@ -112,7 +112,14 @@ WRONG = {
         r"line 3, tasks.a.text: no such setting; did you mean 'texts'",
     ),
     "task data": ("encoder: minilm\ntasks: {a: {labels: [x, y]}}", "task 'a' has no data"),
-    "task labels": ("encoder: minilm\ntasks: {a: {train: x.csv}}", "classify needs two labels or more"),
+    "task labels": (
+        "encoder: minilm\ntasks: {a: {train: x.csv}}",
+        "labels: none are named, and the training split cannot be read: .*x.csv: there is no such file",
+    ),
+    "labels without train": (
+        "encoder: minilm\ntasks: {a: {validation: x.csv}}",
+        "classify needs two labels or more",
+    ),
     "task kind": ("encoder: minilm\ntasks: {a: {kind: tagg, train: x.csv}}", "kind 'tagg' does not exist"),
     "task metric": (
         "encoder: minilm\ntasks: {a: {labels: [x, y, z], metrics: [f1], train: x.csv}}",

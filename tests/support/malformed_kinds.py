@@ -145,8 +145,8 @@ OF_KINDS: dict[str, Case] = {
         "a.json",
         squad(asked(is_impossible=True, answers=[])),
         "question 1",
-        "is_impossible",
-        "SQuAD v1.1",
+        "questions without an answer are not supported",
+        "drop: [null]",
     ),
     "mrqa: no header": wrong(
         SPAN,

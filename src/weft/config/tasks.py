@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, PositiveInt
 from weft.config.reading import Reading
 from weft.data.readers.formats import FORMATS, format_of, options_of
 from weft.data.readers.source import HUB, Source, as_source
+from weft.data.splits.labels import labels_in_train
 from weft.errors import WeftError, did_you_mean
 from weft.settings import Settings, SettingsError
 from weft.suites import ON_THE_HUB, find_suite
@@ -31,6 +32,7 @@ def _names(value: object) -> object:
 
 
 Names = Annotated[list[str], BeforeValidator(_names)]
+Drop = Annotated[list[str | None], BeforeValidator(_names)]
 
 
 _ALWAYS = ("name", "kind", "texts", "label", "labels", "size", "range", "metrics", "hub")
@@ -69,7 +71,7 @@ class TaskSpec(Settings):
     marks: list[dict[str, Any]] = Field(default_factory=list)
     group: Names = Field(default_factory=list)
     id: Names = Field(default_factory=list)
-    drop: Names = Field(default_factory=list)
+    drop: Drop = Field(default_factory=list)
     apart: bool = False
     compare: str | None = None
     rank_loss: str | None = None
@@ -178,6 +180,13 @@ def _task(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[
     _check_dialect(spec, [*files.values(), *(file for sets in further.values() for file in sets.values())])
     if not files and spec.hub is None:
         raise WeftError(f"task {spec.name!r} has no data; expected 'train' and 'validation' files, or 'hub'")
+    if not spec.labels and spec.size is None and isinstance(spec.label, str):
+        # the run's own file has them, so that later commands and other splits use the same list
+        keys = {key: value for key in OF_FILES if (value := getattr(spec, key)) is not None}
+        hub = spec.hub if not files else None
+        resolved["labels"] = list(
+            labels_in_train(spec.kind, spec.label, files.get("train"), hub, spec.drop, keys)
+        )
     lists: dict[str, Any] = {
         key: tuple(item) if isinstance(item, list) else item for key, item in resolved.items()
     }

@@ -77,7 +77,8 @@ class Task:
         marks: `marked`: the two marked spans of text; see `Mark`.
         group: columns whose values define groups of examples that are judged together (`question_em`).
         id: columns that name an example, for submissions.
-        drop: labels, as written in the file, whose rows are left out: "-1" if it means "no gold label".
+        drop: labels, as written in the file, whose rows are left out: "-1" if it means "no gold label", None
+            for missing labels (null, NaN, an empty cell).
         apart: whether the two texts are encoded separately, with a head that reads both.
         compare: `similarity`: `cosine`, or `head`, a head on [u; v].
         rank_loss: `rank`: `softmax` or `pairwise`.
@@ -114,7 +115,7 @@ class Task:
     marks: tuple[Mark, ...] = ()
     group: tuple[str, ...] = ()
     id: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
+    drop: tuple[str | None, ...] = ()
     apart: bool = False
     compare: str | None = None
     rank_loss: str | None = None
@@ -147,7 +148,8 @@ class Task:
             )
         kind = KINDS[str(self.kind)]()
         for key in ("labels", "texts", "choices", "group", "id", "drop"):
-            self._set(key, tuple(str(item) for item in getattr(self, key)))
+            items = getattr(self, key)
+            self._set(key, tuple(None if item is None and key == "drop" else str(item) for item in items))
         if len(set(self.labels)) < len(self.labels):
             twice = next(x for x in self.labels if self.labels.count(x) > 1)
             raise WeftError(f"task {self.name!r}: label {twice!r} is listed twice")

@@ -70,10 +70,10 @@ def test_empty_texts_and_labels_outside_the_set(tmp_path):
 
 
 def test_many_problems_are_counted():
-    rows = [{"text": str(i), "label": -1} for i in range(25)]
+    rows = [{"text": "", "label": 1} for i in range(25)]
     found = check([task([*TRAIN, *rows])]).findings
     assert len(found) == 11
-    assert found[-1].message == "… and 15 more problems in this split, the last at row 31, column 'label'"
+    assert found[-1].message == "… and 15 more problems in this split, the last at row 31, column 'text'"
     assert found[-1].value == 15
     assert len(check([task([*TRAIN, *rows])], most=100).findings) == 25
 
@@ -172,8 +172,9 @@ def test_the_report_is_json(tokenizer, tmp_path):
     found = json.loads(json.dumps(report.as_dict(), allow_nan=False))
     assert found["ok"] is False
     assert found["splits"][0]["labels"] == {"0": 6, "1": 6}
-    assert found["findings"][0]["value"] == "['a']"
-    assert found["summary"] == "7 errors, 0 warnings, 1 note"
+    assert found["findings"][0]["value"] == "['inf', '(1, 2)']"
+    assert found["findings"][1]["value"] == "['a']"
+    assert found["summary"] == "6 errors, 0 warnings, 1 note"
 
 
 def test_hub_without_the_package(monkeypatch):

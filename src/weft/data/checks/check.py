@@ -174,8 +174,9 @@ def _oddities(split: Split, facts: Facts, max_length: int) -> Iterator[Finding]:
     column = ", ".join(split.task.label_columns)
     if len(split) == 1:
         yield warning("the split has 1 row: too few for training or evaluation", value=1)
-    if split.task.drop and not split.dropped and split.labels is not None:
-        dropped = ", ".join(split.task.drop)
+    # a file without missing labels may still drop them
+    if any(label is not None for label in split.task.drop) and not split.dropped and split.labels is not None:
+        dropped = ", ".join(str(label) for label in split.task.drop if label is not None)
         message = (
             f"no row has a label that the task drops ({dropped}); remove drop or write it as the file does"
         )

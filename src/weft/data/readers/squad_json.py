@@ -1,7 +1,8 @@
 """SQuAD's json files, v1.1: articles, their paragraphs, and the questions on each.
 
-A question of v2.0 without an answer (`is_impossible`) is refused and not kept with an empty list: weft's
-`span` answers every question, as v1.1 requires, so such a question would always count as wrong.
+A question of v2.0 without an answer (`is_impossible`) has an empty list of answers. weft's `span` answers
+every question, as v1.1 requires, so such a question would always count as wrong: the task refuses it, or
+leaves it out with `drop: [null]`.
 """
 
 from __future__ import annotations
@@ -64,12 +65,7 @@ def _questions(top: Nested) -> Iterator[tuple[object, ...]]:
 
 def _answers(qa: Nested) -> dict[str, list[Any]] | None:
     if qa.value.get("is_impossible"):
-        raise qa.wrong(
-            "is_impossible",
-            True,
-            True,
-            "a question with an answer: use SQuAD v1.1, or remove such questions",
-        )
+        return {"text": [], "answer_start": []}
     if "answers" not in qa.value:
         return None  # a test set
     answers = [(a.get("text", str), a.get("answer_start", int)) for a in qa.children("answers")]

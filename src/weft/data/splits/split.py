@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,10 +14,12 @@ from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.read import read_rows
 from weft.data.readers.source import with_dialect
 from weft.data.readers.table import Table
+from weft.data.splits.unknown import LabelProblems, is_dropped
 from weft.errors import WeftError
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Inputs, Kind
 from weft.tasks.task import OF_FILES, Task
+from weft.tasks.values import is_missing
 from weft.tasks.values import wrong_text as wrong_text
 
 SHOWN = 10
@@ -85,7 +86,7 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
 
     Returns:
         The split with its valid rows only (None if the source cannot be read or no row is valid), and the
-        problems in the order of the rows.
+        problems: labels that are wrong in several rows first, then those of single rows in their order.
     """
     try:
         table = _read(task, split)
@@ -94,7 +95,8 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
         return None, list(failed.problems)
     labelled = bool(label_columns) and not (split == "test" and _all_missing(table, label_columns))
     kind = KINDS[task.kind]()
-    problems: list[Problem] = []
+    found: list[tuple[int, Problem]] = []
+    bad_labels = LabelProblems(task, kind, table, ", ".join(map(table.called, label_columns)))
     examples: list[Inputs] = []
     labels: list[object] = []
     valid: list[int] = []
@@ -104,46 +106,49 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
     def problem(at: int, column: str, value: object, message: str) -> None:
         row = int(table.row[at])
         text, name = f"found {show(value)}; {message}", _called(table, column)
-        problems.append(Problem(table.source, text, row, name, value, table.unit))
+        found.append((at, Problem(table.source, text, row, name, value, table.unit)))
 
     for at, values in enumerate(column_values(task, table)):
-        if labelled and task.drop and any(_as_written(value) in task.drop for value in label_values[at]):
+        if labelled and task.drop and any(is_dropped(cell, task.drop, kind) for cell in label_values[at]):
             dropped += 1
             continue
-        before = len(problems)
+        before = len(found)
         inputs, wrong = kind.inputs(task, values)
         for column, value, message in wrong:
             problem(at, column, value, message)
         label: object = None
+        usable = True
         if labelled:
             cells = label_values[at]
             missing = (
                 []
                 if kind.empty_label
-                else [c for c, v in zip(label_columns, cells, strict=True) if _missing(v)]
+                else [c for c, v in zip(label_columns, cells, strict=True) if is_missing(v)]
             )
             for column in missing:
-                problem(at, column, cells[label_columns.index(column)], "the label is missing")
+                bad_labels.missing(at, table.called(column), cells[label_columns.index(column)])
+            usable = not missing
             if not missing:
                 try:
-                    label = _label(kind, cells, task, inputs if len(problems) == before else None)
+                    label = _label(kind, cells, task, inputs if len(found) == before else None)
                 except (ValueError, OverflowError) as failed:
                     cell = cells[0] if len(cells) == 1 else cells
                     # an integer of 400 digits cannot become a float
                     expected = failed if isinstance(failed, ValueError) else "a smaller number"
-                    problem(
-                        at,
-                        ", ".join(label_columns),
-                        cell,
-                        f"expected {expected}{_no_gold(cell)}",
-                    )
-        if len(problems) == before:
+                    message = f"expected {expected}{_no_gold(cell)}"
+                    usable = False
+                    if not bad_labels.unknown(at, cells, message):
+                        problem(at, ", ".join(label_columns), cell, message)
+        if usable and len(found) == before:
             valid.append(at)
             examples.append(inputs)
             labels.append(label)
+    found += bad_labels.problems()
+    problems = [problem for _, problem in sorted(found, key=lambda item: item[0])]
     if not valid:
         if not problems:
-            message = f"every row has a label that is dropped ({', '.join(task.drop)}); expected others too"
+            dropping = ", ".join("null" if label is None else label for label in task.drop)
+            message = f"every row has a label that is dropped ({dropping}); expected others too"
             problems.append(Problem(table.source, message, None, ", ".join(label_columns)))
         return None, problems
     return Split(
@@ -208,18 +213,6 @@ def _label_columns(task: Task, split: str, table: Table) -> tuple[str, ...]:
     return ()
 
 
-def _missing(value: object) -> bool:
-    if isinstance(value, str):
-        return not value or value.isspace()
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _as_written(value: object) -> str:
-    """A label in the form of `drop`: −1.0 is written −1."""
-    text = str(value).strip()
-    return text.removesuffix(".0")
-
-
 def _is_minus_one(value: object) -> bool:
     if isinstance(value, str):
         return value.strip() in ("-1", "-1.0")
@@ -229,7 +222,7 @@ def _is_minus_one(value: object) -> bool:
 def _all_missing(table: Table, columns: Sequence[str]) -> bool:
     """Whether no row has a label; −1 means no label, as in the hub's test splits."""
     return all(
-        _missing(value) or _is_minus_one(value) for column in columns for value in table.columns[column]
+        is_missing(value) or _is_minus_one(value) for column in columns for value in table.columns[column]
     )
 
 

@@ -77,7 +77,10 @@ class Span(Kind):
         if any(wrong_text(text) for text in texts) or any(position is None for position in positions):
             raise expected
         if not texts:
-            raise ValueError("one answer or more; questions without an answer are not supported")
+            raise ValueError(
+                "one answer or more; questions without an answer are not supported: leave them out with "
+                "drop: [null] in the task"
+            )
         answers = [
             (str(text), position)
             for text, position in zip(texts, positions, strict=True)
