@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.data.drafting.column import is_missing, key_of, profile, word_count
+from weft.data.drafting.column import key_of, profile, word_count
+from weft.tasks.values import is_missing
 
 VALUES = st.one_of(
     st.none(),

@@ -133,8 +133,8 @@ def _print(drafted: NewRunFile) -> None:
         print(f"note: {line}")
     print(f"written: {drafted.path}, with a comment beside each guess")
     print("next:")
-    print(f"  weft check {drafted.path}")
-    print(f"  weft train {drafted.path} --out runs/first")
+    for command in drafted.next_commands:
+        print(f"  {command}")
 
 
 def _cut(text: str, most: int = 24) -> str:

@@ -7,14 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.tasks.values import number_of, whole
-
-
-def is_missing(value: object) -> bool:
-    """Whether a value is null, NaN or a text without characters other than white space."""
-    if isinstance(value, str):
-        return not value or value.isspace()
-    return value is None or (isinstance(value, float) and math.isnan(value))
+from weft.tasks.values import is_missing, number_of, whole
 
 
 def word_count(text: str) -> int:

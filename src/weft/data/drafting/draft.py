@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weft.data.drafting.column import Column, is_missing, profile, word_count
+from weft.data.drafting.column import Column, profile, word_count
 from weft.data.drafting.grouping import FileGroup
 from weft.data.drafting.guess import Guess, guess_task
 from weft.data.drafting.label_settings import LabelSettings, named_labels, numeric_label
 from weft.data.drafting.parts import Parts, read_parts
 from weft.data.drafting.question import Choose, Question, take_guess
 from weft.data.readers.problem import show
+from weft.data.splits.unknown import has_no_label
+from weft.tasks.kinds import KINDS
 from weft.tasks.task import SPLITS
+from weft.tasks.values import is_missing
 
 PROFILED = 5_000
 """How many records of a sample are used to guess the roles of columns."""
@@ -133,7 +136,8 @@ def _label_settings(name: str, parts: Parts, guess: Guess) -> LabelSettings:
     missing = 0
     for split, part in parts.splits.items():
         values, _ = part.values(guess.label_columns)
-        counts = [sum(map(is_missing, cells)) for cells in values.values()]
+        kind = KINDS[guess.kind]()
+        counts = [sum(has_no_label(cell, kind) for cell in cells) for cells in values.values()]
         # a test file may have no labels at all
         if split != "test" or any(
             count < len(cells) for count, cells in zip(counts, values.values(), strict=True)

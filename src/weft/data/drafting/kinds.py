@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.data.drafting.column import Column, is_missing
+from weft.data.drafting.column import Column
 from weft.data.drafting.names import plain
-from weft.tasks.values import number_of
+from weft.tasks.values import is_missing, number_of
 
 RATINGS = ("rating", "ratings", "stars", "score", "scores", "grade", "points", "similarity")
 FEW = 20

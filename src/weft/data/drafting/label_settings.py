@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.data.drafting.column import is_missing
 from weft.data.drafting.labels import NO_GOLD, Labels, balance, count_labels, near_duplicates, no_gold
 from weft.data.drafting.parts import Parts
 from weft.errors import WeftError
-from weft.tasks.values import number_of, whole
+from weft.tasks.values import is_missing, number_of, whole
 
 RARE = 0.1
 """If the rarest label has less than this share of an even one, class weights are suggested."""

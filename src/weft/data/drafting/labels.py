@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.data.drafting.column import is_missing, key_of
-from weft.tasks.values import number_of, whole
+from weft.data.drafting.column import key_of
+from weft.tasks.values import is_missing, number_of, whole
 
 NO_GOLD = "-1"
 """The label that often means that a row has none."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.data.drafting.column import Column, is_missing, word_count
+from weft.data.drafting.column import Column, word_count
 from weft.data.drafting.names import CHOICES, is_id, label_points, numbered, plain
 from weft.data.drafting.roles import guess_texts
-from weft.tasks.values import whole
+from weft.tasks.values import is_missing, whole
 
 Values = Mapping[str, Sequence[object]]
 

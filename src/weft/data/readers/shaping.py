@@ -13,7 +13,6 @@ Columns are named as in the file, except in `values` and `separated`, which use 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from weft.data.readers.lines import text_lines
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table, no_rows
 from weft.errors import WeftError, did_you_mean
+from weft.tasks.values import is_missing
 
 SHAPING = ("where", "listed", "filled", "separated", "values", "computed")
 _MOST = 20
@@ -132,7 +132,7 @@ def filtered(table: Table, options: Mapping[str, Any], folder: Path) -> Table:
     for column, value in options.get("where", {}).items():
         keep &= [str(cell) == str(value) for cell in table.columns[column]]
     for column in options.get("filled", ()):
-        keep &= [not _is_missing(cell) for cell in table.columns[column]]
+        keep &= [not (is_missing(cell) or cell == []) for cell in table.columns[column]]
     if listed := options.get("listed"):
         known = _listed(folder / str(listed["file"]), len(listed["columns"]))
         values = zip(*(table.columns[column] for column in listed["columns"]), strict=True)
@@ -190,12 +190,6 @@ def compute(table: Table, column: str, rule: Mapping[str, Any]) -> list[object]:
     if problems:
         raise DataError(*problems)
     return values
-
-
-def _is_missing(value: object) -> bool:
-    if isinstance(value, str):
-        return not value or value.isspace()
-    return value is None or value == [] or (isinstance(value, float) and math.isnan(value))
 
 
 def separate(values: list[object], separator: str) -> list[object]:

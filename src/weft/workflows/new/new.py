@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,11 @@ class NewRunFile:
     def notes(self) -> list[str]:
         """What a user should know about the tasks, one line each."""
         return [f"{draft.name}: {note}" for draft in self.tasks for note in draft.notes]
+
+    @property
+    def next_commands(self) -> list[str]:
+        """The commands to type next."""
+        return _next(self.path)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as `weft new --json` prints it."""
@@ -112,8 +118,7 @@ def new_run_file(
     train, comments = train_settings(drafts)
     header = [
         "A draft by `weft new`: check the guesses, which are stated in comments, then",
-        f"  weft check {target}",
-        f"  weft train {target} --out runs/first",
+        *(f"  {command}" for command in _next(target)),
     ]
     text = run_file_text(encoder, method, drafts, train, comments, header)
     # a mistake in the encoder or the method is reported before anything is written
@@ -132,6 +137,11 @@ def path_from(folder: Path, path: Path) -> str:
     except ValueError:  # another drive
         return real
     return relative if len(relative) <= len(real) else real
+
+
+def _next(target: Path) -> list[str]:
+    name = shlex.quote(str(target))
+    return [f"weft check {name}", f"weft train {name} --out runs/first"]
 
 
 def _check_target(target: Path, force: bool) -> None:
