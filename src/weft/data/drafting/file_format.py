@@ -69,7 +69,7 @@ def detect_format(path: Path) -> FileFormat:
     dialect = dialect_of(text, encoding, plain_dialect(path), whole)
     form = by_name if by_name in ("csv", "tsv") else ("tsv" if dialect.delimiter == "\t" else "csv")
     first = text.strip().splitlines()[0]
-    if dialect.delimiter not in first:
+    if dialect.delimiter not in first and by_name is None:
         message = (
             f"found one value per line, such as {show(first, 40)}: no column of labels; expected {_KNOWN}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -204,7 +205,5 @@ def _drop(found: LabelSettings, labels: Labels, kind: str, drop: tuple[str, ...]
 
 
 def _flow(value: object) -> str:
-    import yaml
-
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
-    return text.removesuffix("\n").removesuffix("...").removesuffix("\n")
+    # JSON is YAML, and always one line
+    return json.dumps(value, ensure_ascii=False)

@@ -55,10 +55,22 @@ def flow(value: object) -> str:
         >>> flow(["no", "1", "B-x"]), flow({"path": "a.csv", "delimiter": ";"})
         ("['no', '1', B-x]", "{path: a.csv, delimiter: ;}")
     """
-    text = yaml.safe_dump(
-        value, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9
-    ).removesuffix("\n")
-    return text.removesuffix("\n...")
+    text = yaml.dump(
+        value, Dumper=_OneLine, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9
+    )
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+class _OneLine(yaml.SafeDumper):
+    """Writes a text with a line break in double quotes, as `\\n`; other styles would break the line."""
+
+
+def _represented(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if len(text.splitlines()) > 1 or text != text.strip() else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_OneLine.add_representer(str, _represented)
 
 
 def _entry(key: str, value: Any, comment: str, indent: str) -> list[str]:
@@ -96,4 +108,5 @@ def _is_whole(text: str) -> bool:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    # YAML allows no control characters, not even in comments
+    return "".join(character for character in " ".join(text.split()) if character.isprintable())
