@@ -35,7 +35,7 @@ def test_all_unknown_labels_are_listed_once_with_counts():
         "'maybe', 1 row, first row 10",
         "' neg' with a leading space, 1 row, first row 11: did you mean 'neg'?",
         "'neg\\u200b' with an invisible character, 1 row, first row 12: did you mean 'neg'?",
-        "correct the file, or replace them: {path: FILE, options: {values: {label: {'pos ': 'pos', "
+        "Correct the file, or replace them: {path: FILE, options: {values: {label: {'pos ': 'pos', "
         "'Pos': 'pos', 'POS': 'pos', ' neg': 'neg', 'neg\\u200b': 'neg'}}}}",
     ]
 

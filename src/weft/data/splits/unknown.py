@@ -127,9 +127,8 @@ class LabelProblems:
         if len(self._unknown) == 1:
             (text, rows), *_ = self._unknown.items()
             about, hint = _hint(text, self.task.labels)
-            hints = "".join(
-                f"; {words}" for words in ([shift] if shift else [hint, *self._remedy()]) if words
-            )
+            further = filter(None, [shift] if shift else [hint, *self._remedy()])
+            hints = "".join(f"; {words}" for words in further).replace("?; ", "? ")
             message = f"found {show(text)}{about} in {rows.count} rows, {self._first(rows)}; "
             return self._problem(f"{message}expected one of {known}{hints}", None, self.column, text)
         listed = sorted(self._unknown.items(), key=lambda item: -item[1].count)
@@ -166,7 +165,7 @@ class LabelProblems:
         shown = ", ".join(f"{old!r}: {new!r}" for old, new in list(pairs.items())[:SHOWN])
         column = self.task.label_columns[0]
         values = f"{{path: FILE, options: {{values: {{{column}: {{{shown}}}}}}}}}"
-        return [f"correct the file, or replace them: {values}"]
+        return [f"Correct the file, or replace them: {values}"]
 
     def _shift(self) -> str:
         """What to write if the file's ids count from 1 and the task's from 0, or the other way."""
