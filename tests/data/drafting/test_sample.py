@@ -86,3 +86,22 @@ def test_broken_files(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_sample(tmp_path / name)
+
+
+def test_a_few_lines_with_too_many_values_are_left_out(tmp_path):
+    file = tmp_path / "a.csv"
+    rows = [f"text {n},{n % 2}\n" for n in range(200)]
+    file.write_text("".join(["text,label\n", *rows[:10], "a,b,c\n", *rows[10:], "\n"]))
+    sample = read_sample(file)
+    assert (sample.total, sample.is_whole, sample.options) == (200, True, {"ragged": "skip"})
+    assert sample.notes[0].startswith(
+        "1 line with too few or too many values left out, the first ends in line 12"
+    )
+    assert len(read_rows(as_source(sample.entry(str(file))), ["text"])) == 200
+
+
+def test_many_such_lines_are_an_error(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("text,label\n" + "a b,1\na,b,c\n" * 20)
+    with pytest.raises(DataError, match=r"line 3.*found 3 values; expected 2"):
+        read_sample(file)

@@ -13,6 +13,7 @@ from tests.support.tiny_run import save_encoder
 from weft.cli import run
 from weft.config import load_run
 from weft.data.checks.check import check
+from weft.data.drafting import sample
 from weft.errors import WeftError
 from weft.workflows.new.new import new_run_file, path_from
 
@@ -60,6 +61,23 @@ def test_it_is_deterministic_and_imports_no_torch(tmp_path):
     (tmp_path / "b").mkdir()
     again = new_run_file([file], tmp_path / "b.yaml").text
     assert (tmp_path / "a.yaml").read_text().replace("a.yaml", "b.yaml") == again
+
+
+def test_a_large_file_is_not_read_whole(tmp_path, monkeypatch):
+    """Labels are left to the run, which finds those of the whole file."""
+    monkeypatch.setattr(sample, "WHOLE", 500)
+    monkeypatch.setattr(sample, "RECORDS", 50)
+    file = tmp_path / "large.csv"
+    lines = [f"a text of number {n},{'abc'[n % 2 + (n > 100)]}\n" for n in range(300)]
+    file.write_text("".join(["text,label\n", *lines]))
+    reads = []
+    monkeypatch.setattr(sample, "read_rows", lambda *_: reads.append(1))
+    drafted = new_run_file([file], tmp_path / "run.yaml")
+    assert not reads
+    assert "in the first 50 rows" in drafted.text
+    assert "labels" not in drafted.tasks[0].settings
+    (task,) = load_run(drafted.path).tasks
+    assert task.labels == ("a", "b", "c")
 
 
 def test_an_existing_file_is_kept(tmp_path):

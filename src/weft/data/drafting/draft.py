@@ -39,6 +39,7 @@ class TaskDraft:
         labels: the labels in a few words.
         train_rows: the number of training rows; an estimate for large files.
         words: the words of an example; 95 % of the examples have fewer.
+        sample_labels: the labels of the sample, if the file is too large to list all labels.
     """
 
     name: str
@@ -52,7 +53,7 @@ class TaskDraft:
     labels: str
     train_rows: int
     words: int
-    left_out: dict[str, str] = field(default_factory=dict)
+    sample_labels: list[str] = field(default_factory=list)
 
 
 def draft_task(
@@ -99,6 +100,7 @@ def draft_task(
         about.append(f"columns not used: {', '.join(unused)}")
     about += [f"{split} is left out: {why}" for split, why in parts.left_out.items()]
     notes = [*group.notes, *parts.notes, *labels.notes]
+    notes += [note for part in parts.splits.values() for note in part.sample.notes]
     notes += [f"the {split} file is left out: {why}" for split, why in parts.left_out.items()]
     return TaskDraft(
         group.name,
@@ -112,7 +114,7 @@ def draft_task(
         labels.summary,
         train_rows,
         _words(head, guess),
-        parts.left_out,
+        labels.sample_labels,
     )
 
 
@@ -177,6 +179,7 @@ def _files(
             told.insert(0, f"the rows with {part.column} {part.value!r}")
         if part.sample.options.get("header"):
             told.append("the first line names no columns")
+        told += part.sample.notes
         if told:
             comments[split] = "; ".join(told)
 

@@ -28,6 +28,7 @@ class LabelSettings:
         about: what is written above the task.
         suggestions: keys that are written as comments.
         notes: what a user should know.
+        sample_labels: the labels of the sample, if only a sample was read.
         summary: a few words for a table: `2: neg 52 %, pos 48 %`.
     """
 
@@ -36,6 +37,7 @@ class LabelSettings:
     about: list[str] = field(default_factory=list)
     suggestions: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    sample_labels: list[str] = field(default_factory=list)
     summary: str = ""
 
 
@@ -94,6 +96,7 @@ def named_labels(
         if not shown_names and [whole(name) for name in names] == list(range(len(names))):
             found.comments["labels"] = "numbers in the file; their names may stand here, that of 0 first"
     else:
+        found.sample_labels = names
         found.suggestions.append(
             f"labels: {_flow(names)}  # those in the sample; without the key, all labels of the training file"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from weft.data.readers.json_list import objects
 from weft.data.readers.lines import text_lines
 from weft.data.readers.problem import DataError, Problem
 from weft.data.readers.read import read_rows
-from weft.data.readers.source import Source, as_source
+from weft.data.readers.source import as_source
 from weft.data.readers.table import no_rows
 
 QUESTIONS = ("id", "question", "context", "answers")
@@ -26,6 +26,8 @@ RECORDS = 20_000
 """How many records of a file are kept."""
 WHOLE = 64_000_000
 """Up to this number of bytes all records of a text file are counted, and all labels are read."""
+RAGGED = 0.02
+"""Up to this share of lines with too few or too many values are left out; more of them are an error."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Sample:
         total: the number of records in the file; an estimate if the file is large, None if that is not known.
         exact: whether `total` is counted.
         options: options of the reader that the run file must give, such as the header.
+        notes: what a user should know about reading it.
         label_names: the names of label ids that the file itself holds (parquet), by column.
     """
 
@@ -49,6 +52,7 @@ class Sample:
     exact: bool
     options: dict[str, Any] = field(default_factory=dict)
     label_names: dict[str, list[str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -90,17 +94,16 @@ class Sample:
         known = [column for column in columns if column in self.columns]
         if self.is_whole or not known or (self.format.format != "parquet" and _size(self.path) > WHOLE):
             return {column: self.columns[column] for column in known}, self.is_whole
-        source = as_source(self.entry(str(self.path)))
-        table = read_rows(source if isinstance(source, Source) else Path(source), known)
-        return table.columns, True
+        return _read_columns(self, known), True
 
 
-def read_sample(path: Path, records: int = RECORDS) -> Sample:
+def read_sample(path: Path, records: int | None = None) -> Sample:
     """Read the first records of a file of any format.
 
     Raises:
         DataError: the file is empty, or no reader fits.
     """
+    records = RECORDS if records is None else records
     form = detect_format(path)
     if form.format == "parquet":
         return _parquet(path, form, records)
@@ -114,6 +117,11 @@ def read_sample(path: Path, records: int = RECORDS) -> Sample:
         columns = tuple(dict.fromkeys(key for _, entry in objects(path, form.encoding) for key in entry))
     table = FORMATS[form.format].read(path, (), columns, encoding=form.encoding)
     return Sample(path, form, _first(table.columns, records), len(table), True)
+
+
+def _read_columns(sample: Sample, columns: Sequence[str]) -> dict[str, list[object]]:
+    """Read columns of the whole file by its reader."""
+    return read_rows(as_source(sample.entry(str(sample.path))), columns).columns
 
 
 def _first(columns: dict[str, list[object]], records: int) -> dict[str, list[object]]:
@@ -160,29 +168,42 @@ def _stored_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
 
 def _delimited(path: Path, form: FileFormat, dialect: Dialect, records: int) -> Sample:
     quoting: Any = csv.QUOTE_MINIMAL if dialect.quotes else csv.QUOTE_NONE
+    ragged: list[int] = []
+
+    def regular(rows: Any, width: int) -> Iterator[list[str]]:
+        for row in rows:
+            if len(row) == width:
+                yield row
+            elif row:  # a blank line has no values
+                ragged.append(rows.line_num)
+
     with text_lines(path, dialect.encoding) as text, long_fields():
         reader = csv.reader(text, delimiter=dialect.delimiter, quoting=quoting, strict=True)
         try:
-            rows = (row for row in reader if row)
-            kept = list(islice(rows, records + dialect.header))
+            first = next(row for row in reader if row)
+            header = first if dialect.header else [f"column_{i}" for i in range(1, 1 + len(first))]
+            rows = regular(reader, len(header))
+            kept = [*([] if dialect.header else [first]), *islice(rows, records)]
             size = sum(len(value.encode()) + 1 for row in kept for value in row)
-            total, exact = _counted(rows, len(kept) - dialect.header, size, path)
+            total, exact = _counted(rows, len(kept), size, path)
         except csv.Error as failed:
-            line = reader.line_num
             message = (
-                f"broken quotes ({failed}); in csv, a text with quotes must be quoted, and its quotes doubled"
+                f"broken quotes ({failed}); in csv, a text with quotes is quoted, and its quotes doubled"
             )
-            raise DataError(Problem(str(path), message, line, unit="line")) from failed
-    header = kept.pop(0) if dialect.header else [f"column_{i}" for i in range(1, 1 + len(kept[0]))]
-    if not kept:
-        raise no_rows(str(path), f"the file names {len(header)} columns and has no rows")
-    # a ragged line is reported by the reader, with its number
-    kept = [row for row in kept if len(row) == len(header)]
+            raise DataError(Problem(str(path), message, reader.line_num, unit="line")) from failed
     columns: dict[str, list[object]] = {
         name: [row[at] for row in kept] for at, name in enumerate(header) if header.count(name) == 1
     }
-    options = {} if dialect.header else {"header": header}
-    return Sample(path, form, columns, total, exact, options)
+    options: dict[str, Any] = {} if dialect.header else {"header": header}
+    sample = Sample(path, form, columns, total, exact, options)
+    if not ragged and kept:
+        return sample
+    if not kept or len(ragged) > RAGGED * len(kept):
+        # the reader reports an empty file, or the first such line
+        _read_columns(sample, header[:1])
+    count = f"{len(ragged):,} line{'s' * (len(ragged) > 1)} with too few or too many values left out"
+    notes = (f"{count}, the first ends in line {ragged[0]:,} of the file",)
+    return replace(sample, options={**options, "ragged": "skip"}, notes=notes)
 
 
 def _lines(path: Path, form: FileFormat, records: int) -> Sample:

@@ -123,7 +123,11 @@ def new_run_file(
     text = run_file_text(encoder, method, drafts, train, comments, header)
     # a mistake in the encoder or the method is reported before anything is written
     reading = Reading(str(target), target.parent)
-    read_run(parse(text, reading), reading, ())
+    raw = parse(text, reading)
+    for draft in drafts:
+        if draft.sample_labels:  # a task without labels would be read whole to find them
+            raw["tasks"][draft.name]["labels"] = draft.sample_labels
+    read_run(raw, reading, ())
     write_text(target, text)
     return NewRunFile(target, text, tuple(drafts), train)
 
