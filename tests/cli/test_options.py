@@ -45,11 +45,16 @@ def test_the_help_of_a_command_begins_with_one_short_sentence_and_has_an_example
 
 
 def test_one_option_has_one_help_text():
-    """What has one name in several commands means the same in each."""
+    """What has one name in several commands means the same in each.
+
+    `weft new --encoder` selects the encoder of a run file; elsewhere the model has one, which may have moved.
+    """
     texts: dict[str, set[str]] = {}
-    for command in COMMANDS.values():
+    for name, command in COMMANDS.items():
         for parameter in command.params:
             for option in parameter.opts:
+                if (name, option) == ("new", "--encoder"):
+                    continue
                 if option in ("--json", "--device", "--encoder", "--plot", "--seed", "--basis"):
                     texts.setdefault(option, set()).add(parameter.help)
     assert {option for option, found in texts.items() if len(found) > 1} == set()

@@ -37,11 +37,13 @@ First steps: weft train quickstart --out runs/first
 
 Then: weft evaluate runs/first
 
+Your own data: weft new reviews.csv
+
 Help on one command: weft train --help
 """
 
 
-FIRST = ("train", "check", "evaluate", "predict", "show", "task")
+FIRST = ("new", "train", "check", "evaluate", "predict", "show", "task")
 """The commands at the top of the help: those that a new user needs first. The others follow by name."""
 
 

@@ -55,6 +55,9 @@ EncoderOption = Annotated[
         autocompletion=encoders,
     ),
 ]
+NewEncoder = Annotated[
+    str, typer.Option("--encoder", help="encoder of the run file: minilm, a folder or a hub id")
+]
 Device = Annotated[
     str | None,
     typer.Option(

@@ -33,6 +33,7 @@ COMMANDS: Registry[Callable[..., None] | Command | typer.Typer] = Registry(
         "evaluate": "weft.cli.commands.evaluate:evaluate",
         "export": "weft.cli.commands.export:COMMAND",
         "import": "weft.cli.commands.import_peft:import_peft",
+        "new": "weft.cli.commands.new:new",
         "policy": "weft.cli.commands.policy:policy",
         "predict": "weft.cli.commands.predict:predict",
         "show": "weft.cli.show.show:show",

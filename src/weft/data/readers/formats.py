@@ -44,6 +44,7 @@ FORMATS: Registry[Format] = Registry(
         "conll": Format("weft.data.readers.conll:read_conll", (".conll", ".conll.gz")),
         "csv": Format("weft.data.readers.delimited:read_csv", (".csv", ".csv.gz")),
         "hub": Format("weft.data.readers.hub:read_hub_source"),
+        "json": Format("weft.data.readers.json_list:read_json_list"),
         "jsonl": Format("weft.data.readers.json_lines:read_jsonl", (".jsonl", ".jsonl.gz")),
         "mrqa": Format("weft.data.readers.mrqa:read_mrqa"),
         "multirc": Format("weft.data.readers.multirc:read_multirc"),

@@ -13,7 +13,7 @@ import numpy as np
 from weft.data.readers.encoding import encoding_notes
 from weft.data.readers.formats import FORMATS, check_options, endings, format_of, options_of
 from weft.data.readers.problem import DataError, Problem, show
-from weft.data.readers.shaping import SHAPING, compute, exchanged, filter_columns, filtered
+from weft.data.readers.shaping import SHAPING, compute, exchanged, filter_columns, filtered, separate
 from weft.data.readers.source import HUB, Source
 from weft.data.readers.table import Table, no_rows, wanted_columns
 
@@ -59,7 +59,7 @@ def _from_file(
         raise DataError(Problem(str(path), message, value=path.suffix))
     try:
         if form != HUB:
-            _must_exist(path)
+            must_exist(path)
         table = FORMATS[form].read(path, columns, optional, **options)
     except OSError as failed:
         message = f"the file cannot be read: {failed.strerror or failed}"
@@ -90,6 +90,9 @@ def _from_source(source: Source, columns: Sequence[str], optional: Sequence[str]
             # raises the reader's own message for a missing column
             _from_file(source.path, form, options, [name], ())
             raise DataError(Problem(table.source, "there is no such column", None, name))
+    for column, separator in source.options.get("separated", {}).items():
+        if column in columns_read:
+            columns_read[column] = separate(columns_read[column], separator)
     for column, mapping in source.options.get("values", {}).items():
         if column in columns_read:
             columns_read[column] = exchanged(columns_read[column], mapping)
@@ -135,7 +138,8 @@ def _values(table: Table, name: str) -> list[object] | None:
     return values
 
 
-def _must_exist(path: Path) -> None:
+def must_exist(path: Path) -> None:
+    """Refuse a path that is no file; the message lists what the folder holds."""
     if path.is_dir():
         raise DataError(Problem(str(path), "found a folder; expected a file"))
     if path.exists():

@@ -1,10 +1,12 @@
 """Options of a `Source` that filter and transform the rows of a file of any format.
 
-Columns are named as in the file, except in `values`, which uses the task's names:
+Columns are named as in the file, except in `values` and `separated`, which use the task's names:
 
 - `where: {COLUMN: VALUE}`: keep only rows with this value (MRQA's `subset` on the hub);
 - `listed: {file: FILE, columns: [A, B], keep: true}`: keep only rows whose values in the columns are a line
   of the file, or, with `keep: false`, only the other rows (MRPC's dev_ids.tsv);
+- `filled: [COLUMN, …]`: leave out rows that have no value in one of the columns (null or an empty text);
+- `separated: {COLUMN: ";"}`: split a text into a list, as `multilabel` reads it;
 - `values: {COLUMN: {"-": -1}}`: replace values; the keys are the old values as strings (SNLI's `-`);
 - `computed: {COLUMN: {RULE: [COLUMN, …]}}`: a column computed from others by one of `RULES`.
 """
@@ -22,8 +24,9 @@ from weft.data.readers.lines import text_lines
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table, no_rows
 from weft.errors import WeftError, did_you_mean
+from weft.tasks.values import is_missing
 
-SHAPING = ("where", "listed", "values", "computed")
+SHAPING = ("where", "listed", "filled", "separated", "values", "computed")
 _MOST = 20
 """The maximal number of reported rows that a rule refuses; further ones are likely the same mistake."""
 
@@ -78,13 +81,21 @@ RULES: dict[str, Callable[..., object]] = {"ids_among": ids_among, "char_spans":
 
 def check_shaping(options: Mapping[str, Any]) -> None:
     """Refuse malformed options."""
+    filled = options.get("filled", [])
+    if not isinstance(filled, list | tuple) or not all(isinstance(column, str) for column in filled):
+        raise WeftError(f"options: filled: expected a list of columns; found {filled!r}")
     for key in SHAPING:
+        if key == "filled":
+            continue
         value = options.get(key, {})
         if not isinstance(value, Mapping):
             raise WeftError(f"options: {key}: expected columns with their values; found {value!r}")
     for column, mapping in options.get("values", {}).items():
         if not isinstance(mapping, Mapping):
             raise WeftError(f"options: values: {column}: expected old: new; found {mapping!r}")
+    for column, separator in options.get("separated", {}).items():
+        if not isinstance(separator, str) or not separator:
+            raise WeftError(f"options: separated: {column}: expected a text such as ';'; found {separator!r}")
     for column, rule in options.get("computed", {}).items():
         if not isinstance(rule, Mapping) or len(rule) != 1:
             raise WeftError(f"options: computed: {column}: expected RULE: [COLUMN, …]; found {rule!r}")
@@ -102,11 +113,15 @@ def check_shaping(options: Mapping[str, Any]) -> None:
 
 def filter_columns(options: Mapping[str, Any]) -> list[str]:
     """Return the columns that the filters read."""
-    return [*options.get("where", {}), *options.get("listed", {}).get("columns", ())]
+    return [
+        *options.get("where", {}),
+        *options.get("listed", {}).get("columns", ()),
+        *options.get("filled", ()),
+    ]
 
 
 def filtered(table: Table, options: Mapping[str, Any], folder: Path) -> Table:
-    """Return the rows that `where` and `listed` keep.
+    """Return the rows that `where`, `filled` and `listed` keep.
 
     Args:
         table: the rows, with the file's column names.
@@ -116,6 +131,8 @@ def filtered(table: Table, options: Mapping[str, Any], folder: Path) -> Table:
     keep = np.ones(len(table), bool)
     for column, value in options.get("where", {}).items():
         keep &= [str(cell) == str(value) for cell in table.columns[column]]
+    for column in options.get("filled", ()):
+        keep &= [not (is_missing(cell) or cell == []) for cell in table.columns[column]]
     if listed := options.get("listed"):
         known = _listed(folder / str(listed["file"]), len(listed["columns"]))
         values = zip(*(table.columns[column] for column in listed["columns"]), strict=True)
@@ -131,6 +148,7 @@ def filtered(table: Table, options: Mapping[str, Any], folder: Path) -> Table:
 
 def _wanted(options: Mapping[str, Any]) -> str:
     parts = [f"{column} {value!r}" for column, value in options.get("where", {}).items()]
+    parts += [f"a value in {column}" for column in options.get("filled", ())]
     if listed := options.get("listed"):
         parts.append(f"{'listed' if listed.get('keep', True) else 'not listed'} in {listed['file']}")
     return ", ".join(parts)
@@ -172,6 +190,14 @@ def compute(table: Table, column: str, rule: Mapping[str, Any]) -> list[object]:
     if problems:
         raise DataError(*problems)
     return values
+
+
+def separate(values: list[object], separator: str) -> list[object]:
+    """Split texts into lists of their parts; other values stay."""
+    return [
+        [part.strip() for part in value.split(separator) if part.strip()] if isinstance(value, str) else value
+        for value in values
+    ]
 
 
 def exchanged(values: list[object], mapping: Mapping[Any, object]) -> list[object]:

@@ -1,0 +1,1 @@
+"""Drafting a run file from data files: the functions behind `weft new`."""
