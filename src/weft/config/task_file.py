@@ -63,8 +63,7 @@ def host_of(bundle: str | Path, name: str | None = None) -> Host:
         bundle: a bundle, or a run's folder that holds one.
         name: a task that the bundle must have; None: no such check.
     """
-    from weft.bundle.load import find_bundle, read_manifest, read_tasks
-    from weft.bundle.one_task import check_has
+    from weft.bundle.manifest import check_has, find_bundle, read_manifest, read_tasks
     from weft.methods import build_method
 
     folder = find_bundle(bundle)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,18 @@ def _read(file: Path, number: int, line: str, lines: Lines) -> None:
     lines.append((number, entry))
 
 
+def check_names(lines: Lines, tasks: Iterable[str], file: Path) -> None:
+    """Refuse a line that names a task that the model does not have; only the names of its tasks are needed."""
+    known = list(tasks)
+    for number, entry in lines:
+        if entry["task"] not in known:
+            raise _no_task(file, number, entry["task"], known)
+
+
+def _no_task(file: Path, number: int, name: str, known: Iterable[str]) -> WeftError:
+    return WeftError(f"{file}, line {number}: task {name!r} does not exist; {did_you_mean(name, known)}")
+
+
 def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[str, Any]]:
     """Return (task, input) of each line, checked.
 
@@ -91,7 +103,7 @@ def as_requests(lines: Lines, tasks: Sequence[Task], file: Path) -> list[tuple[s
         name = entry["task"]
         where = f"{file}, line {number}"
         if name not in by_name:
-            raise WeftError(f"{where}: task {name!r} does not exist; {did_you_mean(name, by_name)}")
+            raise _no_task(file, number, name, by_name)
         value = plain_form(by_name[name], entry)
         read_request(by_name[name], value, where)
         requests.append((name, value))

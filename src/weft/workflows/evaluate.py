@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, cast
 
 from weft.config.model_data import KnownTasks, find_tasks, known_tasks, labelled_rows, tasks_with_data
-from weft.errors import WeftError
+from weft.errors import WeftError, did_you_mean
 from weft.evaluation.scores import Scores
+from weft.inference.precision import checked_precision
+from weft.tasks.task import SPLITS
+from weft.utils.devices import check_device
 from weft.utils.notes import teller
 
 if TYPE_CHECKING:
@@ -72,6 +75,10 @@ def evaluate(
 
     if rows is not None and rows < 1:
         raise WeftError(f"rows must be at least 1; found {rows}")
+    if split not in SPLITS:
+        raise WeftError(f"split {split!r} does not exist; {did_you_mean(split, SPLITS)}")
+    check_device(device)
+    checked_precision(precision)
     tell = teller(progress)
     source, known = _known(model, tasks)
 
@@ -79,9 +86,7 @@ def evaluate(
     from weft.data.tokens.tokens import tokenize
     from weft.evaluation.evaluate import evaluate as scores_of
     from weft.evaluation.evaluate import fixed_examples
-    from weft.inference.precision import checked_precision
 
-    checked_precision(precision)
     loaded = _loaded(model, source, encoder, device)
     with_data = tasks_with_data(loaded, source, known, tell)
     splits = labelled_rows(with_data, split, source, tell)
@@ -116,7 +121,7 @@ def _known(model: Model | Run | str | Path, tasks: Any) -> tuple[str | Path, Kno
         listed += entry.tasks if isinstance(entry, RunFile) else [entry]
     if (folder := _folder(model)) is not None:
         if listed:
-            from weft.bundle.load import find_bundle
+            from weft.bundle.manifest import find_bundle
 
             find_bundle(folder)
         return folder, known_tasks(listed) if listed else find_tasks(folder, None)

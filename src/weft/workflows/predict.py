@@ -34,14 +34,21 @@ def predict_file(
         encoder: folder or hub id of the encoder, if it has moved.
         device: cpu, cuda, …; None: a GPU if there is one.
     """
-    from weft.bundle.load import find_bundle
+    from weft.bundle.manifest import check_has, find_bundle, read_manifest
+    from weft.inference.requests import check_names, read_requests, read_texts
+    from weft.utils.devices import check_device
 
-    find_bundle(bundle)
-    from weft.inference.requests import read_requests, read_texts
-
+    # what can be wrong is checked before torch is imported, which takes seconds
+    check_device(device)
+    folder = find_bundle(bundle)
+    manifest = read_manifest(folder)
+    for name in tasks or ():
+        check_has(folder, manifest, name)
     file = Path(file)
     mixed = not every_task and tasks is None
     lines: list[Any] = read_requests(file) if mixed else read_texts(file)
+    if mixed:
+        check_names(lines, manifest["tasks"], file)
     from weft.bundle.load import load
     from weft.inference.requests import as_requests, as_texts
     from weft.utils.devices import device_of
