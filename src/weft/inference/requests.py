@@ -78,7 +78,7 @@ def _read(file: Path, number: int, line: str, lines: Lines) -> None:
 
 
 def check_names(lines: Lines, tasks: Iterable[str], file: Path) -> None:
-    """Refuse a line that names a task that the model does not have; only the names of its tasks are needed."""
+    """Refuse a line that names an unknown task; only the names of the model's tasks are needed."""
     known = list(tasks)
     for number, entry in lines:
         if entry["task"] not in known:

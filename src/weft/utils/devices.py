@@ -42,16 +42,20 @@ def check_device(device: str | None) -> None:
 
     In doubt nothing is refused; `device_of` tries the device later.
     """
-    if device is None or "torch" in sys.modules:  # `device_of` is as fast then, and certain
+    if device is None or _torch_is_imported():  # `device_of` is as fast then, and certain
         return
     kind, _, index = device.partition(":")
     if kind not in TYPES and not _further_backends():
-        hint = "did you mean 'cuda'? known: " + ", ".join(USUAL) if kind == "gpu" else did_you_mean(kind, USUAL)
+        hint = did_you_mean("cuda" if kind == "gpu" else kind, USUAL)
         raise WeftError(f"device {device!r} does not exist; {hint}")
     if re.fullmatch(r"[a-z]+(:\d+)?", device) is None:
         raise WeftError(f"device {device!r}: expected a name such as cpu, cuda or cuda:1")
     if kind == "cuda" and (why := _no_gpu(int(index or 0))):
         raise _unusable(device, why)
+
+
+def _torch_is_imported() -> bool:
+    return "torch" in sys.modules
 
 
 def _unusable(device: str, why: str) -> WeftError:
