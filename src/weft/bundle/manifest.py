@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from weft.encoder.load import file_sha256
+from weft.encoder.load import check_reachable, file_sha256
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.task import Task
 
@@ -67,6 +67,19 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not (folder / SHARED_FILE).is_file():
         raise WeftError(f"{folder / SHARED_FILE} is missing")
     return manifest
+
+
+def check_encoder(manifest: Mapping[str, Any], encoder: object = None) -> None:
+    """Refuse an encoder that cannot be loaded, before torch is imported.
+
+    Args:
+        manifest: the contents of bundle.json.
+        encoder: the encoder, or its folder or hub id if it has moved.
+    """
+    if encoder is None and not manifest["encoder"]["included"]:
+        encoder = manifest["encoder"]["name"]
+    if isinstance(encoder, str | Path):
+        check_reachable(encoder)
 
 
 def read_facts(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, cast
 
+from weft.bundle.manifest import check_encoder, find_bundle, read_manifest
 from weft.config.model_data import KnownTasks, find_tasks, known_tasks, labelled_rows, tasks_with_data
 from weft.errors import WeftError, did_you_mean
 from weft.evaluation.scores import Scores
@@ -81,6 +82,8 @@ def evaluate(
     checked_precision(precision)
     tell = teller(progress)
     source, known = _known(model, tasks)
+    if (folder := _folder(model)) is not None:
+        check_encoder(read_manifest(find_bundle(folder)), encoder)
 
     from weft.data.tokens.progress import tokenizing
     from weft.data.tokens.tokens import tokenize
@@ -121,8 +124,6 @@ def _known(model: Model | Run | str | Path, tasks: Any) -> tuple[str | Path, Kno
         listed += entry.tasks if isinstance(entry, RunFile) else [entry]
     if (folder := _folder(model)) is not None:
         if listed:
-            from weft.bundle.manifest import find_bundle
-
             find_bundle(folder)
         return folder, known_tasks(listed) if listed else find_tasks(folder, None)
     if not hasattr(model, "tasks"):

@@ -34,7 +34,7 @@ def predict_file(
         encoder: folder or hub id of the encoder, if it has moved.
         device: cpu, cuda, …; None: a GPU if there is one.
     """
-    from weft.bundle.manifest import check_has, find_bundle, read_manifest
+    from weft.bundle.manifest import check_encoder, check_has, find_bundle, read_manifest
     from weft.inference.requests import check_names, read_requests, read_texts
     from weft.utils.devices import check_device
 
@@ -49,6 +49,7 @@ def predict_file(
     lines: list[Any] = read_requests(file) if mixed else read_texts(file)
     if mixed:
         check_names(lines, manifest["tasks"], file)
+    check_encoder(manifest, encoder)
     from weft.bundle.load import load
     from weft.inference.requests import as_requests, as_texts
     from weft.utils.devices import device_of
