@@ -68,6 +68,12 @@ class Classify(Labelled):
         counts = Counter(labels)
         return {name: counts[number] for number, name in enumerate(task.labels)}
 
+    def label_flags(self, labels: Sequence[Any], task: Task) -> NDArray[np.bool_]:
+        """One label per example, [n, C]."""
+        import numpy as np
+
+        return np.asarray(labels)[:, None] == np.arange(task.size or 0)
+
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The name of the most likely label, and the probability of each label."""
         by_label = {name: float(p) for name, p in zip(task.labels, shares(logits), strict=True)}

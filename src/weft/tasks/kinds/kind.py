@@ -261,6 +261,13 @@ class Kind(ABC):
         """Statistics of a split's labels: one count per label, or minimum, mean and maximum."""
         return {}
 
+    def label_flags(self, labels: Sequence[Any], task: Task) -> NDArray[np.bool_] | None:
+        """Which labels each example has, [n, C]; None for kinds whose labels are not a fixed set per example.
+
+        `weft check` compares the splits by it.
+        """
+        return None
+
     def oddities(self, tokens: Tokens) -> Iterator[Oddity]:
         """Yield what training accepts in a split but a user should know."""
         yield from ()
