@@ -163,11 +163,11 @@ def _baselines(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """The metrics of both baselines by task, on the chosen examples."""
     from weft.data.splits.subset import rows_of
-    from weft.evaluation.baselines import bag_of_words, majority
+    from weft.evaluation.baselines import MAJORITY, WORDS, bag_of_words, majority
 
     metrics: dict[str, dict[str, dict[str, float]]] = {}
     for name, train_rows in train.items():
         task, test_rows = model.tasks[model.task_id(name)], rows_of(splits[name], chosen[name])
-        metrics.setdefault("majority", {})[name] = majority(task, train_rows, test_rows)
-        metrics.setdefault("bag of words", {})[name] = bag_of_words(task, train_rows, test_rows) or {}
+        metrics.setdefault(MAJORITY, {})[name] = majority(task, train_rows, test_rows)
+        metrics.setdefault(WORDS, {})[name] = bag_of_words(task, train_rows, test_rows) or {}
     return metrics

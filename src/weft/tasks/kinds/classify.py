@@ -26,6 +26,7 @@ class Classify(Labelled):
     has_uncertainty = True
     answer_types = ("labels",)
     has_classes = True
+    bag_of_words = "logistic"
     target_type = "int64"
     options: ClassVar[tuple[str, ...]] = ("apart", "class_weights")
 

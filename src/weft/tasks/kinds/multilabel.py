@@ -27,6 +27,7 @@ class Multilabel(Labelled):
     """
 
     name = "multilabel"
+    bag_of_words = "logistic per label"
     has_uncertainty = True
     answer_types = ("label_sets",)
     options = ("apart",)
