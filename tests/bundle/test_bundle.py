@@ -16,7 +16,7 @@ import weft
 from tests.conformance.table import METHODS
 from tests.support.tiny import FAMILIES, TASKS, batch, scramble, tiny
 from tests.support.tiny_run import save_encoder
-from weft.bundle.load import find_bundle
+from weft.bundle.manifest import find_bundle
 from weft.encoder.load import load_encoder
 from weft.errors import WeftError
 

@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 
 import weft
 from tests.support.apart import LORA, A, B, C, D, digest, logits
+from weft.bundle.manifest import task_file
 from weft.bundle.one_task import hashes
-from weft.bundle.save import task_file
 from weft.errors import WeftError
 
 GROUPS = {"use": "lora", "rank": 2, "share": {"first": ["a", "c"]}}

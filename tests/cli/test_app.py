@@ -38,8 +38,11 @@ def test_train_prints_a_table_and_lines(done, capsys):
         capsys, ["train", str(done / "run.yaml"), "train.steps=4", "--out", str(done / "short")]
     )
     assert code == 0
-    for name in ("cat", "same", "count", "average", "bundle"):
+    for name in ("cat", "same", "count", "average", "majority", "bag of words", "this model", "bundle"):
         assert name in told.out
+    baselines = json.loads((done / "short" / "metrics.json").read_text())["baselines"]
+    assert [list(tasks) for tasks in baselines.values()] == [["cat", "same", "count"]] * 2
+    assert "is not better than" in told.err  # after four steps
     assert "step 4/4" in told.err  # plain lines where there is no terminal
     code, told = said(capsys, ["train", str(done / "run.yaml"), "--out", str(done / "short")])
     assert (code, told.out) == (2, "")

@@ -222,7 +222,7 @@ def test_wrong_run_files_are_answered(case, tmp_path, capsys):
     ("override", "message"),
     [
         ("steps", "steps: expected key=value"),
-        ("train.steps.x=3", "train.steps: holds 20, so 'train.steps.x' cannot be set in it"),
+        ("train.steps.x=3", "train.steps.x: train.steps holds 20, so 'train.steps.x' cannot be set in it"),
         ("train.stepz=3", "train.stepz: no such setting; did you mean 'steps'"),
         ("train.steps=[", "the value '\\[' cannot be read as YAML"),
     ],

@@ -15,8 +15,9 @@ import weft
 from tests.support.new_task import CAT, FAST, ROWS, add, answers, assert_all_the_same, assert_same
 from tests.support.tiny import TASKS
 from weft.bundle.load import load_changed
+from weft.bundle.manifest import method_sha256
 from weft.bundle.one_task import hashes
-from weft.bundle.save import method_sha256, task_tensors
+from weft.bundle.save import task_tensors
 from weft.errors import RunFailed, WeftError
 from weft.utils.files import write_json
 

@@ -6,9 +6,7 @@
     encoder/                  the encoder and its tokenizer, only if requested
 
 Each task's file records the hashes of the encoder, the shared file and the method that it needs.
+
+Nothing is imported here: `weft.bundle.manifest` must answer without torch. `weft.load` and `Model.save` are
+the public functions.
 """
-
-from weft.bundle.load import load
-from weft.bundle.save import save
-
-__all__ = ["load", "save"]

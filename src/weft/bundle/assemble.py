@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from weft.adapters.bias import BiasAdapter
 from weft.adapters.lora import LoraAdapter
-from weft.bundle.save import MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
+from weft.bundle.manifest import MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
 from weft.bundle.sources import Source, Together, check_nothing_shared, check_together, read_sources
 from weft.bundle.updates import TaskUpdates, check_finite, model_of, updates_of_all
 from weft.encoder.anatomy import sites_of

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.bundle.load import find_bundle, load
+from weft.bundle.load import load
+from weft.bundle.manifest import find_bundle
 from weft.errors import WeftError
 
 if TYPE_CHECKING:

@@ -8,9 +8,17 @@ from typing import Any
 
 from safetensors.torch import load_file
 
-from weft.bundle.load import find_bundle, read_manifest, read_tasks
-from weft.bundle.one_task import Changed, check_has, check_out, groups_of, with_task
-from weft.bundle.save import MANIFEST, SHARED_FILE, method_sha256, task_file
+from weft.bundle.manifest import (
+    MANIFEST,
+    SHARED_FILE,
+    check_has,
+    find_bundle,
+    method_sha256,
+    read_manifest,
+    read_tasks,
+    task_file,
+)
+from weft.bundle.one_task import Changed, check_out, groups_of, with_task
 from weft.core.stacked import task_owner
 from weft.encoder.load import file_sha256
 from weft.errors import WeftError

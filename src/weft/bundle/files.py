@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from weft.bundle.save import MANIFEST, SHARED_FILE, task_file
+from weft.bundle.manifest import MANIFEST, SHARED_FILE, task_file
 from weft.errors import WeftError
 
 if TYPE_CHECKING:

@@ -18,10 +18,19 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from weft.bundle.load import find_bundle, read_manifest, read_tasks
-from weft.bundle.save import MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
+from weft.bundle.manifest import (
+    MANIFEST,
+    METADATA,
+    SHARED_FILE,
+    check_has,
+    find_bundle,
+    method_sha256,
+    read_manifest,
+    read_tasks,
+    task_file,
+)
 from weft.encoder.load import file_sha256
-from weft.errors import WeftError, did_you_mean
+from weft.errors import WeftError
 from weft.methods import Method, build_method
 from weft.tasks.task import Task
 from weft.utils.files import new_folder, write_json
@@ -108,12 +117,6 @@ def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
         )
 
     return _changed(folder, Path(out), name, {_path(name), MANIFEST}, write)
-
-
-def check_has(folder: Path, manifest: Mapping[str, Any], name: str) -> None:
-    """Refuse a task that the bundle does not have."""
-    if name not in manifest["tasks"]:
-        raise WeftError(f"{folder} has no task {name!r}; {did_you_mean(name, manifest['tasks'])}")
 
 
 def check_out(bundle: Path, out: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import save_file
 from torch import Tensor
 
+from weft.bundle.manifest import FORMAT, MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
 from weft.bundle.padding import Ranked, ranked_parameters, without_padding
 from weft.core.stacked import task_owner
 from weft.encoder.catalogue import RANDOM
@@ -23,11 +23,6 @@ from weft.utils.version import __version__
 
 if TYPE_CHECKING:
     from weft.model.model import Model
-
-FORMAT = 1
-MANIFEST = "bundle.json"
-SHARED_FILE = "shared.safetensors"
-METADATA = "weft"
 
 
 def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
@@ -90,20 +85,6 @@ def manifest(model: Model) -> dict[str, Any]:
 def in_files(item: Owned) -> bool:
     """Whether a tensor belongs in a bundle: all but the encoder's own frozen weights."""
     return item.part != "encoder" or item.trains or item.owner != "encoder"
-
-
-def task_file(folder: Path, name: str) -> Path:
-    """The path of a task's file in a bundle."""
-    return folder / "tasks" / f"{name}.safetensors"
-
-
-def method_sha256(settings: Any) -> str:
-    """The sha256 of a method's settings as they are written in bundle.json.
-
-    As written, not as parsed: a setting that a later version of weft adds must not change the hash of a
-    bundle.
-    """
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def key(item: Owned) -> str:

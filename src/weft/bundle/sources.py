@@ -9,8 +9,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from weft.bundle.load import find_bundle, read_manifest, read_tasks
-from weft.bundle.save import MANIFEST, SHARED_FILE
+from weft.bundle.manifest import MANIFEST, SHARED_FILE, find_bundle, read_manifest, read_tasks
 from weft.errors import WeftError
 from weft.methods import Method, build_method
 

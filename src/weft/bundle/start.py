@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from weft.bundle.load import copy_in, find_bundle, read_manifest, read_tasks
+from weft.bundle.load import copy_in
+from weft.bundle.manifest import SHARED_FILE, find_bundle, read_manifest, read_tasks, task_file
 from weft.bundle.padding import fill, ranked_parameters
-from weft.bundle.save import SHARED_FILE, in_files, task_file
+from weft.bundle.save import in_files
 from weft.core.stacked import ENCODER
 from weft.errors import WeftError
 from weft.methods import build_method

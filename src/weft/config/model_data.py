@@ -36,7 +36,7 @@ def find_tasks(folder: str | Path, files: Sequence[str | Path] | None) -> KnownT
         folder: a run's folder, or a bundle.
         files: run files or task files; a later one adds to an earlier one. None: the run.yaml of the run.
     """
-    from weft.bundle.load import find_bundle
+    from weft.bundle.manifest import find_bundle
 
     folder = Path(folder)
     find_bundle(folder)

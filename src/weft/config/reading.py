@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,12 @@ from typing import Any
 import yaml
 
 from weft.errors import WeftError
+
+Mistake = tuple[tuple[str, ...], str]
+"""The key of a mistake, and what is wrong."""
+
+NAMED = ("method", "sampler", "conflict")
+"""Settings that are a name, or a name (`use`) with settings."""
 
 
 @dataclass
@@ -21,18 +28,21 @@ class Reading:
         folder: the folder that relative paths start from.
         lines: the line of each key, such as ("train", "steps").
         overridden: the keys that were set on the command line.
-        mistakes: the mistakes so far.
+        found: the mistakes so far: key and what is wrong.
         notes: what a user should know.
         warnings: what a user should change.
+        of_file: the mistakes that the file has without overrides; all others are those of overrides. None:
+            not known.
     """
 
     source: str
     folder: Path
     lines: dict[tuple[str, ...], int] = field(default_factory=dict)
     overridden: set[tuple[str, ...]] = field(default_factory=set)
-    mistakes: list[str] = field(default_factory=list)
+    found: list[Mistake] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    of_file: Collection[Mistake] | None = None
 
     def wrong(self, place: Sequence[str], text: str) -> None:
         """Record a mistake.
@@ -41,22 +51,53 @@ class Reading:
             place: the key, such as ["train", "steps"].
             text: what is wrong.
         """
+        self.found.append((tuple(place), text))
+
+    @property
+    def mistakes(self) -> list[str]:
+        """The mistakes so far, each with its line or `command line`, its key and what is wrong."""
+        return [self._line(place, text) for place, text in self.found]
+
+    def _line(self, place: tuple[str, ...], text: str) -> str:
         prefix = ""
         for length in range(len(place), 0, -1):
-            key = tuple(place[:length])
+            key = place[:length]
             if key in self.overridden:
                 prefix = "command line, "
             elif key in self.lines:
                 prefix = f"line {self.lines[key]}, "
             if prefix:
                 break
-        self.mistakes.append(f"  {prefix}{'.'.join(place) or 'the file'}: {text}")
+        if prefix != "command line, " and self.of_file is not None and (place, text) not in self.of_file:
+            # the file alone is right here, so an override is wrong
+            prefix, place = "command line, ", self._override(place)
+        return f"  {prefix}{'.'.join(place) or 'the file'}: {text}"
+
+    def _override(self, place: tuple[str, ...]) -> tuple[str, ...]:
+        """The only override of the section that a mistake is in; the place itself if there are several."""
+        near = [key for key in self.overridden if key[: len(place)] == place]
+        near = near or [key for key in self.overridden if key[:1] == place[:1]]
+        return near[0] if len(near) == 1 else place
 
     def path(self, value: str) -> Path:
         """Make a path absolute: from the file's folder, or from the current one if it exists only there."""
         here = Path(value).expanduser()
         beside = self.folder / here
         return (here if here.exists() and not beside.exists() else beside).resolve()
+
+
+def blame_overrides(reading: Reading, before: Sequence[Mistake], read: Callable[[Reading], object]) -> None:
+    """Find out which mistakes the file has by itself, so that the others are blamed on overrides.
+
+    Args:
+        reading: the reading with overrides, which has mistakes.
+        before: the mistakes that were found before overrides were applied.
+        read: checks the parsed file without overrides.
+    """
+    alone = Reading(reading.source, reading.folder, found=list(before))
+    with contextlib.suppress(WeftError):
+        read(alone)
+    reading.of_file = set(alone.found)
 
 
 def read_text(path: Path) -> str:
@@ -131,7 +172,7 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
     reading.overridden.add((*path, last))
     target: Any = raw
     for number, part in enumerate(path):
-        if isinstance(target.get(part), str) and part == "method":
+        if isinstance(target.get(part), str) and part in NAMED:
             target[part] = {"use": target[part]}  # `method: lora` can be combined with method.rank=4
         if target.get(part) is None or target[part] is True:
             target[part] = {}  # an empty section; `l0: true` can be combined with method.l0.steps=9
@@ -140,7 +181,8 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
             _set_in_suites(inner, last, value, key.strip(), reading)
             return
         if not isinstance(inner, dict):
-            reading.wrong(path[: number + 1], f"holds {inner!r}, so {key.strip()!r} cannot be set in it")
+            within = ".".join(path[: number + 1])
+            reading.wrong([*path, last], f"{within} holds {inner!r}, so {key.strip()!r} cannot be set in it")
             return
         target = inner
     try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from weft.config.presets import preset_names, preset_text
-from weft.config.reading import Reading, merged, override_key, parse, read_text
+from weft.config.reading import Reading, blame_overrides, merged, override_key, parse, read_text
 from weft.config.tasks import read_tasks
 from weft.encoder.catalogue import check_name
 from weft.errors import WeftError, did_you_mean
@@ -120,14 +121,15 @@ def _opened(source: str | Path) -> tuple[dict[str, Any], Reading]:
 
 def stop_if_wrong(reading: Reading) -> None:
     """Raise one error that lists all mistakes, if there are any."""
-    if reading.mistakes:
-        count = len(reading.mistakes)
-        listed = "\n".join(reading.mistakes)
+    if mistakes_found := reading.mistakes:
+        count = len(mistakes_found)
+        listed = "\n".join(mistakes_found)
         raise WeftError(f"{reading.source} has {count} mistake{'s' * (count > 1)}:\n{listed}")
 
 
 def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) -> RunFile:
     """Check a parsed run file and build what it names; all mistakes in one error."""
+    plain, before = deepcopy(raw) if overrides else {}, tuple(reading.found)
     for override in overrides:
         override_key(raw, override, reading)
     preset = raw.pop("preset", None)
@@ -148,6 +150,8 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
     kernels = _kernels(raw.get("kernels", "auto"), reading)
     if method is not None and training is not None:
         _check_length(method, training, reading)
+    if overrides and reading.found:
+        blame_overrides(reading, before, lambda alone: read_run(plain, alone, ()))
     stop_if_wrong(reading)
     assert method is not None
     assert heads is not None

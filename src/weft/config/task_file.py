@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.config.reading import Reading, override_key, parse, read_text
+from weft.config.reading import Reading, blame_overrides, override_key, parse, read_text
 from weft.config.run_file import read_section, read_train, stop_if_wrong
 from weft.config.tasks import read_tasks
 from weft.errors import WeftError, did_you_mean
@@ -63,8 +64,7 @@ def host_of(bundle: str | Path, name: str | None = None) -> Host:
         bundle: a bundle, or a run's folder that holds one.
         name: a task that the bundle must have; None: no such check.
     """
-    from weft.bundle.load import find_bundle, read_manifest, read_tasks
-    from weft.bundle.one_task import check_has
+    from weft.bundle.manifest import check_has, find_bundle, read_manifest, read_tasks
     from weft.methods import build_method
 
     folder = find_bundle(bundle)
@@ -91,6 +91,14 @@ def load_task_file(
         raise WeftError(f"there is no task file {str(source)!r}; expected YAML with {', '.join(SECTIONS)}")
     reading = Reading(str(source), path.parent)
     raw = parse(read_text(path), reading)
+    return _read_task_file(raw, reading, overrides, host, again)
+
+
+def _read_task_file(
+    raw: dict[str, Any], reading: Reading, overrides: Sequence[str], host: Host, again: str | None
+) -> TaskFile:
+    """Check a parsed task file; all mistakes in one error."""
+    plain, before = deepcopy(raw) if overrides else {}, tuple(reading.found)
     for override in overrides:
         override_key(raw, override, reading)
     for key in raw:
@@ -126,6 +134,8 @@ def load_task_file(
             problems = mistakes_again(task, settings, host.tasks[again])
         for place, text in problems:
             reading.wrong(place, text)
+    if overrides and reading.found:
+        blame_overrides(reading, before, lambda alone: _read_task_file(plain, alone, (), host, again))
     stop_if_wrong(reading)
     assert training is not None
     assert grow is not None

@@ -112,7 +112,7 @@ def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
             ["tasks"], f"expected {{suite: swatch}}, or name: {{texts: …, train: FILE}}; found {shown}"
         )
         return (), []
-    before = len(reading.mistakes)
+    before = len(reading.found)
     tasks: list[Task] = []
     resolved: list[dict[str, Any]] = []
     for place, entry in entries:
@@ -139,7 +139,7 @@ def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
             check_tasks(tasks)
         except WeftError as wrong:
             reading.wrong(["tasks"], str(wrong))
-    elif len(reading.mistakes) == before:
+    elif len(reading.found) == before:
         reading.wrong(["tasks"], "no tasks")
     return tuple(tasks), resolved
 

@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.encoder.catalogue import ARCHITECTURES, PACKAGES, RANDOM, Package, check_name, random_encoder
 from weft.errors import WeftError, did_you_mean
+from weft.utils.hub import hub_problem, model_in_cache, offline_if
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -125,8 +126,42 @@ def _source(name: str) -> str:
         return str(_package_folder(name, PACKAGES[name]))
     if Path(name).is_dir():
         return _checked_folder(Path(name).resolve())  # a bundle must find it from anywhere
-    check_name(name)
+    check_reachable(name)
     return name
+
+
+def check_reachable(name: str | Path) -> None:
+    """Refuse an encoder that cannot be loaded: no such folder, or neither in the cache nor on a hub in reach.
+
+    Imports no torch, and takes at most `weft.utils.hub.SECONDS`.
+
+    Args:
+        name: as in `load_encoder`.
+    """
+    name = str(name)
+    if name in PACKAGES or Path(name).is_dir():
+        return
+    check_name(name)
+    if name.startswith(RANDOM) or model_in_cache(name):
+        return
+    if problem := hub_problem():
+        raise WeftError(
+            f"encoder {name!r} is not a folder or an installed package, it is not in the cache of Hugging "
+            f"Face, and the hub cannot be reached ({problem})\n  check the spelling and the network, pass "
+            "the folder of a downloaded model, or use a built-in encoder; "
+            f"{did_you_mean(name, _built_in(name))}"
+        )
+
+
+def _built_in(name: str) -> list[str]:
+    """The encoders to suggest; random ones have no tokenizer, so only to someone who asks for one."""
+    random = [RANDOM + architecture for architecture in ARCHITECTURES]
+    return [*PACKAGES, *(random if name.startswith(RANDOM.rstrip(":")) else [])]
+
+
+def _on_hub(source: str) -> AbstractContextManager[None]:
+    """Inside, a hub id is read from the cache alone if the hub cannot be reached."""
+    return offline_if(None if Path(source).exists() else hub_problem())
 
 
 def _tokenizer(name: str, source: str) -> PreTrainedTokenizerBase:
@@ -139,7 +174,8 @@ def _tokenizer(name: str, source: str) -> PreTrainedTokenizerBase:
             "put the tokenizer's files there"
         )
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
+        with _on_hub(source):
+            tokenizer = AutoTokenizer.from_pretrained(source)
     except (OSError, ValueError, ImportError) as failed:
         raise WeftError(
             f"the tokenizer of encoder {name!r} could not be loaded: {_first_line(failed)}"
@@ -200,18 +236,15 @@ def _from_files(name: str, source: str) -> tuple[Any, tuple[str, ...]]:
     from transformers import AutoModel
 
     try:
-        with torch.random.fork_rng(devices=[]), quiet():
+        with torch.random.fork_rng(devices=[]), quiet(), _on_hub(source):
             torch.manual_seed(0)
             model, info = AutoModel.from_pretrained(source, dtype=torch.float32, output_loading_info=True)
     except (OSError, ValueError, RuntimeError, SafetensorError) as failed:
         if source == name and not Path(source).exists():
-            # a random encoder has no tokenizer: it is a suggestion only to someone who asks for one
-            random = [RANDOM + architecture for architecture in ARCHITECTURES]
-            known = [*PACKAGES, *(random if name.startswith(RANDOM.rstrip(":")) else [])]
             raise WeftError(
                 f"encoder {name!r} is not a folder or an installed package, and could not be loaded from "
                 f"the hub: {_first_line(failed)}\n  check the spelling and the network, or pass the folder "
-                f"of a downloaded model; {did_you_mean(name, known)}"
+                f"of a downloaded model; {did_you_mean(name, _built_in(name))}"
             ) from failed
         raise WeftError(f"encoder {name!r} could not be loaded: {_first_line(failed)}") from failed
     missing = sorted(info["missing_keys"])

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.bundle.load import find_bundle, load_changed, read_manifest, read_tasks
+from weft.bundle.load import load_changed
+from weft.bundle.manifest import find_bundle, read_manifest, read_tasks
 from weft.bundle.one_task import check_out
 from weft.data.tokens.tokens import tokenize
 from weft.evaluation.baselines import majority

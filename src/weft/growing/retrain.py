@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.bundle.load import find_bundle, load, load_changed, read_manifest
+from weft.bundle.load import load, load_changed
+from weft.bundle.manifest import find_bundle, read_manifest
 from weft.bundle.one_task import check_out, task_of
 from weft.core.stacked import ENCODER, SHARED
 from weft.errors import WeftError

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.bundle.load import read_manifest
+from weft.bundle.manifest import read_manifest
 from weft.bundle.one_task import hashes, with_task
 from weft.bundle.save import task_tensors
 

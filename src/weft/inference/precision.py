@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
-import torch
-
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -32,12 +30,16 @@ def precision_context(model: Model, precision: str | None) -> PassContext | None
     """Return what makes the context of passes in this precision, or None. An unknown name is an error."""
     if precision is None:
         return None
+    import torch
+
     bf16 = checked_precision(precision) == "bf16"
     return partial(torch.autocast, next(model.parameters()).device.type, torch.bfloat16, enabled=bf16)
 
 
 def precision_now(model: Model) -> Precision | None:
     """Return the precision that a pass would have here; None for one that is never captured (float16)."""
+    import torch
+
     device = next(model.parameters()).device.type
     if not torch.is_autocast_enabled(device):
         return "float32"

@@ -201,6 +201,11 @@ class Training(Settings):
         "whole",
         description="rows of the last evaluation: all validation rows, or evaluate_rows of them",
     )
+    baselines: bool = Field(
+        True,
+        description="whether the last table and metrics.json also have a majority guess and a bag of words, "
+        "fitted on at most 4,000 training rows per task; takes a few seconds",
+    )
     best: str = Field(
         "average",
         description="score that selects the best model: average, a task's name, or per_task: the best "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weft.config.run_file import RunFile, load_run
 from weft.data.checks.report import Facts, Finding, Report
 from weft.errors import WeftError
+from weft.utils.devices import check_device
 from weft.utils.notes import teller
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def check(
     from weft.data.checks.check import check as check_data
     from weft.encoder.load import load_tokenizer
 
+    if estimate:
+        check_device(device)
     run_file = _run_file(run, overrides)
     tokenizer = load_tokenizer(run_file.encoder)
     report = check_data(run_file.tasks, tokenizer, run_file.training.max_length, progress=progress)
@@ -130,7 +133,7 @@ def estimate_run(
         device: as in `check`.
         progress: as in `check`.
     """
-    from weft.bundle.load import find_bundle
+    from weft.bundle.manifest import find_bundle
     from weft.config.build import model_of
     from weft.training.estimate.estimate import estimate
     from weft.training.run.run import check_model

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, cast
 
+from weft.bundle.manifest import check_encoder, find_bundle, read_manifest
 from weft.config.model_data import KnownTasks, find_tasks, known_tasks, labelled_rows, tasks_with_data
-from weft.errors import WeftError
+from weft.errors import WeftError, did_you_mean
 from weft.evaluation.scores import Scores
+from weft.inference.precision import checked_precision
+from weft.tasks.task import SPLITS
+from weft.utils.devices import check_device
 from weft.utils.notes import teller
 
 if TYPE_CHECKING:
@@ -72,16 +76,20 @@ def evaluate(
 
     if rows is not None and rows < 1:
         raise WeftError(f"rows must be at least 1; found {rows}")
+    if split not in SPLITS:
+        raise WeftError(f"split {split!r} does not exist; {did_you_mean(split, SPLITS)}")
+    check_device(device)
+    checked_precision(precision)
     tell = teller(progress)
     source, known = _known(model, tasks)
+    if (folder := _folder(model)) is not None:
+        check_encoder(read_manifest(find_bundle(folder)), encoder)
 
     from weft.data.tokens.progress import tokenizing
     from weft.data.tokens.tokens import tokenize
     from weft.evaluation.evaluate import evaluate as scores_of
     from weft.evaluation.evaluate import fixed_examples
-    from weft.inference.precision import checked_precision
 
-    checked_precision(precision)
     loaded = _loaded(model, source, encoder, device)
     with_data = tasks_with_data(loaded, source, known, tell)
     splits = labelled_rows(with_data, split, source, tell)
@@ -116,8 +124,6 @@ def _known(model: Model | Run | str | Path, tasks: Any) -> tuple[str | Path, Kno
         listed += entry.tasks if isinstance(entry, RunFile) else [entry]
     if (folder := _folder(model)) is not None:
         if listed:
-            from weft.bundle.load import find_bundle
-
             find_bundle(folder)
         return folder, known_tasks(listed) if listed else find_tasks(folder, None)
     if not hasattr(model, "tasks"):
@@ -157,11 +163,11 @@ def _baselines(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """The metrics of both baselines by task, on the chosen examples."""
     from weft.data.splits.subset import rows_of
-    from weft.evaluation.baselines import bag_of_words, majority
+    from weft.evaluation.baselines import MAJORITY, WORDS, bag_of_words, majority
 
     metrics: dict[str, dict[str, dict[str, float]]] = {}
     for name, train_rows in train.items():
         task, test_rows = model.tasks[model.task_id(name)], rows_of(splits[name], chosen[name])
-        metrics.setdefault("majority", {})[name] = majority(task, train_rows, test_rows)
-        metrics.setdefault("bag of words", {})[name] = bag_of_words(task, train_rows, test_rows) or {}
+        metrics.setdefault(MAJORITY, {})[name] = majority(task, train_rows, test_rows)
+        metrics.setdefault(WORDS, {})[name] = bag_of_words(task, train_rows, test_rows) or {}
     return metrics

@@ -74,10 +74,18 @@ def predict_rows(
         tell: called with notes.
         progress: shows how many rows were answered.
     """
-    from weft.bundle.load import bundle_tasks
+    from weft.bundle.manifest import bundle_tasks, check_encoder, check_has, find_bundle, read_manifest
+    from weft.utils.devices import check_device
 
+    # what can be wrong is checked before torch is imported, which takes seconds
     asked = asked or Asked()
     _check(on_error, precision, digits)
+    check_device(device)
+    folder = find_bundle(bundle)
+    manifest = read_manifest(folder)
+    for name in (*(asked.tasks or ()), *([] if asked.task is None else [asked.task])):
+        check_has(folder, manifest, name)
+    check_encoder(manifest, encoder)
     tasks = bundle_tasks(bundle)
     stream, reader = _opened(Path(bundle), file, texts, second_texts, asked, form, tasks, tell)
     with closing(stream):

@@ -13,6 +13,29 @@ if TYPE_CHECKING:
     from weft.training.run.run import Run
 
 
+def check_start(
+    run_file: RunFile, out: str | Path, *, resume: bool = False, device: str | None = None
+) -> None:
+    """Refuse what can be refused before data are read and torch is imported: the folder, the device, the hub.
+
+    Args:
+        run_file: the run file.
+        out: the folder to write the run to.
+        resume: whether to continue the run in `out`.
+        device: cpu, cuda, …; None: a GPU if there is one.
+    """
+    from weft.encoder.load import check_reachable
+    from weft.training.run.folder import check_folder
+    from weft.utils import launch_env
+    from weft.utils.devices import check_device
+
+    check_device(device)
+    check_reachable(run_file.encoder)
+    # of several processes, only the first needs to see the folder: `train` checks it there
+    if launch_env.world() == 1:
+        check_folder(Path(out), run_file.resolved, resume)
+
+
 def train_run(
     run_file: RunFile,
     out: str | Path,
@@ -37,6 +60,7 @@ def train_run(
     """
     from weft.data.splits.task_rows import rows_of_task
 
+    check_start(run_file, out, resume=resume, device=device)
     # the data is read before torch is imported: a wrong row is reported within a second
     splits: dict[tuple[str, str], Split] = {}
     for task in run_file.tasks:

@@ -35,7 +35,7 @@ def sparsity(bundle: BundleArgument, encoder: EncoderOption = None, as_json: Jso
 
     Example: weft show sparsity runs/gated
     """
-    from weft.bundle.load import find_bundle
+    from weft.bundle.manifest import find_bundle
 
     find_bundle(bundle)
     from weft.bundle.load import load

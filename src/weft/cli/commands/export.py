@@ -64,7 +64,7 @@ def export(
 
     Example: weft export runs/first --task rte --to peft --out exported/rte
     """
-    from weft.bundle.load import find_bundle
+    from weft.bundle.manifest import find_bundle
     from weft.interop import EXPORTERS
 
     if to not in EXPORTERS:

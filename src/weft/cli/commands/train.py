@@ -34,13 +34,15 @@ def train(
     """Train a model from a run file, and save it.
 
     Writes to --out: run.yaml (all settings), log.jsonl (losses and scores), metrics.json (the metrics of the
-    best model on the whole validation splits), checkpoints/ and bundle/ (the best model). Prints the metrics.
+    best model on the whole validation splits), checkpoints/ and bundle/ (the best model). Prints the metrics
+    beside a majority guess and a bag of words (train.baselines=false leaves them out).
 
     Example: weft train quickstart train.steps=100 --out runs/first
 
     Example: weft train run.yaml method.rank=4 --out runs/rank4 --resume
     """
     from weft.config import load_run
+    from weft.evaluation.baselines import not_beaten
     from weft.training.run.interrupt import Interrupted
     from weft.workflows.train import train_run
 
@@ -59,7 +61,9 @@ def train(
             print(f"  to use the best weights so far: weft evaluate {stopped.folder}", file=sys.stderr)
         raise typer.Exit(128 + stopped.signal) from None
     if as_json:
-        print_json({"run": str(done.folder), **done.metrics})
+        print_json({"run": str(done.folder), **done.metrics, "baselines": done.baselines})
+        print_warnings(not_beaten(done.metrics["tasks"], done.baselines))
         return
-    print_scores(done.metrics, title=f"{done.folder}: validation, best model")
+    print_scores(done.metrics, title=f"{done.folder}: validation, best model", baselines=done.baselines)
     print(f"bundle: {done.folder / 'bundle'}")
+    print_warnings(not_beaten(done.metrics["tasks"], done.baselines))

@@ -62,7 +62,8 @@ def attention(
     for option, file in (("--svg", svg), ("--html", html)):
         check_place(option, file)
     source = _source(whose)
-    from weft.bundle.load import find_bundle, load
+    from weft.bundle.load import load
+    from weft.bundle.manifest import find_bundle
 
     find_bundle(bundle)
     model = load(bundle, encoder=encoder)

@@ -52,7 +52,8 @@ def similarity(
 
     check_plot(plot)
     task_order, kinds = read_order(order), _kinds(sites)
-    from weft.bundle.load import find_bundle, load
+    from weft.bundle.load import load
+    from weft.bundle.manifest import find_bundle
 
     find_bundle(bundle)
     model = load(bundle, encoder=encoder)

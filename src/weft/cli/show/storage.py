@@ -26,7 +26,8 @@ def storage(
     Example: weft show storage runs/first
     """
     rounded_size = None if basis is None else parse_basis(basis)
-    from weft.bundle.load import find_bundle, load
+    from weft.bundle.load import load
+    from weft.bundle.manifest import find_bundle
 
     bundle = find_bundle(folder)
     from weft.bundle.files import files_of

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weft.data.checks.labels import label_findings
 from weft.data.checks.report import Facts, Finding, Report
 from weft.data.readers.problem import Problem
 from weft.data.splits.duplicates import duplicates
@@ -106,6 +107,7 @@ def _check_task(
                 report.findings.extend(_of_kind(split, tokens))
                 report.tokens[task.name, name] = tokens
     report.findings.extend(duplicates(rows.splits))
+    report.findings.extend(label_findings(rows.splits))
 
 
 def _no_file(task: Task, split: str) -> Iterator[Finding]:

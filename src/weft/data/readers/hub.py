@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 
 from weft.data.readers.problem import DataError, Problem
 from weft.data.readers.table import Table, no_rows, wanted_columns
+from weft.utils.hub import data_set_in_cache, hub_problem, offline_if
 
 
 def read_hub(name: str, split: str, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
@@ -23,6 +26,11 @@ def read_hub(name: str, split: str, columns: Sequence[str], optional: Sequence[s
         optional: columns that are read if the data set has them.
     """
     source = f"hub data set {name}, split {split}"
+    problem = hub_problem()
+    installed = "datasets" in sys.modules or importlib.util.find_spec("datasets") is not None
+    # importing the package takes a second or more: not for a data set that cannot be read
+    if problem and installed and "datasets" not in sys.modules and not data_set_in_cache(name):
+        raise DataError(Problem(source, _unreachable(problem)))
     try:
         datasets = importlib.import_module("datasets")
     except ImportError as failed:
@@ -32,17 +40,26 @@ def read_hub(name: str, split: str, columns: Sequence[str], optional: Sequence[s
         )
         raise DataError(Problem(source, message)) from failed
     try:
-        data = _load(datasets, name, split)
+        with offline_if(problem):
+            data = _load(datasets, name, split)
     except (
         Exception
     ) as failed:  # the package raises any exception, from network errors to those of a data set's code
         words = str(failed).strip().split("\n")[0] or type(failed).__name__
         message = f"the hub answered: {words}; check the name and the network, or configure task files"
+        message = _unreachable(problem) if problem else message
         raise DataError(Problem(source, message)) from failed
     chosen = wanted_columns(source, list(data.column_names), columns, optional)
     if not len(data):
         raise no_rows(source, "the split has no rows")
     return Table(source, {column: list(data[column]) for column in chosen}, np.arange(1, len(data) + 1))
+
+
+def _unreachable(problem: str) -> str:
+    return (
+        f"the hub cannot be reached ({problem}), and the data set is not in the cache of the package "
+        "datasets; check the network, or configure files for the task (csv, tsv, jsonl, parquet)"
+    )
 
 
 def read_hub_source(path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, split: str) -> Table:

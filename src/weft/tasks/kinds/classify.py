@@ -26,6 +26,7 @@ class Classify(Labelled):
     has_uncertainty = True
     answer_types = ("labels",)
     has_classes = True
+    bag_of_words = "logistic"
     target_type = "int64"
     probe = "classes"
     options: ClassVar[tuple[str, ...]] = ("apart", "class_weights")
@@ -68,6 +69,12 @@ class Classify(Labelled):
         """How many examples have each label."""
         counts = Counter(labels)
         return {name: counts[number] for number, name in enumerate(task.labels)}
+
+    def label_flags(self, labels: Sequence[Any], task: Task) -> NDArray[np.bool_]:
+        """One label per example, [n, C]."""
+        import numpy as np
+
+        return np.asarray(labels)[:, None] == np.arange(task.size or 0)
 
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The name of the most likely label, and the probability of each label."""

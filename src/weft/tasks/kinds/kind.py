@@ -71,6 +71,8 @@ class Kind(ABC):
         name: the name it is registered under.
         has_range: whether its labels are numbers, which may have a range.
         has_classes: whether every example has exactly one of a few labels.
+        bag_of_words: the linear model on words that is its baseline beside `guess`: `logistic`, `ridge`,
+            `logistic per label`, or None where a bag of words makes no sense.
         has_uncertainty: whether `uncertainty` can be computed from its logits.
         squared: whether its loss is a squared error and not a log-likelihood; learned task weights treat the
             two differently.
@@ -96,6 +98,7 @@ class Kind(ABC):
     name: ClassVar[str]
     has_range: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
+    bag_of_words: ClassVar[str | None] = None
     has_uncertainty: ClassVar[bool] = False
     squared: ClassVar[bool] = False
     answer_types: ClassVar[tuple[str, ...]]
@@ -271,6 +274,13 @@ class Kind(ABC):
     def label_facts(self, labels: Sequence[Any], task: Task) -> dict[str, float]:
         """Statistics of a split's labels: one count per label, or minimum, mean and maximum."""
         return {}
+
+    def label_flags(self, labels: Sequence[Any], task: Task) -> NDArray[np.bool_] | None:
+        """Which labels each example has, [n, C]; None for kinds whose labels are not a fixed set per example.
+
+        `weft check` compares the splits by it.
+        """
+        return None
 
     def oddities(self, tokens: Tokens) -> Iterator[Oddity]:
         """Yield what training accepts in a split but a user should know."""

@@ -27,6 +27,7 @@ class Multilabel(Labelled):
     """
 
     name = "multilabel"
+    bag_of_words = "logistic per label"
     has_uncertainty = True
     answer_types = ("label_sets",)
     options = ("apart",)
@@ -120,6 +121,10 @@ class Multilabel(Labelled):
         counts = Counter(number for ids in labels for number in ids)
         facts: dict[str, float] = {name: counts[number] for number, name in enumerate(task.labels)}
         return {**facts, "none of them": sum(not ids for ids in labels)}
+
+    def label_flags(self, labels: Sequence[Any], task: Task) -> NDArray[np.bool_]:
+        """Any number of labels per example, [n, C]."""
+        return self.gold(labels, task, ()) == 1
 
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The labels that hold, and the probability of each."""

@@ -25,6 +25,7 @@ class Regress(Kind):
 
     name = "regress"
     has_range = True
+    bag_of_words = "ridge"
     squared = True
     answer_types = ("numbers",)
     probe = "numbers"

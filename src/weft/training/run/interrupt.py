@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.utils.processes import Processes
+if TYPE_CHECKING:  # `weft train` imports this file before it imports torch
+    from weft.utils.processes import Processes
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and what batch systems and containers send before they kill."""

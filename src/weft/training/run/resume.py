@@ -10,7 +10,10 @@ from weft.methods import build_method
 from weft.model.head_settings import HeadSettings
 from weft.training.settings import Training
 
-FREE = ("log_every", "tensorboard", "checkpoint_every", "starved", "parallel", "engine", "verify_engine")
+FREE = (
+    *("log_every", "tensorboard", "checkpoint_every", "starved", "baselines"),
+    *("parallel", "engine", "verify_engine"),
+)
 """Keys of `train` that may differ when a run is resumed: they change no weight beyond rounding."""
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,12 @@ import yaml
 
 from weft.bundle.save import save
 from weft.data.splits.entry import as_run_file
+from weft.data.splits.subset import rows_of
 from weft.data.splits.task_rows import rows_of_task
 from weft.data.tokens.progress import tokenizing
 from weft.data.tokens.tokens import tokenize
 from weft.errors import WeftError
+from weft.evaluation.baselines import Baselines, quick_baselines
 from weft.evaluation.scores import Scores
 from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
@@ -37,6 +39,7 @@ from weft.utils.processes import Processes
 if TYPE_CHECKING:
     from weft.data.splits.split import Split
     from weft.model.model import Model
+    from weft.tasks.task import Task
     from weft.training.run.component import Component
 
 
@@ -51,10 +54,13 @@ class Run:
     Attributes:
         folder: run.yaml, log.jsonl, metrics.json, checkpoints/, bundle/.
         metrics: the scores of the best model in the last evaluation.
+        baselines: the metrics of a majority guess and of a bag of words, by baseline and task, on the same
+            rows; {} with `train.baselines: false`.
     """
 
     folder: Path
     metrics: Scores
+    baselines: Baselines = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """The folder, the average and the first tasks' scores."""
@@ -182,13 +188,26 @@ def train(
         final.pop("best_step")
         if loop.driver.fallback is not None:
             final["engine_fallback"] = loop.driver.fallback
+        # a task that is added to a bundle (`with_bundle` is off) has a table of its own
+        baselines = {}
+        if training.baselines and with_bundle and processes.is_main:
+            baselines = final["baselines"] = _baselines(trained, splits, loop)
         # written last: metrics.json marks the run as finished
         processes.on_main(lambda: write_json(folder / "metrics.json", final))
     finally:
         loop.driver.close()
         shown.close()
         log.close()
-    return Run(folder, metrics)
+    return Run(folder, metrics, baselines)
+
+
+def _baselines(tasks: Sequence[Task], splits: Mapping[tuple[str, str], Split], loop: Loop) -> Baselines:
+    """Score the baselines on the rows of the last evaluation."""
+    train = {task.name: splits[task.name, "train"] for task in tasks}
+    test = {task.name: splits[task.name, "validation"] for task in tasks}
+    if loop.training.last_evaluation != "whole":
+        test = {name: rows_of(rows, loop.validation.rows[name]) for name, rows in test.items()}
+    return quick_baselines(tasks, train, test, loop.training.seed)
 
 
 def _lower(training: Training) -> str:
