@@ -45,6 +45,14 @@ def requests_of(names=NAMES, count=3):
     return [(name, row) for i in range(count) for name in names for row in rows_of_kind(name, 1, i)]
 
 
+def test_a_stream_gives_the_answers_of_predict(folder, monkeypatch):
+    """The answers to one window are decoded while the GPU works on the next."""
+    monkeypatch.setattr("weft.inference.stream.SIZES", (3, 8))
+    model, requests = model_of(folder), requests_of(count=4)
+    for _ in range(USES + 1):
+        assert_near(list(model.predict_stream(iter(requests))), model.predict(requests), 1e-4)
+
+
 def eager_answers(model, listed):
     """The logits of eager passes, with no part in what is tested."""
     found = [None] * len(listed)
