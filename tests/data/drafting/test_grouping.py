@@ -46,11 +46,13 @@ def names(groups):
 
 
 def test_files_that_belong_together(tmp_path):
-    files = made(tmp_path, "a_train.csv", "a_dev.csv", "b.jsonl", "a_test.csv")
-    assert names(group_files(files)) == {
+    files = made(tmp_path, "b.jsonl", "a_train.csv", "a_dev.csv", "a_test.csv")
+    groups = group_files(files)
+    assert names(groups) == {
         "a": {"train": "a_train.csv", "validation": "a_dev.csv", "test": "a_test.csv"},
         "b": {"train": "b.jsonl"},
     }
+    assert [group.name for group in groups] == ["b", "a"]  # as they were given
 
 
 def test_a_folder_names_its_task(tmp_path):

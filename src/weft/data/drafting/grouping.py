@@ -70,6 +70,9 @@ def group_files(paths: Sequence[Path], tasks: Mapping[str, Sequence[Path]] | Non
             splits = {"train": file}
         groups.append(FileGroup(name, splits, tuple(notes.get((folder, rest), ()))))
     groups += [FileGroup(rest, {"train": file}) for rest, file in alone]
+    # in the order in which the files were given; named tasks first
+    places = {file: number for number, file in enumerate(files)}
+    groups.sort(key=lambda group: min(places.get(file, -1) for file in group.files.values()))
     for group in groups:
         if "train" not in group.files:
             names = ", ".join(file.name for file in group.files.values())
