@@ -4,9 +4,11 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from weft.bundle.manifest import MANIFEST, SHARED_FILE
+from weft.bundle.manifest import MANIFEST, METADATA, SHARED_FILE, task_file
 
 SCRIPT = """
 import json, sys
@@ -30,6 +32,9 @@ def bundle(tmp_path):
     manifest = {"format": 1, "encoder": encoder, "method": {"use": "lora"}, "tasks": ["cola"], "seed": 1}
     manifest |= {"heads": {"pool": "mean", "dropout": 0.1}, "max_length": 128}
     (folder / MANIFEST).write_text(json.dumps(manifest))
+    task = {"task": {"name": "cola", "labels": ["no", "yes"]}, "stands_on": {}}
+    (folder / "tasks").mkdir()
+    save_file({"x": np.zeros(1)}, task_file(folder, "cola"), {METADATA: json.dumps(task)})
     (tmp_path / "lines.jsonl").write_text('{"task": "colaa", "text": "Cats sleep."}\n')
     return folder
 

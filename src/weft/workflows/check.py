@@ -136,7 +136,7 @@ def estimate_run(
     from weft.bundle.manifest import find_bundle
     from weft.config.build import model_of
     from weft.training.estimate.estimate import estimate
-    from weft.training.run.run import check_model
+    from weft.training.run.model_checks import check_model
     from weft.utils.devices import device_of
     from weft.workflows.plan import plan_of_sizes
 

@@ -62,8 +62,7 @@ class Loop:
         tasks: the names of the tasks that train; by default all, in the order of their ids.
         processes: the processes that train together; by default only this one.
         components: the user's components, called after weft's.
-        evaluate_start: whether the initial weights are evaluated and may be the best ones. The last step is
-            then evaluated too, whatever `evaluate_every` says.
+        evaluate_start: whether the initial weights, and then also the last ones, are evaluated in any case.
 
     Attributes:
         components: all components of the run; see `Component` for when each hook is called.
@@ -165,7 +164,6 @@ class Loop:
         """Train to the end and return the scores of the last evaluation; the model has the best weights."""
         self.log, self.progress = log, progress
         with Interruptions(self.training.checkpoint_every, self.processes) as interruptions:
-            # in the gate phase nothing counts for the best model
             if self._evaluate_start and not self.state.step and not self.before and self.total:
                 self._evaluate()
             self._steps(interruptions)
@@ -192,7 +190,6 @@ class Loop:
             if self.before and done == self.before:
                 self._next_phase()
             every = settings.evaluate_every
-            # if the initial weights were evaluated, the last ones must be compared with them
             if (every and done % every == 0) or (last and (every or self.state.best is not None)):
                 self._evaluate()
             if not self.ended and interruptions.checkpoint_due(done):
@@ -204,10 +201,7 @@ class Loop:
             self._log_losses()  # every task has stopped: the losses since the last line
 
     def finish(self, stopped: bool = False) -> None:
-        """Give the model its best weights; without an evaluation, those of the last step.
-
-        A `stopped` run of which only the initial weights were evaluated keeps those of its last step.
-        """
+        """Give the model its best weights; those of the last step if only the start was evaluated."""
         self.driver.close()
         self.components.make_lasting(trained_tensors(self.model))
         if self.training.evaluate_every or not stopped:

@@ -20,18 +20,16 @@ from weft.evaluation.baselines import Baselines, quick_baselines
 from weft.evaluation.scores import Scores
 from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
-from weft.training.run.best import PER_TASK, check_per_task
 from weft.training.run.checkpoint import environment, last_checkpoint, read_state
 from weft.training.run.checks import check_training
 from weft.training.run.folder import check_folder
 from weft.training.run.interrupt import Interrupted
 from weft.training.run.log import Log, NoLog
 from weft.training.run.loop import Loop
-from weft.training.run.plan import notes, plan_of
+from weft.training.run.model_checks import check_model
+from weft.training.run.plan import notes
 from weft.training.run.progress import Progress, Quiet, progress_for
 from weft.training.settings import Training
-from weft.training.step.trunk_cache import check_trunk
-from weft.training.uncertainty import chooser_of
 from weft.utils.files import sweep, write_json, write_text
 from weft.utils.out_of_memory import out_of_memory_explained
 from weft.utils.processes import Processes
@@ -235,40 +233,6 @@ def _save_stopped(loop: Loop, stopped: Interrupted, with_bundle: bool, with_enco
 def _begin(folder: Path, resolved: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "run.yaml", yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
-
-
-def check_model(model: Model, training: Training, names: Sequence[str], sizes: Sequence[int]) -> None:
-    """Raise WeftError if the model cannot be trained with these settings, before rows are tokenized.
-
-    Args:
-        model: the model.
-        training: the settings of `train`.
-        names: the names of the tasks that train, [T].
-        sizes: the number of training examples of each, [T].
-    """
-    check_trains(model)
-    if training.trunk_cache:
-        check_trunk(model)
-    if training.best == PER_TASK:
-        check_per_task(model)
-    if training.conflict is not None:
-        from weft.training.conflict import build_conflict
-        from weft.training.conflict.gradients import TaskGradients
-
-        ids = [model.task_id(name) for name in names]
-        TaskGradients(model, build_conflict(training.conflict), names, ids)
-    chooser_of(model, names, sizes, plan_of(training, names, sizes, None))
-
-
-def check_trains(model: Model) -> None:
-    """Raise WeftError if nothing trains: a frozen encoder, and heads without parameters (cosine)."""
-    if not any(p.requires_grad for p in model.parameters()):
-        names = ", ".join(task.name for task in model.tasks)
-        raise WeftError(
-            f"nothing trains: method {model.method.name!r} does not train the encoder, and the heads of "
-            f"{names} have no parameters (similarity by cosine has none); choose a different method, or set "
-            "compare: head"
-        )
 
 
 def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
