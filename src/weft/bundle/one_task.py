@@ -88,6 +88,16 @@ def with_task(bundle: Path, out: Path, facts: Mapping[str, Any], tensors: Mappin
     return _changed(bundle, out, name, left_out, write)
 
 
+def with_settings(bundle: Path, task: Task) -> Changed:
+    """Replace the settings in a task's file; its tensors and all other files stay as they are.
+
+    Args:
+        bundle: the bundle; it is replaced atomically.
+        task: the task, which the bundle has.
+    """
+    return with_task(bundle, bundle, task.settings(), load_file(task_file(bundle, task.name)))
+
+
 def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
     """Remove a task from a bundle: its file, and its name in bundle.json.
 

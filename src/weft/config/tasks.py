@@ -77,6 +77,8 @@ class TaskSpec(Settings):
     rank_loss: str | None = None
     stride: int | None = None
     class_weights: str | list[float] = Field(default_factory=list)
+    thresholds: list[float] = Field(default_factory=list)
+    tuned_on: str | None = None
     pool: str | None = None
     layers: int | None = None
     hidden: int | None = None

@@ -33,12 +33,17 @@ OPTIONS: dict[str, Any] = {
     "rank_loss": None,
     "stride": None,
     "class_weights": (),
+    "thresholds": (),
+    "tuned_on": None,
     "pool": None,
     "layers": None,
     "hidden": None,
 }
 """Optional settings and their defaults."""
-OF_KINDS = ("choices", "marks", "apart", "compare", "rank_loss", "stride", "class_weights")
+OF_KINDS = (
+    *("choices", "marks", "apart", "compare", "rank_loss", "stride"),
+    *("class_weights", "thresholds", "tuned_on"),
+)
 """Options that only some kinds have."""
 OF_HEADS = ("pool", "layers", "hidden")
 """The settings of a task's head."""
@@ -91,6 +96,24 @@ def check_options(task: Task) -> None:
                 f" one for each of {', '.join(task.labels)}; found {weights!r}"
             )
         task._set("class_weights", tuple(float(x) for x in weights))
+    _check_thresholds(task)
+
+
+def _check_thresholds(task: Task) -> None:
+    values: Any = task.thresholds
+    if values != ():
+        fits = isinstance(values, list | tuple) and len(values) == task.size
+        if not fits or not all(type(x) in (int, float) and 0 <= x <= 1 for x in values):
+            raise WeftError(
+                f"task {task.name!r}: thresholds: expected {task.size} numbers from 0 to 1, one for each of "
+                f"{', '.join(task.labels)}; found {values!r}"
+            )
+        task._set("thresholds", tuple(float(x) for x in values))
+    if task.tuned_on is not None and (task.tuned_on not in SPLITS or not task.thresholds):
+        raise WeftError(
+            f"task {task.name!r}: tuned_on: expected the split that its thresholds were tuned on "
+            f"({', '.join(SPLITS)}); found {task.tuned_on!r}"
+        )
 
 
 def check_head(task: Task) -> None:

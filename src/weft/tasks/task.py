@@ -85,6 +85,8 @@ class Task:
         stride: `span`, `tag`: the number of tokens that neighbouring windows of a long text share.
         class_weights: `classify`, `marked`: one weight per label, or `balanced`: n / (C·n_c) over the
             training rows.
+        thresholds: `multilabel`: one probability per label above which it is predicted; by default one half.
+        tuned_on: the split that the thresholds were tuned on; training drops them again.
         pool: what the task's head reads (`pooler`, `cls`, `mean`, `task_pooler`); None: the model's setting.
         layers: the number of layers of the task's head, 1 to 3; None: the model's setting.
         hidden: the width between these layers; None: the model's setting.
@@ -121,6 +123,8 @@ class Task:
     rank_loss: str | None = None
     stride: int | None = None
     class_weights: str | tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = field(default=(), compare=False)
+    tuned_on: str | None = field(default=None, compare=False)
     pool: str | None = None
     layers: int | None = None
     hidden: int | None = None

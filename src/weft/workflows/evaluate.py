@@ -13,10 +13,11 @@ from weft.evaluation.scores import Scores
 from weft.inference.precision import checked_precision
 from weft.tasks.task import SPLITS
 from weft.utils.devices import check_device
-from weft.utils.notes import teller
+from weft.utils.notes import Tell, teller
 
 if TYPE_CHECKING:
     from weft.data.splits.split import Split
+    from weft.data.tokens.tokens import Tokens
     from weft.model.model import Model
     from weft.training.run.run import Run
 
@@ -27,9 +28,13 @@ class Evaluation(Scores):
     Attributes:
         split: the split.
         baselines: each baseline's metrics by task, if requested; {} for a task that it cannot predict.
+        thresholds: the tuned thresholds of each task's labels, if requested; see `TunedLabel`.
+        tuned: the tasks whose thresholds were tuned on this split: their metrics are too good.
     """
 
     split: str
+    thresholds: NotRequired[dict[str, list[dict[str, Any]]]]
+    tuned: NotRequired[list[str]]
     baselines: NotRequired[dict[str, dict[str, dict[str, float]]]]
 
 
@@ -42,6 +47,7 @@ def evaluate(
     seed: int = 1,
     precision: str = "float32",
     baselines: bool = False,
+    tune_thresholds: bool = False,
     encoder: Any = None,
     device: str | None = None,
     progress: bool = True,
@@ -63,14 +69,17 @@ def evaluate(
         seed: random seed that selects these examples.
         precision: `float32`, or `bf16`, with which metrics differ slightly.
         baselines: also evaluate the majority label and a bag of words on the same examples.
+        tune_thresholds: first find, for each label of multi-label tasks, the threshold with the largest F1 on
+            these examples. The model uses them from now on; a bundle's task files are rewritten with them.
         encoder: folder or hub id of the encoder, if it has moved; only if `model` is a folder or a run.
         device: cpu, cuda, …; by default a GPU if there is one; a model stays where it is.
         progress: show the progress of tokenization and print notes, on standard error.
 
     Returns:
         A dictionary: `split`; `tasks`, the metrics of each task, of which the first is its score; `rows` and
-        `of`, how many examples were evaluated, and of how many; `average`, the mean of the scores; and
-        `baselines`, if requested.
+        `of`, how many examples were evaluated, and of how many; `average`, the mean of the scores;
+        `baselines` and `thresholds`, if requested; and `tuned`, the tasks whose thresholds were tuned on this
+        split.
     """
     from weft.data.splits.task_rows import rows_of_task
 
@@ -78,6 +87,11 @@ def evaluate(
         raise WeftError(f"rows must be at least 1; found {rows}")
     if split not in SPLITS:
         raise WeftError(f"split {split!r} does not exist; {did_you_mean(split, SPLITS)}")
+    if tune_thresholds and split != "validation":
+        raise WeftError(
+            f"thresholds are tuned on validation; found split {split!r}: tune them first, then evaluate "
+            f"{split}"
+        )
     check_device(device)
     checked_precision(precision)
     tell = teller(progress)
@@ -101,8 +115,17 @@ def evaluate(
             for name, labelled in splits.items()
         }
     chosen = {name: fixed_examples(tokens, rows, seed, name) for name, tokens in data.items()}
+    thresholds = _tune(loaded, data, chosen, precision, _folder(model), tell) if tune_thresholds else {}
     scores = scores_of(loaded, data, chosen, precision=precision)
     evaluation = cast(Evaluation, {"split": split, **scores})
+    if tune_thresholds:
+        evaluation["thresholds"] = thresholds
+    if names := [task.name for task in loaded.tasks if task.tuned_on == split and task.name in splits]:
+        evaluation["tuned"] = names
+        tell(
+            f"{', '.join(names)}: the thresholds were tuned on {split}, so these metrics are too good; "
+            "evaluate a split that nothing was chosen on: --split test"
+        )
     if baselines:
         evaluated = [task for task in with_data if task.name in splits]
         train = {task.name: rows_of_task(task, ["train"]).splits[task.name, "train"] for task in evaluated}
@@ -153,6 +176,31 @@ def _loaded(model: Any, source: str | Path, encoder: Any, device: str | None) ->
         raise WeftError("encoder can be set only for the folder of a run or bundle; a model has its encoder")
     as_model: Model = model
     return as_model if device is None else as_model.to(device_of(device))
+
+
+def _tune(
+    model: Model,
+    data: Mapping[str, Tokens],
+    rows: Mapping[str, Sequence[int]],
+    precision: str,
+    folder: Path | None,
+    tell: Tell,
+) -> dict[str, list[dict[str, Any]]]:
+    """Tune the thresholds of the model and write them to its bundle, if it has one."""
+    from weft.evaluation.thresholds import FEW, tune_model
+    from weft.inference.precision import precision_context
+
+    found = tune_model(model, data, rows, "validation", precision_context(model, precision))
+    for name, labels in found.items():
+        if few := [label.label for label in labels if label.examples < FEW]:
+            tell(f"{name}: fewer than {FEW} rows have {', '.join(few)}: their thresholds are uncertain")
+    if folder is not None:
+        from weft.bundle.one_task import with_settings
+
+        bundle = find_bundle(folder)
+        for name in found:
+            with_settings(bundle, model.tasks[model.task_id(name)])
+    return {name: [label.as_dict() for label in labels] for name, labels in found.items()}
 
 
 def _baselines(

@@ -23,14 +23,15 @@ class Multilabel(Labelled):
     """Binary cross-entropy per label; an example's label is the tuple of the ids that hold.
 
     A file holds them as a list of names or ids, as names separated by commas, or as one 0/1 column per label
-    in the order of the labels. A label is predicted if its probability is above one half.
+    in the order of the labels. A label is predicted if its probability is above one half, or above its
+    threshold if the task has `thresholds`.
     """
 
     name = "multilabel"
     bag_of_words = "logistic per label"
     has_uncertainty = True
     answer_types = ("label_sets",)
-    options = ("apart",)
+    options = ("apart", "thresholds", "tuned_on")
     kept_type = "bool"
     empty_label = True
     probe = "flags"
@@ -98,7 +99,7 @@ class Multilabel(Labelled):
         """1 where a label is predicted, [N, C]."""
         import numpy as np
 
-        return (np.stack(list(logits)) > 0).astype(np.int64)
+        return _predicted(np.stack(list(logits)), task).astype(np.int64)
 
     def gold(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
         """1 where a label holds, else 0, [N, C]."""
@@ -128,11 +129,9 @@ class Multilabel(Labelled):
 
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The labels that hold, and the probability of each."""
-        import numpy as np
-
-        chances = np.exp(-np.logaddexp(0, -logits.astype(np.float64)))
-        predicted = [name for name, x in zip(task.labels, logits, strict=True) if x > 0]
-        by_label = {name: float(p) for name, p in zip(task.labels, chances, strict=True)}
+        holds = _predicted(logits, task)
+        predicted = [name for name, positive in zip(task.labels, holds, strict=True) if positive]
+        by_label = {name: float(p) for name, p in zip(task.labels, sigmoid(logits), strict=True)}
         return {"labels": predicted, "probabilities": by_label}
 
 
@@ -141,3 +140,15 @@ def _parts(value: object) -> list[object] | None:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return listed(value)
+
+
+def sigmoid(logits: NDArray[Any]) -> NDArray[np.float64]:
+    """1/(1 + e^−x) in float64, [..., C]."""
+    import numpy as np
+
+    return np.exp(-np.logaddexp(0, -logits.astype(np.float64)))
+
+
+def _predicted(logits: NDArray[Any], task: Task) -> NDArray[np.bool_]:
+    """Where a label is predicted, [..., C]."""
+    return sigmoid(logits) > task.thresholds if task.thresholds else logits > 0

@@ -18,6 +18,7 @@ from weft.data.tokens.tokens import tokenize
 from weft.errors import WeftError
 from weft.evaluation.baselines import Baselines, quick_baselines
 from weft.evaluation.scores import Scores
+from weft.evaluation.thresholds import without_tuned
 from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
 from weft.training.run.checkpoint import environment, last_checkpoint, read_state
@@ -106,6 +107,10 @@ def train(
     training = training or Training()
     if training.lr is None:
         training = training.model_copy(update={"lr": model.method.default_lr})
+    # thresholds that were tuned belong to the weights that they were tuned with
+    model.tasks = tuple(
+        without_tuned(task) if tasks is None or task.name in tasks else task for task in model.tasks
+    )
     resolved = resolved or _resolved(model, training)
     trained = [task for task in model.tasks if tasks is None or task.name in tasks]
     check_training(training, [task.name for task in trained])
