@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from weft.cli.commands import COMMANDS, Command
-from weft.errors import RunFailed, WeftError
+from weft.errors import RunFailed, WeftError, command_line
 from weft.utils import launch_env as launched
 from weft.utils.out_of_memory import memory_message, ran_out_of_memory
 
@@ -76,10 +76,11 @@ def run(arguments: list[str] | None = None) -> int:
 
     If several processes were started together (torchrun), only rank 0 prints.
     """
-    if launched.rank() > 0:
-        with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
-            return _run(arguments)
-    return _run(arguments)
+    with command_line():
+        if launched.rank() > 0:
+            with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+                return _run(arguments)
+        return _run(arguments)
 
 
 def _run(arguments: list[str] | None) -> int:

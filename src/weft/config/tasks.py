@@ -14,6 +14,7 @@ from weft.errors import WeftError, did_you_mean
 from weft.settings import Settings, SettingsError
 from weft.suites import ON_THE_HUB, find_suite
 from weft.suites.overlaps import overlaps, without_twins
+from weft.tasks.in_memory import RowsRecord
 from weft.tasks.task import OF_HEADS, OF_SPLITS, SPLITS, Task, check_tasks
 
 
@@ -29,6 +30,7 @@ def _names(value: object) -> object:
 
 
 Names = Annotated[list[str], BeforeValidator(_names)]
+Drop = Annotated[list[str | None], BeforeValidator(_names)]
 
 
 _ALWAYS = ("name", "kind", "texts", "label", "labels", "size", "range", "metrics", "hub")
@@ -67,7 +69,7 @@ class TaskSpec(Settings):
     marks: list[dict[str, Any]] = Field(default_factory=list)
     group: Names = Field(default_factory=list)
     id: Names = Field(default_factory=list)
-    drop: Names = Field(default_factory=list)
+    drop: Drop = Field(default_factory=list)
     apart: bool = False
     compare: str | None = None
     rank_loss: str | None = None
@@ -185,7 +187,7 @@ def _task(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[
     return [task], resolved
 
 
-def _file(value: Any, reading: Reading) -> Path | Source:
+def _file(value: Any, reading: Reading) -> Path | Source | RowsRecord:
     """A data file named in the run file, with an absolute path."""
     if isinstance(value, str):
         return reading.path(value)
@@ -195,5 +197,5 @@ def _file(value: Any, reading: Reading) -> Path | Source:
     return as_source(settings)
 
 
-def _file_settings(file: Path | Source) -> object:
-    return file.settings() if isinstance(file, Source) else str(file)
+def _file_settings(file: Path | Source | RowsRecord) -> object:
+    return str(file) if isinstance(file, Path) else file.settings()

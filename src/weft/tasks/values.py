@@ -22,6 +22,13 @@ def whole(value: object) -> int | None:
     return int(number) if number is not None and number.is_integer() else None
 
 
+def is_missing(value: object) -> bool:
+    """Whether a cell is empty: None, NaN, or a text of nothing but white space."""
+    if isinstance(value, str):
+        return not value or value.isspace()
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
 def listed(value: object) -> list[object] | None:
     """Return the items of a list or tuple, else None."""
     return list(value) if isinstance(value, list | tuple) else None

@@ -10,6 +10,7 @@ from typing import Any
 from weft.data.readers.formats import FORMATS, check_options, format_of
 from weft.data.readers.shaping import SHAPING, check_shaping
 from weft.errors import WeftError, did_you_mean
+from weft.tasks.in_memory import RowsRecord
 
 HUB = "hub"
 """The format whose path is the id of a data set and not a file."""
@@ -80,8 +81,10 @@ class Source:
         return {key: value for key, value in settings.items() if value}
 
 
-def as_source(entry: object, folder: Path | None = None) -> Source | Path:
+def as_source(entry: object, folder: Path | None = None) -> Source | Path | RowsRecord:
     """Return the file of a run-file entry: a path, or `{path: FILE, format: …, columns: {…}, options: {…}}`.
+
+    The run.yaml of a run may also hold the record of rows that were in memory.
 
     Args:
         entry: the entry of the run file.
@@ -92,6 +95,8 @@ def as_source(entry: object, folder: Path | None = None) -> Source | Path:
     if isinstance(entry, str | Path) and str(entry):
         path = Path(entry).expanduser()
         return path if folder is None else folder / path
+    if (record := RowsRecord.of(entry)) is not None:
+        return record
     known = ("path", "format", "columns", "options")
     if not isinstance(entry, Mapping) or "path" not in entry:
         raise WeftError(

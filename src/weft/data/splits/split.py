@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.readers.columns import column_values, input_columns
@@ -14,10 +13,12 @@ from weft.data.readers.hub import read_hub
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.read import read_rows
 from weft.data.readers.table import Table
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Inputs, Kind
 from weft.tasks.task import Task
+from weft.tasks.task_data import dropped as is_dropped
+from weft.tasks.values import is_missing
 from weft.tasks.values import wrong_text as wrong_text
 
 SHOWN = 10
@@ -35,8 +36,9 @@ class Split:
         texts: n tuples of one or two texts; for `choose` and `rank` the choices follow; for `tag` they are
             the words.
         labels: n labels as parsed by the task's kind (an id, a number, …); None without labels.
-        row: the line (text files) or row of each example, from 1, [n].
-        unit: what `row` counts, "line" or "row".
+        row: the line (text files) or row of each example, from 1, [n]; of rows in memory their index, which
+            may be strings.
+        unit: what `row` counts, "line", "row" or "index".
         marks: n tuples of (text, first character, last character + 1), one per mark; None without marks.
         groups: n values; examples with equal ones are judged together; None without `group`.
         ids: n values that name the examples in the file; None without `id`.
@@ -48,7 +50,7 @@ class Split:
     source: str
     texts: list[tuple[str, ...]]
     labels: list[object] | None
-    row: NDArray[np.int64]
+    row: NDArray[Any]
     unit: str = "row"
     marks: list[tuple[tuple[int, int, int], ...]] | None = field(default=None)
     groups: list[tuple[object, ...]] | None = field(default=None)
@@ -73,7 +75,12 @@ def load_split(task: Task, split: str) -> Split:
     lines += [f"  {': '.join(filter(None, (p.place, p.message)))}" for p in problems[:SHOWN]]
     if len(problems) > SHOWN:
         lines.append(f"  … and {len(problems) - SHOWN} more")
-    lines.append("To check every file of a run, type: weft check RUN.yaml")
+    lines.append(
+        words(
+            "To check every file of a run, type: weft check RUN.yaml",
+            "To check all rows of a task: print(weft.data.check([task]))",
+        )
+    )
     raise WeftError("\n".join(lines))
 
 
@@ -99,12 +106,12 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
     label_values = list(zip(*(table.columns[column] for column in label_columns), strict=True))
 
     def problem(at: int, column: str, value: object, message: str) -> None:
-        row = int(table.row[at])
+        row = table.row_name(at)
         text, name = f"found {show(value)}; {message}", _called(table, column)
         problems.append(Problem(table.source, text, row, name, value, table.unit))
 
     for at, values in enumerate(column_values(task, table)):
-        if labelled and task.drop and any(_as_written(value) in task.drop for value in label_values[at]):
+        if labelled and task.drop and any(is_dropped(value, task.drop) for value in label_values[at]):
             dropped += 1
             continue
         before = len(problems)
@@ -117,10 +124,10 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
             missing = (
                 []
                 if kind.empty_label
-                else [c for c, v in zip(label_columns, cells, strict=True) if _missing(v)]
+                else [c for c, v in zip(label_columns, cells, strict=True) if is_missing(v)]
             )
             for column in missing:
-                problem(at, column, cells[label_columns.index(column)], "the label is missing")
+                problem(at, column, cells[label_columns.index(column)], _no_label())
             if not missing:
                 try:
                     label = _label(kind, cells, task, inputs if len(problems) == before else None)
@@ -140,7 +147,8 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
             labels.append(label)
     if not valid:
         if not problems:
-            message = f"every row has a label that is dropped ({', '.join(task.drop)}); expected others too"
+            labels_dropped = ", ".join(map(str, task.drop))
+            message = f"every row has a label that is dropped ({labels_dropped}); expected others too"
             problems.append(Problem(table.source, message, None, ", ".join(label_columns)))
         return None, problems
     return Split(
@@ -187,7 +195,8 @@ def _read(task: Task, split: str) -> Table:
     if task.hub and not task.files:
         return read_hub(task.hub, split, needed, optional)
     have = ", ".join(task.files) or "none"
-    message = f"the task has no file for the split {split!r}; it has: {have}; add one: {split}: FILE"
+    message = f"the task has no file for the split {split!r}; it has: {have}; add one: "
+    message += words(f"{split}: FILE", f"files={{{split!r}: FILE}}, or rows in data={{{split!r}: …}}")
     raise DataError(Problem(f"task {task.name!r}", message))
 
 
@@ -202,18 +211,6 @@ def _label_columns(task: Task, split: str, table: Table) -> tuple[str, ...]:
     return ()
 
 
-def _missing(value: object) -> bool:
-    if isinstance(value, str):
-        return not value or value.isspace()
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _as_written(value: object) -> str:
-    """A label in the form of `drop`: −1.0 is written −1."""
-    text = str(value).strip()
-    return text.removesuffix(".0")
-
-
 def _is_minus_one(value: object) -> bool:
     if isinstance(value, str):
         return value.strip() in ("-1", "-1.0")
@@ -223,11 +220,17 @@ def _is_minus_one(value: object) -> bool:
 def _all_missing(table: Table, columns: Sequence[str]) -> bool:
     """Whether no row has a label; −1 means no label, as in the hub's test splits."""
     return all(
-        _missing(value) or _is_minus_one(value) for column in columns for value in table.columns[column]
+        is_missing(value) or _is_minus_one(value) for column in columns for value in table.columns[column]
     )
 
 
 def _no_gold(value: object) -> str:
     if not _is_minus_one(value):
         return ""
-    return '; −1 usually means "no gold label": leave such rows out with drop: ["-1"] in the task'
+    drop = words('drop: ["-1"] in the task', 'drop=["-1"]')
+    return f'; −1 usually means "no gold label": leave such rows out with {drop}'
+
+
+def _no_label() -> str:
+    drop = words("drop: [null] in the task", "drop=[None]")
+    return f"the label is missing; to leave such rows out, set {drop}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from weft.tasks.values import wrong_text
@@ -122,6 +122,14 @@ class Kind(ABC):
     def label_names(self, labels: tuple[str, ...], size: int) -> tuple[str, ...]:
         """The names of the labels, if the kind has labels."""
         return labels
+
+    def found_labels(self, columns: Mapping[str, Sequence[object]]) -> tuple[str, ...]:
+        """Return the label names of a task that names none, from the cells of its label columns.
+
+        Raises:
+            ValueError: if the cells cannot be labels; the message says what to do.
+        """
+        return ()
 
     def complete(self, task: Task) -> None:
         """Fill in the options that the task leaves open; refuse options that contradict each other."""

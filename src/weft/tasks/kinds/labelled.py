@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from weft.errors import WeftError
@@ -28,6 +28,38 @@ class Labelled(Kind):
     def label_names(self, labels: tuple[str, ...], size: int) -> tuple[str, ...]:
         """The configured names, else the ids as names."""
         return labels or tuple(str(i) for i in range(size))
+
+    def found_labels(self, columns: Mapping[str, Sequence[object]]) -> tuple[str, ...]:
+        """The distinct labels, sorted, whole numbers by their value; of several columns their names."""
+        if len(columns) > 1:
+            return tuple(columns)
+        cells = next(iter(columns.values()))
+        names = dict.fromkeys(label_name(item) for value in cells for item in self.items(value))
+        numbers = {name: whole(name) for name in names}
+        by_value = None not in numbers.values()
+        return tuple(sorted(names, key=lambda name: ((numbers[name] or 0) if by_value else 0, name)))
+
+    def items(self, value: object) -> Sequence[object]:
+        """The labels in one cell of the label column."""
+        return [value]
+
+
+def label_name(value: object) -> str:
+    """Return the name of a label that was found in a cell: 1.0 in a table of floats is the label 1.
+
+    Raises:
+        ValueError: if it is a number with decimals, a list or a dict.
+    """
+    if isinstance(value, bool | str):
+        return str(value)
+    number = whole(value)
+    if number is not None:
+        return str(number)
+    if isinstance(value, float):
+        raise ValueError(f"found {value!r}; expected labels; numbers with decimals are the kind 'regress'")
+    if isinstance(value, list | tuple | dict):
+        raise ValueError(f"found {value!r}; expected one label; several are the kind 'multilabel'")
+    return str(value)
 
 
 def label_id(value: object, labels: Sequence[str]) -> int:

@@ -40,15 +40,17 @@ class Multilabel(Labelled):
             if not all(flag in (0, 1) for flag in flags):
                 raise ValueError("0 or 1 in each column of the label")
             return tuple(number for number, flag in enumerate(flags) if flag)
-        items = listed(values[0])
-        if items is None and isinstance(values[0], str):
-            items = [part.strip() for part in values[0].split(",") if part.strip()]
+        items = _parts(values[0])
         if items is None:
             raise ValueError("a list of labels")
         ids = [label_id(item, labels) for item in items]
         if len(set(ids)) < len(ids):
             raise ValueError("each label once")
         return tuple(sorted(ids))
+
+    def items(self, value: object) -> Sequence[object]:
+        """The labels of a list, or of names separated by commas."""
+        return _parts(value) or ()
 
     def check(self, value: Any, size: int) -> None:
         """Accept ids below the size, each at most once."""
@@ -126,3 +128,10 @@ class Multilabel(Labelled):
         predicted = [name for name, x in zip(task.labels, logits, strict=True) if x > 0]
         by_label = {name: float(p) for name, p in zip(task.labels, chances, strict=True)}
         return {"labels": predicted, "probabilities": by_label}
+
+
+def _parts(value: object) -> list[object] | None:
+    """The items of a list or of a text with commas; None for any other value."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return listed(value)

@@ -70,7 +70,7 @@ class Tag(Labelled):
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> list[int]:
         """Return one tag id per word, from names or ids."""
-        value = values[0].split() if isinstance(values[0], str) else listed(values[0])
+        value = _tags(values[0])
         if value is None:
             raise ValueError("a list of tags, one per word")
         ids = []
@@ -80,6 +80,10 @@ class Tag(Labelled):
             except ValueError as expected:
                 raise ValueError(f"{expected}; the tag of word {number + 1} is {tag!r}") from None
         return ids
+
+    def items(self, value: object) -> Sequence[object]:
+        """The tags of a list, or of a text split at white space."""
+        return _tags(value) or ()
 
     def fits(self, label: Any, task: Task, inputs: Inputs) -> None:
         """Accept as many tags as words."""
@@ -227,3 +231,8 @@ def tags_of(logits: NDArray[np.float32], labels: Sequence[str], example: Example
 
 def _is_valid(row: Sequence[Any], size: int) -> bool:
     return all(type(x) is int and (0 <= x < size or x == NOT_A_WORD) for x in row)
+
+
+def _tags(value: object) -> list[object] | None:
+    """The tags of a cell; None if it is neither a list nor a text."""
+    return list(value.split()) if isinstance(value, str) else listed(value)
