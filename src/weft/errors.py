@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class WeftError(Exception):
@@ -20,6 +21,7 @@ class RunFailed(WeftError):
 
 
 _on_command_line = False
+_in_run_file: ContextVar[bool] = ContextVar("_in_run_file", default=False)
 
 
 @contextmanager
@@ -34,6 +36,16 @@ def command_line() -> Iterator[None]:
         _on_command_line = before
 
 
+@contextmanager
+def run_file_words() -> Iterator[None]:
+    """Inside, messages name keys of a run file, which a Python program may read too."""
+    token = _in_run_file.set(True)
+    try:
+        yield
+    finally:
+        _in_run_file.reset(token)
+
+
 def words(command_line: str, python: str) -> str:
     """Return the words for the caller of a message: those of the command line, or those of Python.
 
@@ -41,7 +53,12 @@ def words(command_line: str, python: str) -> str:
         >>> f"{folder} holds a run; continue it with {words('--resume', 'resume=True')}"
         "runs/a holds a run; continue it with resume=True"
     """
-    return command_line if _on_command_line else python
+    return command_line if _on_command_line or _in_run_file.get() else python
+
+
+def train_key(key: str) -> str:
+    """Return the name of a setting of `train`: `train.KEY` of a run file, or the argument of `Training`."""
+    return words(f"train.{key}", f"Training({key}=…)")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from weft.bundle.load import find_bundle, read_manifest, read_tasks
 from weft.bundle.save import MANIFEST, SHARED_FILE
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.methods import Method, build_method
 
 
@@ -76,11 +76,15 @@ def read_sources(folders: Sequence[str | Path], out: Path) -> list[Source]:
         out: the folder of the result.
     """
     if out.exists() and not (out / MANIFEST).is_file():
-        raise WeftError(f"{out} exists and is not a bundle; pass a different folder with --out")
+        raise WeftError(
+            f"{out} exists and is not a bundle; pass a different folder with {words('--out', 'out')}"
+        )
     sources = [_source(find_bundle(folder)) for folder in folders]
     for source in sources:
         if out.exists() and out.samefile(source.folder):
-            raise WeftError(f"{out} is one of the bundles and would be replaced; pass a different --out")
+            raise WeftError(
+                f"{out} is one of the bundles and would be replaced; pass a different {words('--out', 'out')}"
+            )
     return sources
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.utils import launch_env
 
 
@@ -20,7 +20,8 @@ def device_of(device: str | None) -> str:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as wrong:
         raise WeftError(
-            f"device {device!r} cannot be used: {str(wrong).splitlines()[0]}; use --device cpu, or install "
+            f"device {device!r} cannot be used: {str(wrong).splitlines()[0]}; use "
+            f"{words('--device cpu', 'device=' + repr('cpu'))}, or install "
             "PyTorch for this device"
         ) from None
     return device
