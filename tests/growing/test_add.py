@@ -194,7 +194,7 @@ def test_refused(make, encoder, tmp_path):
         (tmp_path / "file", "this already exists"),
         (tmp_path / "file" / "deep" / "in", "file is a file"),
         (bundle / "in", "is inside the bundle"),
-        (tmp_path, "the bundle is inside this folder; to change it in place type --out"),
+        (tmp_path, "the bundle is inside this folder; to change it in place pass out="),
     ):
         with pytest.raises(WeftError, match=told):
             add(bundle, place)

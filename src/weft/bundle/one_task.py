@@ -124,7 +124,8 @@ def check_out(bundle: Path, out: Path) -> None:
         raise WeftError(f"{flag} {out}: this is inside the bundle {bundle}; pass a different folder")
     if target in old.parents:
         raise WeftError(
-            f"{flag} {out}: the bundle is inside this folder; to change it in place type {flag} {bundle}"
+            f"{flag} {out}: the bundle is inside this folder; to change it in place "
+            + words(f"type --out {bundle}", f"pass out={str(bundle)!r}")
         )
     if target != old and target.exists():
         raise WeftError(f"{flag} {out}: this already exists; pass a new folder, or that of the bundle")

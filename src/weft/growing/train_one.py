@@ -37,8 +37,8 @@ def check_trainable(model: Model, bundle: Path, training: Training) -> None:
         )
     if training.max_length != model.max_length:
         raise WeftError(
-            f"{words('train.max_length', 'max_length')}: {training.max_length}; {bundle} cuts the texts of all its tasks to "
-            f"{model.max_length} tokens: leave it out, or set {model.max_length}"
+            f"{words('train.max_length', 'max_length')}: {training.max_length}; {bundle} cuts the texts of "
+            f"all its tasks to {model.max_length} tokens: leave it out, or set {model.max_length}"
         )
 
 

@@ -66,6 +66,8 @@ def requests_of_task(model: Model, name: str, texts: Any) -> tuple[list[tuple[st
 
 def check_requests(model: Model, requests: Any) -> None:
     """Refuse what is not a list of (task, text), and say what to write."""
+    if frame_of(requests) is not None:
+        raise WeftError(f"requests: found a data frame without a task; {_forms(model)}")
     if isinstance(requests, str | Mapping) or not isinstance(requests, Iterable):
         names = [task.name for task in model.tasks]
         alone = isinstance(requests, str) and requests in names
@@ -74,8 +76,6 @@ def check_requests(model: Model, requests: Any) -> None:
     first = requests[0] if isinstance(requests, list | tuple) and requests else None
     if isinstance(first, str):
         raise WeftError(f"request 1: expected (task, text); found {first!r}, without a task; {_forms(model)}")
-    if frame_of(requests) is not None:
-        raise WeftError(f"requests: found a data frame without a task; {_forms(model)}")
 
 
 def _forms(model: Model) -> str:

@@ -75,13 +75,13 @@ def embed(
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
     if isinstance(texts, str):
         return embed(model, [texts], task, normalize, batch_size, precision)[0]
-    if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
-        raise WeftError(f"texts: expected a list of texts or pairs of texts; found {texts!r}")
     if (rows := frame_of(texts)) is not None:
         example = f"[{rows.names[0]!r}]" if rows.names else ""
         raise WeftError(
             f"texts: found a data frame; expected texts: pass a column of it, such as df{example}"
         )
+    if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
+        raise WeftError(f"texts: expected a list of texts or pairs of texts; found {texts!r}")
     number = 0 if task is None else model.task_id(task)
     apart = task is not None and model.tasks[number].apart
     checked = [

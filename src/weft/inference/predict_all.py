@@ -85,7 +85,7 @@ def predict_all(
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
     if isinstance(texts, str | Mapping):
         return predict_all(model, [texts], tasks, batch_size, precision)[0]
-    if not isinstance(texts, Iterable):
+    if not isinstance(texts, Iterable) and frame_of(texts) is None:
         raise WeftError(f"texts: expected a list of texts; found {texts!r}: write ['a text', …]")
     tasks = [tasks] if isinstance(tasks, str) else tasks
     if tasks is not None and not isinstance(tasks, Iterable):
