@@ -239,9 +239,21 @@ def test_the_requests_of_a_page_are_read_by_the_real_reader(tmp_path):
     assert [(request.inputs[0], request.wrong) for request in requests] == [(0, None), (1, None)]
 
 
+OPTIONAL = ("datasets", "pandas")
+"""Packages that pages import and weft does not need."""
+
+
+def needs(block: Block) -> None:
+    """Skip a block whose optional packages are not installed."""
+    for name in OPTIONAL:
+        if re.search(rf"^import {name}\b", block.text, re.M):
+            pytest.importorskip(name)
+
+
 @pytest.mark.parametrize("block", blocks("python"), ids=ids)
 def test_python_compiles_and_its_imports_exist(block):
     tree = ast.parse(block.text)
+    needs(block)
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     exec(compile(ast.Module(imports, []), str(block), "exec"), {})
 
@@ -253,12 +265,19 @@ one = [weft.Task("cola", labels=("no", "yes")), weft.Task("sst2", labels=("bad",
 two = [weft.Task(name, texts=pair, labels=("no", "yes")) for name in ("rte", "mrpc")]
 model = weft.Model("minilm", [*one, *two], method="lora")
 """
+REVIEWS = """
+from pathlib import Path
+rows = "".join(f"Film {i} is fine.,good\\nFilm {i} is dull.,bad\\n" for i in range(20))
+for name in ("reviews.csv", "reviews.dev.csv", "train.txt"):
+    Path(name).write_text("text,sentiment\\n" + rows)
+"""
 BEFORE = {
     "performance.md": MODEL,
     "kinds.md": MODEL,
     "splits.md": "import weft\n(task,) = weft.load_suite('swatch', only=['sentiment'])\n",
     "submitting.md": "",
     "predicting.md": MODEL + "open('reviews.txt', 'w').write('A fine film.\\nA dull film.\\n')\n",
+    "your-own-data.md": MODEL + REVIEWS,
 }
 """What each page's Python needs to run; the others load other people's checkpoints."""
 
@@ -266,6 +285,7 @@ BEFORE = {
 @pytest.mark.parametrize("block", [block for block in blocks("python") if block.page.name in BEFORE], ids=ids)
 def test_short_python_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    needs(block)
     scope: dict[str, object] = {}
     exec(BEFORE[block.page.name], scope)
     exec(compile(block.text, str(block), "exec"), scope)

@@ -59,14 +59,40 @@ class ModelFacade:
 
     def predict(
         self,
-        requests: Iterable[Any],
+        requests: Any,
+        texts: Any = None,
         batch_size: int | None = None,
         precision: Precision | None = None,
-    ) -> list[dict[str, Any]]:
-        """Predict (task, text) or (task, (text, text)) pairs, in any order; see `weft.inference.predict`."""
+    ) -> Any:
+        """Predict the texts of one task, or (task, text) requests of any mix; see `weft.inference.predict`.
+
+        Example:
+            >>> model.predict("reviews", ["A wonderful film.", "Too long."])      # a list of two answers
+            >>> model.predict("reviews", "A wonderful film.")["label"]            # one text: one answer
+            'good'
+            >>> model.predict("rte", [("It rains.", "It is wet.")])               # a pair is a tuple
+            >>> model.predict([("reviews", "Too long."), ("rte", ("It rains.", "It is wet."))])
+
+        Args:
+            requests: the name of a task; or a list of (task, text), without `texts`.
+            texts: the texts of that task: one, a list, a column of a data frame, or a data frame that has the
+                task's columns.
+            batch_size: maximum rows per pass.
+            precision: `float32` or `bf16`.
+
+        Returns:
+            One dict per text, in their order; for one text (a string, tuple or dict) its dict alone.
+        """
+        from weft.inference.calls import requests_of_task
         from weft.inference.predict import predict
 
-        return predict(self._model, requests, batch_size, precision)
+        if isinstance(texts, int):  # the batch size was the second argument before there were `texts`
+            texts, batch_size, precision = None, texts, precision or batch_size
+        if texts is None:
+            return predict(self._model, requests, batch_size, precision)
+        listed, single = requests_of_task(self._model, requests, texts)
+        answers = predict(self._model, listed, batch_size, precision)
+        return answers[0] if single else answers
 
     def predict_stream(
         self,
@@ -81,11 +107,11 @@ class ModelFacade:
 
     def predict_all(
         self,
-        texts: Sequence[Any],
-        tasks: Sequence[str] | None = None,
+        texts: Any,
+        tasks: str | Sequence[str] | None = None,
         batch_size: int | None = None,
         precision: Precision | None = None,
-    ) -> list[dict[str, dict[str, Any]]]:
+    ) -> Any:
         """Predict each text for many tasks: one dictionary per text; see `weft.inference.predict_all`."""
         from weft.inference.predict_all import predict_all
 
@@ -93,13 +119,16 @@ class ModelFacade:
 
     def embed(
         self,
-        texts: Iterable[Any],
+        texts: str | Iterable[Any],
         task: str | None = None,
         normalize: bool = False,
         batch_size: int | None = None,
         precision: Precision | None = None,
     ) -> Tensor:
-        """Return one vector per text, [N, d], as a task's head reads it; see `weft.inference.embed`."""
+        """Return one vector per text, [N, d], as a task's head reads it; see `weft.inference.embed`.
+
+        One text as a string gives one vector, [d].
+        """
         from weft.inference.embed import embed
 
         return embed(self._model, texts, task, normalize, batch_size, precision)

@@ -63,7 +63,7 @@ def test_a_task_from_another_bundle(make, tmp_path):
 @pytest.mark.parametrize("method", [LORA, SEPARATE, "bitfit"])
 def test_under_another_name(method, make, tmp_path):
     one, two = make("one", [A, B], method), make("two", [B], method)
-    with pytest.raises(WeftError, match=r"already has a task 'b'; choose a different name: --as NAME"):
+    with pytest.raises(WeftError, match=r"already has a task 'b'; choose a different name: rename=NAME"):
         weft.copy_task(one, "b", two)
     weft.copy_task(one, "b", two, rename="b2")
     whole = weft.load(two)
@@ -83,7 +83,7 @@ def test_bundles_that_do_not_stand_on_the_same(make, tmp_path):
     with pytest.raises(WeftError, match=r"(?s)do not match.*method\n.*one: \w{64}\n.*two: \w{64}"):
         weft.copy_task(one, "a", two)
     other = save_encoder(tmp_path / "other", "electra")
-    with pytest.raises(WeftError, match=r"(?s)differ in \(sha256\):\n  encoder\n.*weft task add"):
+    with pytest.raises(WeftError, match=r"(?s)differ in \(sha256\):\n  encoder\n.*weft.add_task"):
         weft.copy_task(one, "a", make("three", [B], LORA, encoder=other))
     sharing = {"use": "pals", "d_s": 12, "share": "tasks"}
     three, four = make("3", [A], sharing), make("4", [B], sharing)

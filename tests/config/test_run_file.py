@@ -46,6 +46,17 @@ def test_overrides_of_a_list_go_to_its_suites(tmp_path):
         load_run(tmp_path / "own.yaml", ["tasks.root=data"])
 
 
+def test_one_column_may_be_a_string_and_missing_labels_are_null(tmp_path):
+    (tmp_path / "run.yaml").write_text(
+        "encoder: minilm\ntasks:\n  a: {texts: body, labels: [x, y], drop: [null, -1], train: a.csv}\n"
+    )
+    run = load_run(tmp_path / "run.yaml")
+    assert run.tasks[0].texts == ("body",)
+    assert run.tasks[0].drop == (None, "-1")
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(run.resolved))
+    assert load_run(tmp_path / "again.yaml").tasks == run.tasks
+
+
 def test_overrides(folder):
     run = load_run(
         folder / "run.yaml", ["train.steps=7", "method=bitfit", "method.biases=dense", "train.clip=null"]

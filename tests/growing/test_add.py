@@ -181,7 +181,9 @@ def test_what_a_head_alone_learns_with(make, tmp_path):
 
 def test_refused(make, encoder, tmp_path):
     bundle = make(LORA)
-    with pytest.raises(WeftError, match=r"the bundle has a task of this name.*weft task retrain BUNDLE a"):
+    with pytest.raises(
+        WeftError, match=r"the bundle has a task of this name.*weft.retrain_task\(BUNDLE, 'a'"
+    ):
         add(bundle, tmp_path / "out", replace(CAT, name="a"))
     with pytest.raises(WeftError, match=r"max_length: 20; .* cuts the texts of all its tasks to 16 tokens"):
         weft.add_task(bundle, CAT, tmp_path / "out", training=weft.Training(max_length=20))
@@ -193,12 +195,12 @@ def test_refused(make, encoder, tmp_path):
         (tmp_path / "file", "this already exists"),
         (tmp_path / "file" / "deep" / "in", "file is a file"),
         (bundle / "in", "is inside the bundle"),
-        (tmp_path, "the bundle is inside this folder; to change it in place type --out"),
+        (tmp_path, "the bundle is inside this folder; to change it in place pass out="),
     ):
         with pytest.raises(WeftError, match=told):
             add(bundle, place)
     for run in (tmp_path / "out", tmp_path / "out" / "run", bundle / "run", tmp_path):
-        with pytest.raises(WeftError, match=r"--run .*(the bundle|--out) is|this already exists"):
+        with pytest.raises(WeftError, match=r"run .*(the bundle|out) is|this already exists"):
             add(bundle, tmp_path / "out", run=run)
     for name in ("auto", "average", "random", "xavier"):
         with pytest.raises(WeftError, match="this name is reserved as a value of"):
@@ -207,7 +209,7 @@ def test_refused(make, encoder, tmp_path):
     with pytest.raises(WeftError, match="a task of this name cannot have a label map"):
         add(odd, tmp_path / "out", label_map={"average": "same"})
     gated = weft.Model(encoder, TASKS[:2], {**LORA, "l0": True}, max_length=16).save(tmp_path / "gated")
-    with pytest.raises(WeftError, match=r"still have gates.*weft compact .*gated --out SMALL"):
+    with pytest.raises(WeftError, match=r"still have gates.*weft.load\(.*\).compact\(\).save\('SMALL'\)"):
         add(gated, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

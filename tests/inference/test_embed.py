@@ -164,7 +164,6 @@ def test_separate_bodies(folder):
 @pytest.mark.parametrize(
     ("texts", "settings", "message"),
     [
-        ("a text", {}, "texts: expected a list of texts"),
         (None, {}, "texts: expected a list of texts"),
         (["x", 3], {}, "text 2: expected a text or a pair of texts; found 3"),
         ([("x", "y", "z")], {}, "text 1: expected a text or a pair of texts"),

@@ -79,11 +79,10 @@ def test_the_model_is_left_in_eval_mode(folder):
 @pytest.mark.parametrize(
     ("texts", "tasks", "message"),
     [
-        ("a cat", None, "expected a list of texts"),
         (None, None, "expected a list of texts; found None"),
         (["a cat"], 5, "expected a list of names; found 5"),
         (["a cat"], [["classify"]], "is not in this model"),
-        (["a cat"], "classify", "expected a list of names"),
+        (["a cat"], "clasify", "task 'clasify' is not in this model"),
         (["a cat"], [], "at least one task's name"),
         (["a cat"], ["clasify"], "task 'clasify' is not in this model"),
         (["a cat", ("a", "b")], ["classify"], "text 2: task 'classify' takes one text"),

@@ -56,7 +56,7 @@ def difficulty_of_tasks(tasks: Sequence[Task], split: str = "train") -> TaskDiff
         if loaded.labels is None:
             raise WeftError(
                 f"split {split!r} of task {task.name!r} ({loaded.source}) has no labels, which a difficulty "
-                "needs; use a different split: --split train"
+                "needs; use a different split, such as train"
             )
         labels: list[Any] = loaded.labels
         try:

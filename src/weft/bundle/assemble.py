@@ -20,7 +20,7 @@ from weft.bundle.updates import TaskUpdates, check_finite, model_of, updates_of_
 from weft.encoder.anatomy import sites_of
 from weft.encoder.load import file_sha256
 from weft.encoder.sites import LINEAR, Sites, parse_layers
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.methods import Method
 from weft.methods.lora import Lora
 from weft.methods.lora_bitfit import LoraBitfit
@@ -76,7 +76,7 @@ def assemble(folders: Sequence[str | Path], out: str | Path, *, encoder: Any = N
         named = ", ".join(str(folder) for folder in folders) or "none"
         raise WeftError(
             f"assemble joins two or more bundles; found {len(folders)} ({named}): "
-            f"weft assemble BUNDLE BUNDLE --out {out}"
+            + words(f"weft assemble BUNDLE BUNDLE --out {out}", "weft.assemble([BUNDLE, BUNDLE], OUT)")
         )
     sources = read_sources(folders, out)
     together = check_together(sources)

@@ -25,7 +25,7 @@ from weft.bundle.sources import Source, check_together, read_sources
 from weft.bundle.updates import TaskUpdates, model_of, updates_of_all
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import KINDS, Site
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.methods.morris import Morris
 from weft.methods.ranked import BIASES
 
@@ -117,7 +117,11 @@ def assemble_morris(
     Morris(rank=rank, bias_rank=bias_rank)  # wrong numbers are reported before anything is read
     if not folders:
         raise WeftError(
-            f"no bundle; expected one or more: weft assemble BUNDLE BUNDLE --as morris --out {out}"
+            "no bundle; expected one or more: "
+            + words(
+                f"weft assemble BUNDLE BUNDLE --as morris --out {out}",
+                "weft.assemble([BUNDLE, BUNDLE], OUT, method='morris')",
+            )
         )
     sources = read_sources(folders, out)
     together = check_together(sources)

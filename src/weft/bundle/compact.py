@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bundle.load import load
 from weft.bundle.manifest import find_bundle
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -46,7 +46,9 @@ def compact_bundle(bundle: str | Path, out: str | Path, *, encoder: Any = None) 
     source, target = find_bundle(bundle), Path(out)
     old, new = source.resolve(), target.resolve()
     if new == old or old in new.parents or new in old.parents:
-        raise WeftError(f"--out {out}: this overlaps the bundle {source}; pass a different folder")
+        raise WeftError(
+            f"{words('--out', 'out')} {out}: this overlaps the bundle {source}; pass a different folder"
+        )
     model = load(bundle, encoder=encoder)
     small = model.compact()
     small.save(target)

@@ -21,7 +21,7 @@ from weft.bundle.manifest import (
 from weft.bundle.one_task import Changed, check_out, groups_of, with_task
 from weft.core.stacked import task_owner
 from weft.encoder.load import file_sha256
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.methods import build_method
 from weft.tasks.checks import check_new_name
 
@@ -54,9 +54,12 @@ def copy_task(
     _check_same(source_folder, source_manifest, target_folder, target_manifest)
     if new in target_manifest["tasks"]:
         raise WeftError(
-            f"{target_folder} already has a task {new!r}; choose a different name: --as NAME, or remove "
-            "the existing task: "
-            f"weft task remove {target_folder} {new} --out {target_folder}"
+            f"{target_folder} already has a task {new!r}; choose a different name: "
+            f"{words('--as NAME', 'rename=NAME')}, or remove the existing task: "
+            + words(
+                f"weft task remove {target_folder} {new} --out {target_folder}",
+                f"weft.remove_task({str(target_folder)!r}, {new!r}, {str(target_folder)!r})",
+            )
         )
     for group, members in groups_of(build_method(source_manifest["method"]), name).items():
         raise WeftError(
@@ -110,15 +113,20 @@ def _check_same(
             f"{source} and {target} do not match; a task's file works only with its own encoder, shared file "
             "and method. They differ in (sha256):\n"
             + "\n".join(lines)
-            + f"\n  Train the task here: weft task add {target} TASK.yaml --out B2"
+            + f"\n  Train the task here: {_add(target)}"
         )
     pools = source_manifest["heads"]["pool"], target_manifest["heads"]["pool"]
     if pools[0] != pools[1]:
         raise WeftError(
             f"heads read {pools[0]!r} in {source / MANIFEST} and {pools[1]!r} in {target / MANIFEST}; a head "
-            "only works with the pooling it was trained with.\n  Train the task here: weft task add "
-            f"{target} TASK.yaml --out B2"
+            f"only works with the pooling it was trained with.\n  Train the task here: {_add(target)}"
         )
+
+
+def _add(target: Path) -> str:
+    return words(
+        f"weft task add {target} TASK.yaml --out B2", f"weft.add_task({str(target)!r}, weft.Task(…), 'B2')"
+    )
 
 
 def _sha256(part: str, folder: Path, manifest: dict[str, Any]) -> str:

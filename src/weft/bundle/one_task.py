@@ -30,7 +30,7 @@ from weft.bundle.manifest import (
     task_file,
 )
 from weft.encoder.load import file_sha256
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.methods import Method, build_method
 from weft.tasks.task import Task
 from weft.utils.files import new_folder, write_json
@@ -132,20 +132,22 @@ def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
 def check_out(bundle: Path, out: Path) -> None:
     """Refuse an output folder that exists and is not the bundle, or that cannot be written."""
     target, old = out.resolve(), bundle.resolve()
+    flag = words("--out", "out")
     if old in target.parents:
-        raise WeftError(f"--out {out}: this is inside the bundle {bundle}; pass a different folder")
+        raise WeftError(f"{flag} {out}: this is inside the bundle {bundle}; pass a different folder")
     if target in old.parents:
         raise WeftError(
-            f"--out {out}: the bundle is inside this folder; to change it in place type --out {bundle}"
+            f"{flag} {out}: the bundle is inside this folder; to change it in place "
+            + words(f"type --out {bundle}", f"pass out={str(bundle)!r}")
         )
     if target != old and target.exists():
-        raise WeftError(f"--out {out}: this already exists; pass a new folder, or that of the bundle")
+        raise WeftError(f"{flag} {out}: this already exists; pass a new folder, or that of the bundle")
     # checked now, and not after the training: the result is made beside its final path
     beside = next(folder for folder in target.parents if folder.exists())
     if not beside.is_dir():
-        raise WeftError(f"--out {out}: {beside} is a file; pass a different folder")
+        raise WeftError(f"{flag} {out}: {beside} is a file; pass a different folder")
     if not os.access(beside, os.W_OK | os.X_OK):
-        raise WeftError(f"--out {out}: {beside} cannot be written to; pass a different folder")
+        raise WeftError(f"{flag} {out}: {beside} cannot be written to; pass a different folder")
 
 
 def groups_of(method: Method, task: str) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from weft.bundle.manifest import MANIFEST, SHARED_FILE, find_bundle, read_manifest, read_tasks
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.methods import Method, build_method
 
 
@@ -75,11 +75,15 @@ def read_sources(folders: Sequence[str | Path], out: Path) -> list[Source]:
         out: the folder of the result.
     """
     if out.exists() and not (out / MANIFEST).is_file():
-        raise WeftError(f"{out} exists and is not a bundle; pass a different folder with --out")
+        raise WeftError(
+            f"{out} exists and is not a bundle; pass a different folder with {words('--out', 'out')}"
+        )
     sources = [_source(find_bundle(folder)) for folder in folders]
     for source in sources:
         if out.exists() and out.samefile(source.folder):
-            raise WeftError(f"{out} is one of the bundles and would be replaced; pass a different --out")
+            raise WeftError(
+                f"{out} is one of the bundles and would be replaced; pass a different {words('--out', 'out')}"
+            )
     return sources
 
 

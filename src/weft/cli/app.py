@@ -18,7 +18,7 @@ import typer
 from weft.cli.commands import COMMANDS, Command
 from weft.cli.help import CONTEXT, PlainCommand, PlainGroup
 from weft.cli.quiet import Quiet, turn_quiet, with_quiet
-from weft.errors import RunFailed, WeftError
+from weft.errors import RunFailed, WeftError, command_line
 from weft.utils import launch_env as launched
 from weft.utils.notes import is_quiet, quiet
 from weft.utils.out_of_memory import memory_message, ran_out_of_memory
@@ -119,7 +119,8 @@ def run(arguments: list[str] | None = None) -> int:
 
     If several processes were started together (torchrun), only rank 0 prints.
     """
-    with quiet(is_quiet()), warnings.catch_warnings():  # --quiet holds for one command line
+    # --quiet holds for one command line
+    with command_line(), quiet(is_quiet()), warnings.catch_warnings():
         if launched.rank() > 0:
             with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
                 return _run(arguments)

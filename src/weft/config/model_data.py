@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.utils.notes import Tell, print_note
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ def find_tasks(folder: str | Path, files: Sequence[str | Path] | None) -> KnownT
     find_bundle(folder)
     if not files and not (folder / "run.yaml").is_file():
         raise WeftError(
-            f"{folder} is a bundle, which holds no data; name a run file that says where it is: "
-            "--tasks RUN.yaml (in Python: tasks=…)"
+            f"{folder} is a bundle, which holds no data; name a run file that says where it is: {_tasks()}"
         )
     return known_tasks(files or [folder / "run.yaml"])
 
@@ -60,6 +59,11 @@ def known_tasks(sources: Sequence[str | Path | Task]) -> KnownTasks:
     where = [str(source) for source in sources if not isinstance(source, Task)]
     where += ["the list of tasks"] * (len(where) < len(sources))
     return KnownTasks(", ".join(where), tasks)
+
+
+def in_memory(task: Task) -> bool:
+    """Whether rows of the task are in memory and not in files."""
+    return any(not isinstance(file, str | Path) and hasattr(file, "__len__") for file in task.files.values())
 
 
 def tasks_with_data(
@@ -88,9 +92,10 @@ def tasks_with_data(
         with_data.append(known_task)
     message = f"{known.where} has no data for {', '.join(without)} of {source}"
     if not with_data:
-        raise WeftError(f"{message}; name a run file that has: --tasks RUN.yaml (in Python: tasks=…)")
+        raise WeftError(f"{message}; name a run file that has: {_tasks()}")
     if without:
-        tell(f"{message}: left out; to include it, add --tasks FILE with a file that names its data")
+        adding = words("add --tasks FILE with a file that names its data", f"pass {_tasks()}")
+        tell(f"{message}: left out; to include it, {adding}")
     return with_data
 
 
@@ -105,13 +110,19 @@ def labelled_rows(
         source: the run, bundle or model, for messages.
         tell: called with a note that names the tasks without labelled rows.
     """
+    from weft.data.readers.read import not_stored
     from weft.data.splits.splits import files_needed
     from weft.data.splits.task_rows import rows_of_task
+    from weft.tasks.in_memory import RowsRecord
 
     labelled: dict[str, Split] = {}
     without: dict[str, str] = {}
     for task in tasks:
         needed = files_needed(task, [split])
+        records = [task.files[name] for name in needed if isinstance(task.files.get(name), RowsRecord)]
+        if records:
+            without[task.name] = not_stored(records[0])  # type: ignore[arg-type]
+            continue
         if task.files and any(name not in task.files for name in needed):
             without[task.name] = "no file"
             continue
@@ -124,8 +135,14 @@ def labelled_rows(
     if not labelled:
         raise WeftError(
             f"{source}: no task has labels to evaluate on in the split {split!r} ({reasons}); evaluate "
-            "validation, or train with halves: true, which keeps half of the validation split as test"
+            f"validation, or train with {words('halves: true', 'halves=True')}, which keeps half of the "
+            "validation split as test"
         )
     if without:
         tell(f"split {split!r}: not evaluated: {reasons}")
     return labelled
+
+
+def _tasks() -> str:
+    """How to name the data of a model's tasks."""
+    return words("--tasks RUN.yaml", "tasks='RUN.yaml', or tasks=[weft.Task(…, data=…)]")

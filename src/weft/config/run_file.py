@@ -12,7 +12,7 @@ from weft.config.presets import preset_names, preset_text
 from weft.config.reading import Reading, blame_overrides, merged, override_key, parse, read_text
 from weft.config.tasks import read_tasks
 from weft.encoder.catalogue import check_name
-from weft.errors import WeftError, did_you_mean
+from weft.errors import WeftError, did_you_mean, run_file_words
 from weft.kernels.setting import Setting
 from weft.methods import Method, build_method
 from weft.methods.ranked import l0_of
@@ -90,16 +90,18 @@ def load_run(source: str | Path, overrides: Sequence[str] = ()) -> RunFile:
         source: a YAML file, the folder of a run (its run.yaml), or one of `weft.config.preset_names()`.
         overrides: such as `train.steps=500` or `method.rank=4`; values are read as YAML.
     """
-    raw, reading = _opened(source)
-    return read_run(raw, reading, overrides)
+    with run_file_words():
+        raw, reading = _opened(source)
+        return read_run(raw, reading, overrides)
 
 
 def load_tasks(source: str | Path) -> tuple[Task, ...]:
     """Read only the tasks of a run file or task file; its encoder may have moved since."""
-    raw, reading = _opened(source)
-    tasks, _ = read_tasks(raw.get("tasks"), reading)
-    stop_if_wrong(reading)
-    return tasks
+    with run_file_words():
+        raw, reading = _opened(source)
+        tasks, _ = read_tasks(raw.get("tasks"), reading)
+        stop_if_wrong(reading)
+        return tasks
 
 
 def _opened(source: str | Path) -> tuple[dict[str, Any], Reading]:

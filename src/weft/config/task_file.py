@@ -11,7 +11,7 @@ from typing import Any
 from weft.config.reading import Reading, blame_overrides, override_key, parse, read_text
 from weft.config.run_file import read_section, read_train, stop_if_wrong
 from weft.config.tasks import read_tasks
-from weft.errors import WeftError, did_you_mean
+from weft.errors import WeftError, did_you_mean, run_file_words
 from weft.growing.check import mistakes, mistakes_again
 from weft.growing.settings import GrowSettings
 from weft.methods import Method
@@ -75,6 +75,7 @@ def host_of(bundle: str | Path, name: str | None = None) -> Host:
     return Host(folder, tasks, build_method(manifest["method"]), manifest["max_length"])
 
 
+@run_file_words()
 def load_task_file(
     source: str | Path, overrides: Sequence[str], host: Host, *, again: str | None = None
 ) -> TaskFile:

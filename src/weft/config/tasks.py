@@ -17,6 +17,7 @@ from weft.errors import WeftError, did_you_mean
 from weft.settings import Settings, SettingsError
 from weft.suites import ON_THE_HUB, find_suite
 from weft.suites.overlaps import overlaps, without_twins
+from weft.tasks.in_memory import RowsRecord
 from weft.tasks.task import OF_FILES, OF_HEADS, OF_SPLITS, SPLITS, Task, check_tasks
 
 
@@ -202,7 +203,7 @@ def _task(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[
     return [task], resolved
 
 
-def _file(value: Any, reading: Reading) -> Path | Source:
+def _file(value: Any, reading: Reading) -> Path | Source | RowsRecord:
     """A data file named in the run file, with an absolute path."""
     if isinstance(value, str):
         return reading.path(value)
@@ -212,9 +213,12 @@ def _file(value: Any, reading: Reading) -> Path | Source:
     return as_source(settings)
 
 
-def _check_dialect(spec: TaskSpec, files: Sequence[Path | Source]) -> None:
+def _check_dialect(spec: TaskSpec, files: Sequence[Path | Source | RowsRecord]) -> None:
     """Refuse a key such as `delimiter` if none of the task's files has it."""
-    forms = [file.form if isinstance(file, Source) else format_of(file.name) for file in files]
+    forms = [
+        file.form if isinstance(file, Source) else format_of(file.name) if isinstance(file, Path) else None
+        for file in files
+    ]
     for key in OF_FILES:
         having = [form for form in FORMATS if key in options_of(form)]
         if getattr(spec, key) is not None and not any(form in having for form in forms if form):
@@ -224,5 +228,5 @@ def _check_dialect(spec: TaskSpec, files: Sequence[Path | Source]) -> None:
             )
 
 
-def _file_settings(file: Path | Source) -> object:
-    return file.settings() if isinstance(file, Source) else str(file)
+def _file_settings(file: Path | Source | RowsRecord) -> object:
+    return str(file) if isinstance(file, Path) else file.settings()

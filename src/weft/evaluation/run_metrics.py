@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 
 FILE = "metrics.json"
 LARGEST = 1e9
@@ -69,14 +69,12 @@ def _missing(folder: Path) -> str:
     if not folder.is_dir():
         return f"{folder} is a file; expected the folder of a run that has ended"
     if (folder / "run.yaml").is_file():
-        return (
-            f"the run in {folder} has not ended: {FILE} is missing; continue it with the command that "
-            "started it and "
-            f"--resume: weft train RUN.yaml --out {folder} --resume"
+        return f"the run in {folder} has not ended: {FILE} is missing; continue it with " + words(
+            f"the command that started it and --resume: weft train RUN.yaml --out {folder} --resume",
+            f"the call that started it and resume=True: weft.train(…, out={str(folder)!r}, resume=True)",
         )
-    return (
-        f"{folder} holds no run: {FILE} is missing; expected the folder of a run, as made by: "
-        f"weft train RUN.yaml --out {folder}"
+    return f"{folder} holds no run: {FILE} is missing; expected the folder of a run, as made by: " + words(
+        f"weft train RUN.yaml --out {folder}", f"weft.train(model, out={str(folder)!r})"
     )
 
 

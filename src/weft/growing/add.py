@@ -10,6 +10,7 @@ from weft.bundle.load import load_changed
 from weft.bundle.manifest import find_bundle, read_manifest, read_tasks
 from weft.bundle.one_task import check_out
 from weft.data.tokens.tokens import tokenize
+from weft.errors import words
 from weft.evaluation.baselines import majority
 from weft.growing.check import mistakes
 from weft.growing.grown import Grown
@@ -92,7 +93,7 @@ def add_task(
             f"only: all changed parameters that all tasks use ({', '.join(sorted(beside))}) by training on "
             f"{task.name!r} "
             f"only: the answers of {', '.join(bundle_tasks)} have changed; check their scores: "
-            f"weft evaluate {out} --tasks RUN.yaml"
+            + words(f"weft evaluate {out} --tasks RUN.yaml", f"weft.evaluate({str(out)!r}, tasks=…)")
         )
     return Grown(
         out,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.errors import did_you_mean
+from weft.errors import did_you_mean, words
 from weft.growing.settings import SAME, GrowSettings
 from weft.methods import Method
 from weft.tasks.checks import STARTS
@@ -31,7 +31,11 @@ def mistakes(
             (
                 ("tasks", task.name),
                 "the bundle has a task of this name; expected a new name: choose a different name, or "
-                f"retrain that task: weft task retrain BUNDLE {task.name} TASK.yaml --out B2",
+                "retrain that task: "
+                + words(
+                    f"weft task retrain BUNDLE {task.name} TASK.yaml --out B2",
+                    f"weft.retrain_task(BUNDLE, {task.name!r}, TASK, 'B2')",
+                ),
             )
         )
     if task.name in STARTS:

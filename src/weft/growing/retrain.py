@@ -10,7 +10,7 @@ from weft.bundle.load import load, load_changed
 from weft.bundle.manifest import find_bundle, read_manifest
 from weft.bundle.one_task import check_out, task_of
 from weft.core.stacked import ENCODER, SHARED
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.evaluation.baselines import majority
 from weft.growing.check import mistakes_again, unused_again
 from weft.growing.grown import Grown
@@ -122,8 +122,12 @@ def _check_not_shared(model: Model, name: str, folder: Path, alone: set[str]) ->
     index = model.task_id(name)
     names = [task.name for task in model.tasks]
     next_command = (
-        f"\n  To retrain only its head: weft task retrain {folder} {name} TASK.yaml --only head --out B2"
-        "\n  To train all tasks together: weft train RUN.yaml"
+        "\n  To retrain only its head: "
+        + words(
+            f"weft task retrain {folder} {name} TASK.yaml --only head --out B2",
+            f"weft.retrain_task({str(folder)!r}, {name!r}, TASK, 'B2', grow={{'only': 'head'}})",
+        )
+        + f"\n  To train all tasks together: {words('weft train RUN.yaml', 'weft.train')}"
     )
     for group in sorted(users[index]):
         if group.startswith("group:") and group not in alone:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.core.stacked import task_owner
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.evaluation.scores import Scores
 from weft.growing.rows import TaskRows
 from weft.methods import METHODS
@@ -30,12 +30,15 @@ def check_trainable(model: Model, bundle: Path, training: Training) -> None:
     if gates_of(model):
         raise WeftError(
             f"{bundle}: the components of method {model.method.name!r} still have gates (l0), which a "
-            f"run of all tasks decides; expected a bundle without gates: weft compact {bundle} --out SMALL"
+            "run of all tasks decides; expected a bundle without gates: "
+            + words(
+                f"weft compact {bundle} --out SMALL", f"weft.load({str(bundle)!r}).compact().save('SMALL')"
+            )
         )
     if training.max_length != model.max_length:
         raise WeftError(
-            f"train.max_length: {training.max_length}; {bundle} cuts the texts of all its tasks to "
-            f"{model.max_length} tokens: leave it out, or set {model.max_length}"
+            f"{words('train.max_length', 'max_length')}: {training.max_length}; {bundle} cuts the texts of "
+            f"all its tasks to {model.max_length} tokens: leave it out, or set {model.max_length}"
         )
 
 
@@ -44,14 +47,14 @@ def check_run(run: Path | None, bundle: Path, out: Path) -> None:
     if run is None:
         return
     if run.is_file() or (run.is_dir() and any(run.iterdir())):
-        raise WeftError(f"--run {run}: this already exists; pass a new folder")
+        raise WeftError(f"{words('--run', 'run')} {run}: this already exists; pass a new folder")
     run_path = run.resolve()
-    for folder, label in ((bundle, "the bundle"), (out, "--out")):
+    for folder, label in ((bundle, "the bundle"), (out, words("--out", "out"))):
         path = folder.resolve()
         if run_path == path or path in run_path.parents or run_path in path.parents:
             raise WeftError(
-                f"--run {run}: {label} is {folder}; pass a folder that is neither inside it nor a parent "
-                "of it"
+                f"{words('--run', 'run')} {run}: {label} is {folder}; pass a folder that is neither inside "
+                "it nor a parent of it"
             )
 
 

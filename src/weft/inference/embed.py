@@ -17,6 +17,7 @@ from weft.data.splits.split import Split
 from weft.data.tokens.tokens import in_memory
 from weft.encoder.anatomy import sites_of
 from weft.errors import WeftError
+from weft.inference.calls import frame_of, listed
 from weft.inference.examples import Examples
 from weft.inference.precision import Precision, precision_context
 from weft.inference.predict import QUEUED, ahead, slabs
@@ -36,7 +37,7 @@ VECTORS = "vectors"
 
 def embed(
     model: Model,
-    texts: Iterable[Any],
+    texts: str | Iterable[Any],
     task: str | None = None,
     normalize: bool = False,
     batch_size: int | None = None,
@@ -60,22 +61,32 @@ def embed(
 
     Args:
         model: the model.
-        texts: N texts or pairs of texts, in any mix. The two texts of a pair are encoded together.
+        texts: N texts or pairs of texts, in any mix; a column of a data frame is a list of texts. The two
+            texts of a pair are encoded together. One text may be a string.
         task: the task whose adapters and pooling are used; None: the encoder without adapters.
         normalize: whether to divide each vector by its Euclidean norm.
         batch_size: maximum rows per pass; by default as in `predict`.
         precision: `float32` or `bf16`; by default the precision passed to `Model.capture`, else float32.
 
     Returns:
-        [N, d] in the order of the texts, float32, on the CPU.
+        [N, d] in the order of the texts, float32, on the CPU; [d] for one text that is not in a list.
     """
     if batch_size is not None and batch_size < 1:
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
-    if isinstance(texts, str | Mapping) or not isinstance(texts, Iterable):
+    if isinstance(texts, str):
+        return embed(model, [texts], task, normalize, batch_size, precision)[0]
+    if (rows := frame_of(texts)) is not None:
+        example = f"[{rows.names[0]!r}]" if rows.names else ""
+        raise WeftError(
+            f"texts: found a data frame; expected texts: pass a column of it, such as df{example}"
+        )
+    if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
         raise WeftError(f"texts: expected a list of texts or pairs of texts; found {texts!r}")
     number = 0 if task is None else model.task_id(task)
     apart = task is not None and model.tasks[number].apart
-    checked = [_checked(f"text {i}", text, task if apart else None) for i, text in enumerate(texts, 1)]
+    checked = [
+        _checked(f"text {i}", text, task if apart else None) for i, text in enumerate(listed(texts), 1)
+    ]
     inside = precision_context(model, precision)
     values = np.empty((len(checked), sites_of(model.encoders[0]).width), np.float32)
     waiting: deque[tuple[int, BatchLogits]] = deque()

@@ -14,6 +14,7 @@ from weft.data.readers.table import Table
 from weft.data.splits.split import Split
 from weft.data.tokens.tokens import in_memory
 from weft.errors import WeftError
+from weft.inference.calls import check_requests
 from weft.inference.examples import Examples
 from weft.inference.logits import AllLogits
 from weft.inference.precision import Precision, precision_context
@@ -70,10 +71,7 @@ def predict(
     """
     if batch_size is not None and batch_size < 1:
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
-    if isinstance(requests, str | Mapping) or not isinstance(requests, Iterable):
-        raise WeftError(
-            f"requests: expected a list of (task, text) or (task, (text, text)); found {requests!r}"
-        )
+    check_requests(model, requests)
     requests = requests if isinstance(requests, list | tuple) else list(requests)
     inside = precision_context(model, precision)
     answers: list[dict[str, Any]] = []

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.batching.collate import collate, gather, picked
+from weft.data.readers.columns import read_columns
 from weft.data.tokens.tokens import Tokens, in_memory
 from weft.errors import WeftError
+from weft.inference.calls import dicts_of, frame_of, listed
 from weft.inference.captured import CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.ladder import FEW, Ladder
@@ -58,39 +60,44 @@ class _Query:
 
 def predict_all(
     model: Model,
-    texts: Sequence[Any],
-    tasks: Sequence[str] | None = None,
+    texts: Any,
+    tasks: str | Sequence[str] | None = None,
     batch_size: int | None = None,
     precision: Precision | None = None,
-) -> list[dict[str, dict[str, Any]]]:
+) -> Any:
     """Return the answers of many tasks for each text. As with `predict`, several threads may call it at once.
 
     Args:
         model: the model.
         texts: the inputs, as in a request of `predict` without its task: a text, a pair, (text, [choice, …]),
-            words, or a dict with the columns of the tasks' files, or with `text`, or `text_a` and `text_b`.
-        tasks: the names of the tasks; each must be able to read every text. By default each text is read by
-            all tasks that take an input of its form. A tuple means texts, never words.
+            words, or a dict with the columns of the tasks' files, or with `text`, or `text_a` and `text_b`. A
+            column of a data frame, or a data frame with such columns, are lists of them. A string or a dict
+            alone is one text.
+        tasks: the names of the tasks, or one name; each must be able to read every text. By default each text
+            is read by all tasks that take an input of its form. A tuple means texts, never words.
         batch_size: distinct rows per pass; by default 64.
         precision: as in `weft.inference.predict`.
 
     Returns:
-        One dict per text: for each task, by name, the answer of `predict` to (task, text).
+        One dict per text: for each task, by name, the answer of `predict` to (task, text). For one text that
+        is not in a list, its dict alone.
     """
     if batch_size is not None and batch_size < 1:
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
     if isinstance(texts, str | Mapping):
-        raise WeftError(f"texts: expected a list of texts; found {texts!r}: write [{texts!r}]")
-    if not isinstance(texts, Iterable):
+        return predict_all(model, [texts], tasks, batch_size, precision)[0]
+    if not isinstance(texts, Iterable) and frame_of(texts) is None:
         raise WeftError(f"texts: expected a list of texts; found {texts!r}: write ['a text', …]")
-    if isinstance(tasks, str):
-        raise WeftError(f"tasks: expected a list of names; found {tasks!r}: write [{tasks!r}]")
+    tasks = [tasks] if isinstance(tasks, str) else tasks
     if tasks is not None and not isinstance(tasks, Iterable):
         raise WeftError(f"tasks: expected a list of names; found {tasks!r}: leave it out for all tasks")
     named = None if tasks is None else list(dict.fromkeys(model.task_id(name) for name in tasks))
     if named == []:
         raise WeftError("tasks: expected at least one task's name; found none")
-    inputs = [inputs_of(model.tasks, f"text {number}", text, named) for number, text in enumerate(texts, 1)]
+    inputs = [
+        inputs_of(model.tasks, f"text {number}", text, named)
+        for number, text in enumerate(_listed(model, texts), 1)
+    ]
     return answers_of_inputs(model, inputs, batch_size, precision)
 
 
@@ -113,6 +120,15 @@ def answers_of_inputs(
             answer = KINDS[task.kind]().answer(logits, task, query.tokens.example(query.example))
             results[query.text][task.name] = {"task": task.name, **answer}
     return results
+
+
+def _listed(model: Model, texts: Iterable[Any]) -> list[Any]:
+    """Return the inputs as a list; those of a data frame as dicts."""
+    rows = frame_of(texts)
+    if rows is None:
+        return listed(texts)
+    columns = ["text", "text_a", "text_b", "choices"]
+    return dicts_of(rows, [*columns, *(name for task in model.tasks for name in read_columns(task))])
 
 
 def inputs_of(tasks: Sequence[Task], where: str, text: Any, named: Sequence[int] | None) -> dict[int, Inputs]:

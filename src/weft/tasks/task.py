@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from weft.tasks.checks import (
 )
 from weft.tasks.kinds import KINDS
 from weft.tasks.mark import Mark
+from weft.tasks.task_data import CUT, as_file, found_labels, rows_by_split
 from weft.tasks.task_repr import task_repr
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from weft.data.readers.source import Source
+    from weft.tasks.in_memory import RowsInMemory, RowsRecord
 
 
 __all__ = [
@@ -60,7 +62,8 @@ class Task:
     Args:
         name: letters, digits, `_` and `-`; the task's file in a bundle has the same name.
         kind: a registered kind, such as `classify` or `span`.
-        labels: the label names in the order of their ids; a file may hold names or ids.
+        labels: the label names in the order of their ids; a file may hold names or ids. By default those
+            found in the training rows of `data`, sorted.
         size: the number of outputs; by default the number of labels, and 1 for `regress`.
         range: the range of the labels of `regress` and `similarity`, such as (0, 5). Labels are scaled to 0
             to 1 for training, and answers lie inside the range. Without a range labels are not scaled;
@@ -98,6 +101,15 @@ class Task:
         encoding: the encoding of the task's text files, such as "cp1252"; None: detected.
         delimiter: the character between the values of its csv and tsv files; None: detected.
         quotes: whether values in its csv and tsv files may be quoted; None: detected.
+        data: rows in memory instead of files: {"train": …, "validation": …, "test": …} of data frames (pandas
+            or polars), `datasets.Dataset`, `pyarrow.Table` or lists of dicts; a `DatasetDict`; or training
+            rows alone, of which a tenth then validates (`cut`). `files` holds them afterwards.
+
+    Example:
+        >>> weft.Task("reviews", data={"train": df, "validation": dev}, texts="text", label="sentiment")
+        Task('reviews', kind='classify', labels=('bad', 'good'), ...)
+
+    One column or name may be a string: `texts="text"`, `metrics="f1"`.
     """
 
     name: str
@@ -108,7 +120,7 @@ class Task:
     texts: tuple[str, ...] = ("text",)
     label: str | tuple[str, ...] = "label"
     metrics: tuple[str, ...] = ()
-    files: Mapping[str, Path | Source | Sequence[Mapping[str, object]]] = field(
+    files: Mapping[str, Path | Source | RowsInMemory | RowsRecord | Sequence[Mapping[str, object]]] = field(
         default_factory=dict, compare=False
     )
     hub: str | None = None
@@ -136,9 +148,14 @@ class Task:
     encoding: str | None = field(default=None, compare=False)
     delimiter: str | None = field(default=None, compare=False)
     quotes: bool | None = field(default=None, compare=False)
+    data: InitVar[Any] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, data: Any) -> None:
         value: Any
+        for key in ("texts", "metrics", "choices", "group", "id", "drop"):
+            value = getattr(self, key)
+            if isinstance(value, str):
+                self._set(key, (value,))
         for key in ("labels", "texts", "metrics", "choices", "marks", "group", "id", "drop"):
             value = getattr(self, key)
             if isinstance(value, str) or not isinstance(value, Sequence):
@@ -158,6 +175,9 @@ class Task:
             twice = next(x for x in self.labels if self.labels.count(x) > 1)
             raise WeftError(f"task {self.name!r}: label {twice!r} is listed twice")
         self._set("label", self.label if isinstance(self.label, str) else tuple(self.label))
+        self._take_data(data)
+        if not self.labels and self.size is None:
+            self._set("labels", found_labels(self, kind))
         columns = len(self.label_columns)
         if columns != 1 and self.size not in (None, columns):
             raise WeftError(f"task {self.name!r}: {columns} label columns do not match size {self.size}")
@@ -173,13 +193,24 @@ class Task:
         check_options(self)
         check_head(self)
         check_splits(self)
+        self._set("also", {name: _as_files(files, f"also[{name!r}]") for name, files in self.also.items()})
         kind.complete(self)
         check_metrics(self, kind)
+
+    def _take_data(self, data: Any) -> None:
+        """Set the files: paths, sources and rows in memory."""
         files: Mapping[str, Any] = self.files
-        self._set("files", {s: Path(f) if isinstance(f, str) else f for s, f in files.items()})
-        for split in self.files:
+        if data is not None:
+            if files or self.hub:
+                other = "files" if files else "hub"
+                raise WeftError(f"task {self.name!r}: found data and {other}; expected one of them")
+            files = rows_by_split(data, self.name, SPLITS)
+            if "train" in files and "validation" not in files and self.cut is None:
+                self._set("cut", CUT)
+        for split in files:
             if split not in SPLITS:
                 raise WeftError(f"task {self.name!r}: split {split!r}; {did_you_mean(split, SPLITS)}")
+        self._set("files", _as_files(files, "files"))
 
     def __repr__(self) -> str:
         """The settings that are not defaults, in a line or two; rows in memory are shown as a count."""
@@ -236,6 +267,10 @@ class Task:
     def label_columns(self) -> tuple[str, ...]:
         """The columns of the label: a single one, or one per output."""
         return (self.label,) if isinstance(self.label, str) else self.label
+
+
+def _as_files(files: Mapping[str, Any], source: str) -> dict[str, Any]:
+    return {split: as_file(file, f"{source}[{split!r}]") for split, file in files.items()}
 
 
 def check_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from typing import TYPE_CHECKING, Any
 
+from weft.tasks.in_memory import RowsInMemory
+
 if TYPE_CHECKING:
     from weft.tasks.task import Task
 
@@ -36,7 +38,7 @@ def _files(files: Mapping[str, Any]) -> str:
 
 def _file(file: Any) -> str:
     path = getattr(file, "path", file)  # a Source names its file
-    return f"{len(file)} rows" if isinstance(file, Sequence) else repr(str(path))
+    return f"{len(file)} rows" if isinstance(file, Sequence | RowsInMemory) else repr(str(path))
 
 
 def _short(value: Any) -> str:

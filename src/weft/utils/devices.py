@@ -11,7 +11,7 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec, module_from_spec, spec_from_loader
 from pathlib import Path
 
-from weft.errors import WeftError, did_you_mean
+from weft.errors import WeftError, did_you_mean, words
 from weft.utils import launch_env
 
 USUAL = ("cpu", "cuda", "mps", "xpu")
@@ -60,7 +60,8 @@ def _torch_is_imported() -> bool:
 
 def _unusable(device: str, why: str) -> WeftError:
     return WeftError(
-        f"device {device!r} cannot be used: {why}; use --device cpu, or install PyTorch for this device"
+        f"device {device!r} cannot be used: {why}; use "
+        f"{words('--device cpu', 'device=' + repr('cpu'))}, or install PyTorch for this device"
     )
 
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, cast
 
 from weft.bundle.manifest import check_encoder, find_bundle, read_manifest
-from weft.config.model_data import KnownTasks, find_tasks, known_tasks, labelled_rows, tasks_with_data
+from weft.config.model_data import (
+    KnownTasks,
+    find_tasks,
+    in_memory,
+    known_tasks,
+    labelled_rows,
+    tasks_with_data,
+)
 from weft.errors import WeftError, did_you_mean
 from weft.evaluation.scores import Scores
 from weft.inference.precision import checked_precision
@@ -148,14 +156,22 @@ def _known(model: Model | Run | str | Path, tasks: Any) -> tuple[str | Path, Kno
     if (folder := _folder(model)) is not None:
         if listed:
             find_bundle(folder)
-        return folder, known_tasks(listed) if listed else find_tasks(folder, None)
+        if listed:
+            return folder, known_tasks(listed)
+        # the rows of a run that was just trained may be in memory
+        trained = [task for task in getattr(model, "tasks", ()) if in_memory(task)]
+        known = find_tasks(folder, None)
+        return folder, replace(known, tasks={**known.tasks, **{task.name: task for task in trained}})
     if not hasattr(model, "tasks"):
         raise WeftError(f"expected a model, a run, or the folder of a run or bundle; found {model!r}")
     if not listed:
         # a loaded bundle's tasks have no data
         listed = [task for task in model.tasks if task.files or task.hub or task.suite]  # type: ignore[union-attr]
         if not listed:
-            raise WeftError("the model's tasks have no data; pass a run file that names it: tasks='RUN.yaml'")
+            raise WeftError(
+                "the model's tasks have no data; pass a run file that names it: tasks='RUN.yaml', or tasks "
+                "with rows: tasks=[weft.Task(…, data=…)]"
+            )
     return "the model", known_tasks(listed)
 
 

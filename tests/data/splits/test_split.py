@@ -87,7 +87,7 @@ def test_wrong_rows(row, words):
     assert lines[0] == "task 'x', split 'train': 1 problem in rows of task 'x', split 'train'"
     assert lines[1].startswith("  row 4, column ")
     assert words in lines[1]
-    assert lines[-1].endswith("type: weft check RUN.yaml")
+    assert lines[-1].endswith("print(weft.data.check([task]))")
 
 
 def test_all_problems_at_once(tmp_path):

@@ -24,7 +24,7 @@ def test_resume_is_refused_where_it_would_not_be_the_same_run(folder, tmp_path):
     with pytest.raises(WeftError, match="has no run to resume"):
         go(folder, out, resume=True)
     stop_after(folder, out, 7)
-    with pytest.raises(WeftError, match="holds a run; continue it with --resume"):
+    with pytest.raises(WeftError, match="holds a run; continue it with resume=True"):
         go(folder, out)
     with pytest.raises(WeftError, match=r"train.lr: 0.01 then, 0.02 now"):
         go(folder, out, ["train.lr=0.02"], resume=True)

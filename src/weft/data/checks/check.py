@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from weft.data.checks.labels import label_findings
 from weft.data.checks.report import Facts, Finding, Report
 from weft.data.readers.problem import Problem
+from weft.data.readers.table import row_name
 from weft.data.splits.duplicates import duplicates
 from weft.data.splits.split import SHOWN, Split, collect_split
 from weft.data.splits.splits import arrange
 from weft.data.splits.task_rows import further_sets
 from weft.data.tokens.progress import Tokenizing, tokenizing
 from weft.data.tokens.tokens import Tokens, tokenize
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import ALSO, SPLITS, Task
 
@@ -114,8 +115,10 @@ def _no_file(task: Task, split: str) -> Iterator[Finding]:
     # test splits are optional (a hub's is read on request only), and further sets need no split
     if split != "test" and ALSO not in task.name and not (split == "validation" and task.cut is not None):
         use = "for training" if split == "train" else "to select the best model"
-        message = f"the task has no {split!r} split, which is needed {use}; add it to the task: {split}: FILE"
-        message += ", or split off part of the training rows: cut: 0.1" * (split == "validation")
+        message = f"the task has no {split!r} split, which is needed {use}; add it to the task: "
+        message += words(f"{split}: FILE", f"files={{{split!r}: FILE}}, or data={{{split!r}: …}}")
+        cut = words("cut: 0.1", "cut=0.1")
+        message += f", or split off part of the training rows: {cut}" * (split == "validation")
         yield Finding("error", task.name, split, None, None, None, None, message)
 
 
@@ -150,7 +153,7 @@ def _facts(split: Split, tokens: Tokens | None, max_length: int) -> Facts:
 def _of_kind(split: Split, tokens: Tokens) -> Iterator[Finding]:
     """The findings of the task's kind."""
     for message, column, value, first, severity in KINDS[split.task.kind]().oddities(tokens):
-        row = None if first is None else int(split.row[first])
+        row = None if first is None else row_name(split.row[first])
         where = "" if row is None else f" (first {split.unit} {row})"
         yield Finding(
             severity,  # type: ignore[arg-type]
@@ -199,6 +202,6 @@ def _oddities(split: Split, facts: Facts, max_length: int) -> Iterator[Finding]:
     if facts.truncated is not None and facts.truncated > TRUNCATED:
         message = (
             f"{facts.truncated:.1%} of the rows are longer than max_length {max_length} and are truncated "
-            f"(the longest has {facts.max_tokens} tokens); raise train.max_length"
+            f"(the longest has {facts.max_tokens} tokens); raise {words('train.max_length', 'max_length')}"
         )
         yield warning(message, ", ".join(split.task.texts), round(facts.truncated, 4))

@@ -23,18 +23,18 @@ class Finding:
         task: the task's name.
         split: the split; None for the task as a whole.
         file: the file, or "rows of task X"; None if there is none.
-        row: the line (text files) or row, from 1; None for the split as a whole.
+        row: the line (text files) or row, from 1; the index of rows in memory; None for the split as a whole.
         column: the column.
         value: the value found.
         message: what was found, what was expected and what to do.
-        unit: what `row` counts, "line" or "row".
+        unit: what `row` counts, "line", "row" or "index".
     """
 
     severity: Severity
     task: str
     split: str | None
     file: str | None
-    row: int | None
+    row: int | str | None
     column: str | None
     value: object
     message: str
@@ -130,6 +130,9 @@ class Report:
             "splits": [asdict(facts) for facts in self.facts],
             "findings": findings,
         }
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
         """The report as text: one line per split, one line per finding, and the summary."""

@@ -14,15 +14,16 @@ class Problem:
     Attributes:
         source: the file, or "rows of task X".
         message: the value found and what was expected.
-        row: the line in a text file, the row elsewhere, both from 1; None for the file as a whole.
+        row: the line in a text file, the row elsewhere, both from 1; the index of rows in memory; None for
+            the file as a whole.
         column: the column.
         value: the value found.
-        unit: what `row` counts, "line" or "row".
+        unit: what `row` counts, "line", "row" or "index".
     """
 
     source: str
     message: str
-    row: int | None = None
+    row: int | str | None = None
     column: str | None = None
     value: object = None
     unit: str = "row"

@@ -16,12 +16,14 @@ from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.shaping import SHAPING, compute, exchanged, filter_columns, filtered, separate
 from weft.data.readers.source import HUB, Source
 from weft.data.readers.table import Table, no_rows, wanted_columns
+from weft.errors import words
+from weft.tasks.in_memory import RowsInMemory, RowsRecord
 
 Rows = Sequence[Mapping[str, object]]
 
 
 def read_rows(
-    path: str | Path | Source | Rows,
+    path: str | Path | Source | RowsInMemory | RowsRecord | Rows,
     columns: Sequence[str],
     optional: Sequence[str] = (),
     name: str | None = None,
@@ -32,7 +34,8 @@ def read_rows(
     A missing value is None. Blank lines of text files are skipped.
 
     Args:
-        path: a file whose name has one of the `endings()`, a `Source`, or a sequence of dicts.
+        path: a file whose name has one of the `endings()`, a `Source`, a sequence of dicts, or the rows of a
+            data frame.
         columns: the required columns.
         optional: columns that are read if the file has them.
         name: the name of rows in memory in messages.
@@ -42,6 +45,10 @@ def read_rows(
     """
     if isinstance(path, Source):
         return _from_source(path, columns, optional)
+    if isinstance(path, RowsRecord):
+        raise DataError(Problem(name or "rows in memory", not_stored(path)))
+    if isinstance(path, RowsInMemory):
+        return _from_frame(path, columns, optional)
     if not isinstance(path, str | Path):
         return _from_memory(path, columns, optional, name or "rows in memory")
     return _from_file(Path(path).expanduser(), None, {}, columns, optional)
@@ -156,6 +163,25 @@ def must_exist(path: Path) -> None:
     if not path.is_absolute():
         message += f" (relative to {str(Path.cwd())!r})"
     raise DataError(Problem(str(path), message))
+
+
+def not_stored(record: RowsRecord) -> str:
+    """Say that a run's file names rows that were in memory."""
+    return (
+        f"the run read {record.rows} rows from memory (a frame or a list), which run.yaml does not hold; "
+        + words("write them to a file and name it", "pass them again: tasks=[weft.Task(…, data=…)]")
+    )
+
+
+def _from_frame(rows: RowsInMemory, columns: Sequence[str], optional: Sequence[str]) -> Table:
+    """Read columns of rows in memory; a row is named as the frame names it."""
+    chosen = wanted_columns(rows.source, rows.names, columns, optional)
+    if not len(rows):
+        raise no_rows(rows.source, "there are no rows")
+    row = np.array(rows.row_names)
+    if not np.issubdtype(row.dtype, np.integer):
+        row = np.array(rows.row_names, object)
+    return Table(rows.source, {column: rows.column(column) for column in chosen}, row, "index")
 
 
 def _from_memory(rows: object, columns: Sequence[str], optional: Sequence[str], source: str) -> Table:

@@ -184,7 +184,7 @@ def compute(table: Table, column: str, rule: Mapping[str, Any]) -> list[object]:
             values.append(RULES[name](*row))
         except ValueError as failed:
             message = f"found {show(row[0])}; expected {failed}"
-            problems.append(Problem(table.source, message, int(table.row[at]), inputs[0], row[0], table.unit))
+            problems.append(Problem(table.source, message, table.row_name(at), inputs[0], row[0], table.unit))
             if len(problems) == _MOST:
                 break
     if problems:

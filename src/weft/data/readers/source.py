@@ -11,6 +11,7 @@ from weft.data.readers.encoding import check_encoding
 from weft.data.readers.formats import FORMATS, check_options, format_of, options_of
 from weft.data.readers.shaping import SHAPING, check_shaping
 from weft.errors import WeftError, did_you_mean
+from weft.tasks.in_memory import RowsRecord
 
 DIALECT = ("encoding", "delimiter", "quotes")
 """Options that may also stand beside the path; None: detected."""
@@ -100,10 +101,11 @@ def with_dialect(file: Any, keys: Mapping[str, Any]) -> Any:
     return replace(source, options={**options, **source.options}) if options else file
 
 
-def as_source(entry: object, folder: Path | None = None) -> Source | Path:
+def as_source(entry: object, folder: Path | None = None) -> Source | Path | RowsRecord:
     """Return the file of a run-file entry: a path, or `{path: FILE, format: …, columns: {…}, options: {…}}`.
 
-    The keys `encoding`, `delimiter` and `quotes` may stand beside the path or in the options.
+    The keys `encoding`, `delimiter` and `quotes` may stand beside the path or in the options. The run.yaml
+    of a run may also hold the record of rows that were in memory.
 
     Args:
         entry: the entry of the run file.
@@ -114,6 +116,8 @@ def as_source(entry: object, folder: Path | None = None) -> Source | Path:
     if isinstance(entry, str | Path) and str(entry):
         path = Path(entry).expanduser()
         return path if folder is None else folder / path
+    if (record := RowsRecord.of(entry)) is not None:
+        return record
     known = ("path", "format", "columns", "options", *DIALECT)
     if not isinstance(entry, Mapping) or "path" not in entry:
         raise WeftError(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.readers.problem import DataError, Problem
@@ -19,15 +19,16 @@ class Table:
     Attributes:
         source: the file, or "rows of task X".
         columns: the n values of each column; None is a missing value. A missing optional column is left out.
-        row: the line (text files) or row of each example, from 1, [n].
-        unit: what `row` counts, "line", "row" or "question".
+        row: the line (text files) or row of each example, from 1, [n]; of rows in memory their index, which
+            may be strings.
+        unit: what `row` counts, "line", "row", "question" or "index".
         names: the task's column name → the file's, for columns whose names differ.
         notes: what `weft check` reports about how the file was read.
     """
 
     source: str
     columns: dict[str, list[object]]
-    row: NDArray[np.int64]
+    row: NDArray[Any]
     unit: str = "row"
     names: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -35,9 +36,18 @@ class Table:
     def __len__(self) -> int:
         return len(self.row)
 
+    def row_name(self, at: int) -> int | str:
+        """The line, row or index of an example, for messages."""
+        return row_name(self.row[at])
+
     def called(self, column: str) -> str:
         """The file's name of the column, for messages."""
         return self.names.get(column, column)
+
+
+def row_name(row: Any) -> int | str:
+    """A row as messages and JSON show it."""
+    return row if isinstance(row, str) else int(row)
 
 
 def wanted_columns(

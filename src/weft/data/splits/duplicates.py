@@ -48,12 +48,12 @@ def _inside(split: Split, first: First) -> Iterator[Finding]:
     repeats = [(first[content], i) for i, content in enumerate(_contents(split)) if first[content] != i]
     if not repeats:
         return
-    pairs = [f"{split.unit}s {split.row[i]} and {split.row[j]}" for i, j in repeats[:SHOWN]]
+    pairs = [f"{_units(split)} {split.row[i]} and {split.row[j]}" for i, j in repeats[:SHOWN]]
     message = f"{_rows(len(repeats))} the text of an earlier one ({_listed(pairs, len(repeats))})"
     labels = split.labels
     if labels is not None and (conflicting := [(i, j) for i, j in repeats if labels[i] != labels[j]]):
         i, j = conflicting[0]
-        rows = f"{split.unit}s {split.row[i]} and {split.row[j]}"
+        rows = f"{_units(split)} {split.row[i]} and {split.row[j]}"
         message += f", {len(conflicting)} of them with a different label (first {rows})"
     yield Finding(
         "note", split.task.name, split.split, split.source, None, None, len(repeats), message, split.unit
@@ -78,6 +78,10 @@ def _across(earlier: Split, first: First, later: Split) -> Iterator[Finding]:
     yield Finding(
         "warning", earlier.task.name, later.split, later.source, None, None, len(shared), message, later.unit
     )
+
+
+def _units(split: Split) -> str:
+    return "indices" if split.unit == "index" else f"{split.unit}s"
 
 
 def _rows(count: int) -> str:

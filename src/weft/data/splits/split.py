@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.readers.columns import column_values, input_columns
@@ -15,7 +15,7 @@ from weft.data.readers.read import read_rows
 from weft.data.readers.source import with_dialect
 from weft.data.readers.table import Table
 from weft.data.splits.unknown import LabelProblems, is_dropped
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Inputs, Kind
 from weft.tasks.task import OF_FILES, Task
@@ -37,8 +37,9 @@ class Split:
         texts: n tuples of one or two texts; for `choose` and `rank` the choices follow; for `tag` they are
             the words.
         labels: n labels as parsed by the task's kind (an id, a number, …); None without labels.
-        row: the line (text files) or row of each example, from 1, [n].
-        unit: what `row` counts, "line" or "row".
+        row: the line (text files) or row of each example, from 1, [n]; of rows in memory their index, which
+            may be strings.
+        unit: what `row` counts, "line", "row" or "index".
         marks: n tuples of (text, first character, last character + 1), one per mark; None without marks.
         groups: n values; examples with equal ones are judged together; None without `group`.
         ids: n values that name the examples in the file; None without `id`.
@@ -51,7 +52,7 @@ class Split:
     source: str
     texts: list[tuple[str, ...]]
     labels: list[object] | None
-    row: NDArray[np.int64]
+    row: NDArray[Any]
     unit: str = "row"
     marks: list[tuple[tuple[int, int, int], ...]] | None = field(default=None)
     groups: list[tuple[object, ...]] | None = field(default=None)
@@ -77,7 +78,12 @@ def load_split(task: Task, split: str) -> Split:
     lines += [f"  {': '.join(filter(None, (p.place, p.message)))}" for p in problems[:SHOWN]]
     if len(problems) > SHOWN:
         lines.append(f"  … and {len(problems) - SHOWN} more")
-    lines.append("To check every file of a run, type: weft check RUN.yaml")
+    lines.append(
+        words(
+            "To check every file of a run, type: weft check RUN.yaml",
+            "To check all rows of a task: print(weft.data.check([task]))",
+        )
+    )
     raise WeftError("\n".join(lines))
 
 
@@ -104,7 +110,7 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
     label_values = list(zip(*(table.columns[column] for column in label_columns), strict=True))
 
     def problem(at: int, column: str, value: object, message: str) -> None:
-        row = int(table.row[at])
+        row = table.row_name(at)
         text, name = f"found {show(value)}; {message}", _called(table, column)
         found.append((at, Problem(table.source, text, row, name, value, table.unit)))
 
@@ -198,7 +204,8 @@ def _read(task: Task, split: str) -> Table:
     if task.hub and not task.files:
         return read_hub(task.hub, split, needed, optional)
     have = ", ".join(task.files) or "none"
-    message = f"the task has no file for the split {split!r}; it has: {have}; add one: {split}: FILE"
+    message = f"the task has no file for the split {split!r}; it has: {have}; add one: "
+    message += words(f"{split}: FILE", f"files={{{split!r}: FILE}}, or rows in data={{{split!r}: …}}")
     raise DataError(Problem(f"task {task.name!r}", message))
 
 
@@ -229,4 +236,5 @@ def _all_missing(table: Table, columns: Sequence[str]) -> bool:
 def _no_gold(value: object) -> str:
     if not _is_minus_one(value):
         return ""
-    return '; −1 usually means "no gold label": leave such rows out with drop: ["-1"] in the task'
+    drop = words('drop: ["-1"] in the task', 'drop=["-1"]')
+    return f'; −1 usually means "no gold label": leave such rows out with {drop}'

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from weft.data.readers.problem import Problem, show
 from weft.data.readers.table import Table
+from weft.errors import words
 from weft.tasks.kinds.kind import Kind
 from weft.tasks.kinds.labelled import Labelled, label_id
 from weft.tasks.task import Task
@@ -104,7 +105,8 @@ class LabelProblems:
         """
         found = []
         for column, rows in self._missing.items():
-            drop = "to leave such rows out, write drop: [null] in the task"
+            remedy = words("drop: [null] in the task", "drop=[None] in the task")
+            drop = f"to leave such rows out, write {remedy}"
             if rows.count == 1:
                 message = f"found {show(rows.cell)}; the label is missing; {drop}"
                 found.append((rows.first, self._problem(message, rows.first, column, rows.cell)))
@@ -128,7 +130,7 @@ class LabelProblems:
             (text, rows), *_ = self._unknown.items()
             about, hint = _hint(text, self.task.labels)
             further = filter(None, [shift] if shift else [hint, *self._remedy()])
-            hints = "".join(f"; {words}" for words in further).replace("?; ", "? ")
+            hints = "".join(f"; {hint_text}" for hint_text in further).replace("?; ", "? ")
             message = f"found {show(text)}{about} in {rows.count} rows, {self._first(rows)}; "
             return self._problem(f"{message}expected one of {known}{hints}", None, self.column, text)
         listed = sorted(self._unknown.items(), key=lambda item: -item[1].count)
@@ -146,10 +148,10 @@ class LabelProblems:
         return f"{show(text)}{about}, {count}{f': {hint}' * bool(hint)}"
 
     def _first(self, rows: _Rows) -> str:
-        return f"first {self.table.unit} {self.table.row[rows.first]}"
+        return f"first {self.table.unit} {self.table.row_name(rows.first)}"
 
     def _problem(self, message: str, at: int | None, column: str, value: object) -> Problem:
-        row = None if at is None else int(self.table.row[at])
+        row = None if at is None else self.table.row_name(at)
         return Problem(self.table.source, message, row, column, value, self.table.unit)
 
     def _remedy(self) -> list[str]:

@@ -17,7 +17,7 @@ from weft.encoder.anatomy import sites_of
 from weft.encoder.catalogue import PACKAGES
 from weft.encoder.load import Encoder, as_encoder, weights_sha256
 from weft.encoder.sites import LINEAR, OUTSIDE, Site
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.interop.peft.folder import PeftFolder, read_folder
 from weft.interop.peft.format import CONFIG_FILE, WEFT_FILE
 from weft.interop.peft.sites import SiteUpdates, site_updates
@@ -100,13 +100,14 @@ def _task(peft: PeftFolder, overrides: Mapping[str, Any]) -> Task:
     settings |= overrides
     if "name" not in settings:
         raise WeftError(
-            f"{peft.folder} does not name its task; pass --task NAME (in Python: task=weft.Task(NAME, …))"
+            f"{peft.folder} does not name its task; pass {words('--task NAME', 'task=weft.Task(NAME, …)')}"
         )
     kind = KINDS[str(settings.get("kind", "classify"))]  # an unknown kind is reported first
     if issubclass(kind, Labelled) and not settings.get("labels") and not settings.get("size"):
         raise WeftError(
             f"{peft.folder} does not say what the labels of task {settings['name']!r} are; pass them in the "
-            "order of their ids, --labels no,yes, or --kind regress (in Python: task=weft.Task(NAME, …))"
+            "order of their ids: "
+            + words("--labels no,yes, or --kind regress", "task=weft.Task(NAME, labels=['no', 'yes'])")
         )
     values: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
     try:
@@ -125,14 +126,16 @@ def _encoder(peft: PeftFolder, encoder: Any) -> Encoder:
         if where not in PACKAGES and not (where and Path(where).is_dir()):
             where = peft.config.get("base_model_name_or_path") or where
         if not where:
-            raise WeftError(f"{peft.folder / CONFIG_FILE} does not name its encoder; pass --encoder NAME")
+            passed = words("--encoder NAME", "encoder=NAME")
+            raise WeftError(f"{peft.folder / CONFIG_FILE} does not name its encoder; pass {passed}")
     try:
         base = as_encoder(where, seed=saved["seed"])
     except WeftError as wrong:
         if encoder is not None:
             raise
         raise WeftError(
-            f"{wrong}\n  {peft.folder / CONFIG_FILE} names it; pass its folder or hub id: --encoder NAME"
+            f"{wrong}\n  {peft.folder / CONFIG_FILE} names it; pass its folder or hub id: "
+            f"{words('--encoder NAME', 'encoder=NAME')}"
         ) from None
     expected = saved["encoder"].get("weights_sha256")
     if expected is not None and (actual := weights_sha256(base.model)) != expected:

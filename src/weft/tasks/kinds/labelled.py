@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.tasks.kinds.kind import Kind
 from weft.tasks.values import whole
 
@@ -21,7 +21,7 @@ class Labelled(Kind):
         if count < 2:
             raise WeftError(
                 f"task {task!r}: {self.name} needs two labels or more; found {count}; "
-                "name them, for example labels: [bad, good]"
+                f"name them, for example {words('labels: [bad, good]', 'labels=' + repr(['bad', 'good']))}"
             )
         return count
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from weft.errors import WeftError
+from weft.errors import WeftError, train_key, words
 from weft.tasks.kinds.classify import Classify
 from weft.tasks.kinds.kind import BadValue, ColumnValues, Inputs, Oddity
 
@@ -30,7 +30,10 @@ class Marked(Classify):
         if len(task.marks) != 2:
             raise WeftError(
                 f"task {task.name!r}: marked compares two marks; found {len(task.marks)}: "
-                "expected marks: [{text: 0, start: COLUMN, end: COLUMN}, {text: 1, …}]"
+                + words(
+                    "expected marks: [{text: 0, start: COLUMN, end: COLUMN}, {text: 1, …}]",
+                    "expected marks=[{'text': 0, 'start': COLUMN, 'end': COLUMN}, {'text': 1, …}]",
+                )
             )
 
     def oddities(self, tokens: Tokens) -> Iterator[Oddity]:
@@ -44,7 +47,7 @@ class Marked(Classify):
         if lost:
             columns = ", ".join(column for mark in tokens.split.task.marks for column in mark.columns)
             yield Oddity(
-                f"{len(lost)} examples lose a marked span by truncation; raise train.max_length",
+                f"{len(lost)} examples lose a marked span by truncation; raise {train_key('max_length')}",
                 columns,
                 len(lost),
                 lost[0],

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from weft.core.stacked import ENCODER, SHARED, task_owner
-from weft.errors import RunFailed, WeftError
+from weft.errors import RunFailed, WeftError, train_key
 from weft.model.ownership import Owned, owned
 from weft.training.conflict.conflict import Conflict, Merged
 from weft.training.conflict.telemetry import Telemetry
@@ -104,7 +104,7 @@ class TaskGradients:
         if model.method.separate:
             raise WeftError(
                 f"train.conflict {conflict.name!r}: with method 'separate' every weight belongs to one task, "
-                "so no shared gradients can conflict; leave train.conflict out, or choose a method that "
+                "so no shared gradients can conflict; leave conflict out, or choose a method that "
                 "shares weights, such as full"
             )
         self.conflict = conflict.of(names)
@@ -171,7 +171,7 @@ class TaskGradients:
             ]
             raise RunFailed(
                 f"the gradient of task {', '.join(bad)} is not finite; the run diverged.\n"
-                "  start again with a smaller train.lr, or with train.clip set"
+                f"  start again with a smaller {train_key('lr')}, or with {train_key('clip')} set"
             )
         self.telemetry.add(gramian, present, self._related(present))
         plain = torch.ones(1, dtype=torch.float64)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from weft.errors import RunFailed
+from weft.errors import RunFailed, train_key
 from weft.training.conflict.conflict import Conflict, Merged
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Weighting(Conflict):
         except Exception as wrong:  # the solvers have no exception in common
             raise RunFailed(
                 f"conflict {self.name!r} found no weights for the gradients of a step: {wrong}\n"
-                "  start again with a different train.conflict, such as pcgrad"
+                f"  start again with a different {train_key('conflict')}, such as pcgrad"
             ) from wrong
         weights[live] = live_weights.double() * (len(live) / count)
         return Merged(weights, weights, plain)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from weft.errors import train_key
 from weft.training.engines import ENGINES
 from weft.training.estimate.engine_time import time_engine
 from weft.training.estimate.memory import Count, Memory, count_activations, memory_at, working_memory
@@ -96,8 +97,8 @@ class Estimate:
             lines.append(f"note: {self.note}")
         if not self.fits:
             lines.append(
-                f"warning: this machine has {size(self.room or 0)} of memory; lower train.batch_size or "
-                "train.max_length, or raise train.accumulate"
+                f"warning: this machine has {size(self.room or 0)} of memory; lower "
+                f"{train_key('batch_size')} or {train_key('max_length')}, or raise {train_key('accumulate')}"
             )
         return lines
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.errors import WeftError
+from weft.errors import WeftError, train_key
 from weft.training.optim.clip import local
 
 EPS = 1e-6
@@ -54,7 +54,7 @@ class BertAdam(torch.optim.Optimizer):
         if schedule not in SCHEDULES:
             raise WeftError(
                 f"bert_adam has no schedule {schedule!r}; expected {' or '.join(SCHEDULES)}: "
-                "set train.schedule, or train.optimizer: adamw"
+                f"set {train_key('schedule')}, or the optimizer adamw"
             )
         self.steps, self.warmup, self.schedule = steps, warmup, schedule
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "constant": False}

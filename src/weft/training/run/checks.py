@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.errors import WeftError, did_you_mean
+from weft.errors import WeftError, did_you_mean, train_key, words
 from weft.sampling import build_sampler
 from weft.settings import SettingsError
 from weft.training.settings import Training
@@ -27,12 +27,12 @@ def mistakes(training: Training, tasks: Sequence[str]) -> list[tuple[str, str]]:
     if training.best not in chosen:
         problems.append(("best", f"{training.best!r}; {did_you_mean(training.best, chosen)}"))
     elif training.best != "average" and not training.evaluate_every:
-        problems.append(("best", f"{training.best} needs evaluations: set train.evaluate_every"))
+        problems.append(("best", f"{training.best} needs evaluations: set {train_key('evaluate_every')}"))
     if training.stop is not None and not training.evaluate_every:
-        problems.append(("stop", "early stopping needs evaluations: set train.evaluate_every"))
+        problems.append(("stop", f"early stopping needs evaluations: set {train_key('evaluate_every')}"))
     if training.conflict is not None:
         if not training.mixed and sampler != "mt_uncertainty":
-            hint = "a step with one task has no conflict: set train.mixed=true"
+            hint = f"a step with one task has no conflict: set {words('train.mixed=true', 'mixed=True')}"
             problems.append(("conflict", f"{training.conflict['use']!r}; {hint}"))
         if len(tasks) < 2:
             problems.append(
@@ -45,7 +45,7 @@ def mistakes(training: Training, tasks: Sequence[str]) -> list[tuple[str, str]]:
             problems.append(
                 (
                     "parallel",
-                    "'fsdp' scatters gradients before they can be merged: expected ddp with train.conflict",
+                    "'fsdp' scatters gradients before they can be merged: expected ddp with a conflict",
                 )
             )
     if isinstance(training.task_weights, dict):
@@ -65,4 +65,4 @@ def check_training(training: Training, tasks: Sequence[str]) -> None:
     """Raise SettingsError with all mistakes if settings contradict each other."""
     problems = mistakes(training, tasks)
     if problems:
-        raise SettingsError("train", problems)
+        raise SettingsError(words("train", "Training"), problems)

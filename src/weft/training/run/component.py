@@ -35,7 +35,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,5 +188,6 @@ class Component:
         """
         raise WeftError(
             f"component {self.name!r} has no state in the checkpoint after step {step}: the run was started "
-            "without it.\n  leave it out of components=[…], or start a new run with a different --out"
+            "without it.\n  leave it out of components=[…], or start a new run with a different "
+            f"{words('--out', 'out')}"
         )

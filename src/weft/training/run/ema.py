@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.training.optim.clip import local
 from weft.training.optim.sharding import sharded_like
 from weft.training.run.component import Component, RunContext, StepDone
@@ -74,7 +74,8 @@ class Ema(Component):
         if state["decay"] != self.decay:
             raise WeftError(
                 f"ema: the run was started with decay {state['decay']} and cannot continue with "
-                f"{self.decay}; resume with the same decay, or start a new run with a different --out"
+                f"{self.decay}; resume with the same decay, or start a new run with a different "
+                f"{words('--out', 'out')}"
             )
         odd = sorted((state.keys() - {"decay"}) ^ self._averages.keys())
         if odd:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.training.run.best import PER_TASK, check_per_task
 from weft.training.run.plan import plan_of
 from weft.training.settings import Training
@@ -46,5 +46,5 @@ def check_trains(model: Model) -> None:
         raise WeftError(
             f"nothing trains: method {model.method.name!r} does not train the encoder, and the heads of "
             f"{names} have no parameters (similarity by cosine has none); choose a different method, or set "
-            "compare: head"
+            f"{words('compare: head', 'compare=' + repr('head'))}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.methods.ranked import l0_of
 from weft.training.optim import l0
 from weft.training.optim.owners import OwnerOptimizers
@@ -38,7 +38,7 @@ class Phases:
         if l0.decided(self.gates):
             raise WeftError(
                 "the gates of this model are decided already: remove them and train what is left, with "
-                "weft compact BUNDLE --out SMALL, or model.compact() in Python"
+                f"{words('weft compact BUNDLE --out SMALL', 'model.compact()')}"
             )
         self.before = 0 if self.l0 is None else self.l0.steps
         self.total = self.before + training.steps

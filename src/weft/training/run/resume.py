@@ -8,6 +8,7 @@ from typing import Any
 from weft.errors import WeftError
 from weft.methods import build_method
 from weft.model.head_settings import HeadSettings
+from weft.tasks.in_memory import RowsRecord
 from weft.training.settings import Training
 
 FREE = (
@@ -39,6 +40,9 @@ def _compare(key: str, then: Any, now: Any) -> list[str]:
     """The differences between two settings, down to the deepest keys that both have."""
     if then == now:
         return []
+    rows_then, rows_now = RowsRecord.of(then), RowsRecord.of(now)
+    if rows_now is not None and (then is None or rows_then is not None):
+        return _compare_rows(key, rows_then, rows_now)
     if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
         lines = []
         for number, (a, b) in enumerate(zip(then, now, strict=True)):
@@ -49,6 +53,15 @@ def _compare(key: str, then: Any, now: Any) -> list[str]:
         keys = [*then, *(new for new in now if new not in then)]
         return [line for k in keys for line in _compare(f"{key}.{k}", then.get(k), now.get(k))]
     return [f"  {key}: {then!r} then, {now!r} now"]
+
+
+def _compare_rows(key: str, then: RowsRecord | None, now: RowsRecord) -> list[str]:
+    """The difference between rows in memory; a run of an earlier version has no record of them."""
+    if then is None:
+        return []
+    if then.rows != now.rows:
+        return [f"  {key}: {then.rows} rows in memory then, {now.rows} now"]
+    return [f"  {key}: {then.rows} rows in memory then and now, but not the same ones"]
 
 
 def _completed(before: dict[str, Any]) -> dict[str, Any]:

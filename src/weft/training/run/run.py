@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from weft.bundle.save import save
 from weft.data.splits.entry import as_run_file
 from weft.data.splits.subset import rows_of
 from weft.data.splits.task_rows import rows_of_task
 from weft.data.tokens.progress import tokenizing
 from weft.data.tokens.tokens import tokenize
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.evaluation.baselines import Baselines, quick_baselines
 from weft.evaluation.scores import Scores
 from weft.evaluation.thresholds import without_tuned
@@ -23,7 +21,7 @@ from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
 from weft.training.run.checkpoint import environment, last_checkpoint, read_state
 from weft.training.run.checks import check_training
-from weft.training.run.folder import check_folder
+from weft.training.run.folder import begin_folder, check_apart, check_folder
 from weft.training.run.interrupt import Interrupted
 from weft.training.run.log import Log, NoLog
 from weft.training.run.loop import Loop
@@ -31,7 +29,7 @@ from weft.training.run.model_checks import check_model
 from weft.training.run.plan import notes
 from weft.training.run.progress import Progress, Quiet, progress_for
 from weft.training.settings import Training
-from weft.utils.files import sweep, write_json, write_text
+from weft.utils.files import sweep, write_json
 from weft.utils.out_of_memory import out_of_memory_explained
 from weft.utils.processes import Processes
 
@@ -55,11 +53,13 @@ class Run:
         metrics: the scores of the best model in the last evaluation.
         baselines: the metrics of a majority guess and of a bag of words, by baseline and task, on the same
             rows; {} with `train.baselines: false`.
+        tasks: the tasks that were trained, with their data, which `weft.evaluate(run)` reads.
     """
 
     folder: Path
     metrics: Scores
     baselines: Baselines = field(default_factory=dict)
+    tasks: tuple[Task, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
         """The folder, the average and the first tasks' scores."""
@@ -83,6 +83,7 @@ def train(
     tasks: Sequence[str] | None = None,
     with_bundle: bool = True,
     components: Sequence[Component] = (),
+    overwrite: bool = False,
 ) -> Run:
     """Train a model; at the end it has the best weights, and its bundle is in the run's folder.
 
@@ -103,6 +104,9 @@ def train(
         with_bundle: whether to write the bundle; else only the model has the weights.
         components: components of the training loop, such as `[weft.Ema(0.999)]`: see `Component`. A run must
             be resumed with the same components.
+        overwrite: replace a run in `out`, for notebook cells that are run again. Its files are deleted once
+            the data has been read and the first step is about to begin. A folder that holds anything but a
+            run is refused.
     """
     training = training or Training()
     if training.lr is None:
@@ -116,9 +120,14 @@ def train(
     check_training(training, [task.name for task in trained])
     folder = Path(out)
     processes = Processes.join(next(model.parameters()).device)
-    processes.on_main(lambda: check_folder(folder, resolved, resume))
+    processes.on_main(lambda: check_folder(folder, resolved, resume, overwrite))
+    if overwrite:
+        check_apart(model, folder)
+    about_rows: list[str] = []
     if splits is None:
-        splits = {key: rows for task in trained for key, rows in rows_of_task(task).splits.items()}
+        read = [rows_of_task(task) for task in trained]
+        splits = {key: rows for of_task in read for key, rows in of_task.splits.items()}
+        about_rows = [note for of_task in read for note in of_task.notes]
     names = [task.name for task in trained]
     check_model(model, training, names, [len(splits[name, "train"]) for name in names])
     model.set_max_length(training.max_length)
@@ -146,7 +155,7 @@ def train(
     )
     # nothing is written before all data have been read
     if not resume:
-        processes.on_main(lambda: _begin(folder, resolved))
+        processes.on_main(lambda: begin_folder(folder, resolved, overwrite))
     saved = _resume(loop, folder) if resume else None
     log: Log = NoLog()
     shown: Progress = Quiet()
@@ -168,7 +177,7 @@ def train(
         if head_start is not None:
             log.write("head_start", **head_start.facts())
             shown.say(f"note: {head_start.line()}")
-        for note in notes(loop):
+        for note in (*about_rows, *notes(loop)):
             shown.say(f"note: {note}")
         try:
             with out_of_memory_explained(_lower(training)):
@@ -201,7 +210,7 @@ def train(
         loop.driver.close()
         shown.close()
         log.close()
-    return Run(folder, metrics, baselines)
+    return Run(folder, metrics, baselines, tuple(trained))
 
 
 def _baselines(tasks: Sequence[Task], splits: Mapping[tuple[str, str], Split], loop: Loop) -> Baselines:
@@ -215,10 +224,11 @@ def _baselines(tasks: Sequence[Task], splits: Mapping[tuple[str, str], Split], l
 
 def _lower(training: Training) -> str:
     """What to lower if a run needs too much memory, with the present values."""
+    train = words("train.", "")
     return (
-        f"lower train.batch_size ({training.batch_size}) or train.max_length ({training.max_length}), or "
-        f"raise train.accumulate ({training.accumulate}), which splits a step; weft check estimates the "
-        "memory of a run before it starts"
+        f"lower {train}batch_size ({training.batch_size}) or {train}max_length ({training.max_length}), or "
+        f"raise {train}accumulate ({training.accumulate}), which splits a step; "
+        f"{words('weft check', 'weft.check')} estimates the memory of a run before it starts"
     )
 
 
@@ -233,11 +243,6 @@ def _save_stopped(loop: Loop, stopped: Interrupted, with_bundle: bool, with_enco
         with whole_model(loop.model):
             if loop.processes.is_main:
                 save(loop.model, stopped.folder / "bundle", with_encoder)
-
-
-def _begin(folder: Path, resolved: dict[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "run.yaml", yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
 
 
 def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
@@ -255,14 +260,14 @@ def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
         raise WeftError(
             f"{checkpoint} was written by an earlier version of weft, which tokenized texts differently "
             f"(format {data.get('tokens', 1)}, now {loop.data['tokens']}).\n"
-            "  finish the run with that version, or start a new run with a different --out"
+            f"  finish the run with that version, or start a new run with a different {words('--out', 'out')}"
         )
     for key, noun in (("encoder", "encoder weights"), ("rows", "data"), ("plan", "data or settings")):
         if data[key] != loop.data[key]:
             tasks = _changed(loop, data[key]) if key == "rows" else ""
             raise WeftError(
                 f"{checkpoint} was written with different {noun}{tasks}, which have changed since.\n"
-                f"  start a new run with a different --out, or restore what was there"
+                f"  start a new run with a different {words('--out', 'out')}, or restore what was there"
             )
     return loop.resume(checkpoint)
 

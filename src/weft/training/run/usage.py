@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from weft.errors import WeftError
+from weft.errors import WeftError, train_key
 from weft.training.run.component import Component, LogEvent, StepDone
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Usage(Component):
         self._warned[starved] = True
         return [
             f"task {self.names[t]!r} has had no example for {gaps[t]} steps, up to step {self._done}; "
-            "train.starved sets this limit, train.sampler how tasks are sampled"
+            f"{train_key('starved')} sets this limit, {train_key('sampler')} how tasks are sampled"
             for t in starved.tolist()
         ]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weft.data.batching.batch import TrainingBatch
-from weft.errors import RunFailed
+from weft.errors import RunFailed, train_key
 from weft.sampling.plan.plan import Candidates, Step
 from weft.training.optim.precision import precision
 from weft.training.optim.sharding import shard_blocks, sum_gradients
@@ -239,7 +239,7 @@ def diverged(step: int, task: str, loss: float, training: Training) -> RunFailed
     """The error that ends a run whose loss is not finite."""
     return RunFailed(
         f"step {step}: the loss of task {task!r} is {loss}; the run diverged.\n"
-        f"  start again with train.lr below {training.lr}, or with train.clip set"
+        f"  start again with {train_key('lr')} below {training.lr}, or with {train_key('clip')} set"
     )
 
 
