@@ -59,7 +59,11 @@ def test_what_the_default_reads_is_read_as_before(tmp_path, rows, extra, form):
         ("a.tsv", "text|label\na|0\n", "delimiter: '|'"),
         ("a.csv", "text,label\né,0\n".encode("latin-1"), "encoding: cp1252"),
         ("a.csv", "text;label\né,\r\n;0\n".replace("\r\n", "").encode("utf-16"), "encoding: utf-16"),
-        ("a.csv.gz", gzip.compress("text;label\né;0\n".encode("cp1252")), "encoding: cp1252, delimiter: ';'"),
+        (
+            "a.csv.gz",
+            gzip.compress("text;label\né;0\n".encode("cp1252"), mtime=0),
+            "encoding: cp1252, delimiter: ';'",
+        ),
         ("a.tsv", '"text"\t"label"\n"a\nb"\t"0"\n', "quotes: true"),
         ("a.jsonl", '{"text": "é", "label": 0}\n'.encode("utf-16"), "encoding: utf-16"),
     ],

@@ -66,7 +66,7 @@ def test_all_unknown_labels_are_listed_once_with_counts():
             ["", None, "pos"],
             "the label is missing in 2 rows, first row 1; to leave such rows out",
         ),
-        (("neg", "pos"), [None, "pos"], "write drop: [null] in the task"),
+        (("neg", "pos"), [None, "pos"], "write drop=[None] in the task"),
     ],
 )
 def test_hints(labels, values, words):
@@ -137,7 +137,7 @@ def test_rows_without_a_label_are_dropped(tmp_path, ending, kind, label, setting
     assert load_split(task, "train").row.tolist() == ([1, 3] if ending in ("jsonl", "parquet") else [2, 4])
     if kind != "multilabel":  # an empty cell there means that no label holds
         without = Task("t", kind, files={"train": file}, **settings)
-        with pytest.raises(WeftError, match=r"missing in 3 rows, first (line|row) \d; .*drop: \[null\]"):
+        with pytest.raises(WeftError, match=r"missing in 3 rows, first (line|row) \d; .*drop=\[None\]"):
             load_split(without, "train")
 
 
