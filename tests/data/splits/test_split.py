@@ -141,6 +141,8 @@ class Data(list):
 
 
 def fake_hub(monkeypatch, known):
+    monkeypatch.setattr("weft.data.readers.hub.hub_problem", lambda: None)
+
     def load_dataset(name, config=None, *, split):
         if (name, config) not in known:
             raise FileNotFoundError(f"Dataset {name!r} doesn't exist")
