@@ -52,7 +52,7 @@ class Fills(weft.Component):
 @pytest.mark.usefixtures("token_cache")
 def test_a_run_says_what_to_lower(tmp_path):
     run_file = load_run(write_run(tmp_path, steps=4))
-    with pytest.raises(RunFailed, match=r"lower train\.batch_size \(\d+\) or train\.max_length") as failed:
+    with pytest.raises(RunFailed, match=r"lower batch_size \(\d+\) or max_length") as failed:
         weft.train(
             model_of(run_file), run_file.training, tmp_path / "out", progress=False, components=[Fills()]
         )

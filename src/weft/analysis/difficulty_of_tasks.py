@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.analysis.difficulty import Difficulty, difficulty
 from weft.data.splits.splits import load_rows
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def difficulty_of_tasks(tasks: Sequence[Task], split: str = "train") -> TaskDiff
         if loaded.labels is None:
             raise WeftError(
                 f"split {split!r} of task {task.name!r} ({loaded.source}) has no labels, which a difficulty "
-                "needs; use a different split, such as train"
+                f"needs; use a different split: {words('--split train', 'split=' + repr('train'))}"
             )
         labels: list[Any] = loaded.labels
         try:

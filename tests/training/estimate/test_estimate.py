@@ -101,8 +101,8 @@ def test_what_is_told(encoder):
     assert times.endswith(f" (engine eager, {found.timed} batches timed)")
     small = replace(found, room=1000)
     assert small.lines()[2] == (
-        "warning: this machine has 1 kB of memory; lower train.batch_size or train.max_length, or raise "
-        "train.accumulate"
+        "warning: this machine has 1 kB of memory; lower Training(batch_size=…) or "
+        "Training(max_length=…), or raise Training(accumulate=…)"
     )
     assert found.fits
     assert not small.fits

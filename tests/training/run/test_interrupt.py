@@ -18,6 +18,7 @@ from tests.support import child
 from tests.support.tiny_run import write_run
 from weft.config import load_run
 from weft.config.build import model_of
+from weft.errors import command_line
 from weft.training.run.interrupt import CHECKPOINT_SECONDS, Interrupted, Interruptions
 from weft.utils.processes import Processes
 
@@ -187,11 +188,13 @@ def test_more_steps_are_refused_with_the_way_to_get_them(tmp_path):
         train(file, tmp_path / "out", components=[Signal(3, signal.SIGTERM)])
     with pytest.raises(weft.WeftError, match=r"train\.steps: 6 then, 9 now") as refused:
         train(file, tmp_path / "out", "train.steps=9", resume=True)
-    assert f"start={tmp_path / 'out'}" in str(refused.value)
+    assert f"weft.start_from(model, {str(tmp_path / 'out')!r})" in str(refused.value)
     train(file, tmp_path / "out", resume=True)
     with pytest.raises(weft.WeftError, match="has ended") as refused:
         train(file, tmp_path / "out", resume=True)
-    assert f"start={tmp_path / 'out'}" in str(refused.value)
-    # and that is what it says
+    assert f"weft.start_from(model, {str(tmp_path / 'out')!r})" in str(refused.value)
+    # the command line names the key of the run file
+    with command_line(), pytest.raises(weft.WeftError, match=f"start={tmp_path / 'out'}"):
+        train(file, tmp_path / "out", resume=True)
     run_file = load_run(file, [f"start={tmp_path / 'out'}", "train.steps=1"])
     assert run_file.start is not None

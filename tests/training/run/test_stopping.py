@@ -106,7 +106,10 @@ def test_shared_weights_have_one_best_step(folder, tmp_path, method):
 
 
 MISTAKES = {
-    "stop": ({"stop": {"patience": 2}}, "stop: early stopping needs evaluations: set train.evaluate_every"),
+    "stop": (
+        {"stop": {"patience": 2}},
+        "stop: early stopping needs evaluations: set Training(evaluate_every=…)",
+    ),
     "per_task": ({"best": "per_task"}, "best: per_task needs evaluations"),
     "conflict": ({"conflict": "pcgrad"}, "conflict: 'pcgrad'; a step with one task has no conflict"),
     "weights": (
