@@ -1,6 +1,6 @@
-"""Train one model on GLUE's eight larger tasks and score it on both halves of the validation sets.
+"""Train one model on GLUE's eight larger tasks, or on another suite, and score it on held-out rows.
 
-`benchmarks.experiments.methods` and `.glue8` call this. The data is read once by the process that
+`benchmarks.experiments.methods`, `.glue8` and `.head_start` call this. The data is read once by the process that
 starts the runs; a run that is forked from it finds rows and tokens in memory.
 """
 
@@ -52,7 +52,7 @@ class Setup:
     """The settings that all runs of a call share.
 
     Attributes:
-        root: the folder with the files of GLUE.
+        root: the folder with the files of the suite.
         encoder: passed to `weft.load_encoder`.
         steps: the number of steps of each run.
         batch_size: examples a step.
@@ -60,6 +60,8 @@ class Setup:
         limit_rows: the rows of a split that are used at the most, to try things out; None: all.
         halves: whether validation is split in halves, one to choose by and one to report on.
         work: where runs are written while they last.
+        suite: the suite.
+        tasks: its tasks.
     """
 
     root: str
@@ -70,6 +72,8 @@ class Setup:
     limit_rows: int | None = None
     halves: bool = True
     work: str = str(temporary("weft-runs"))
+    suite: str = "glue"
+    tasks: tuple[str, ...] = TASKS
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ class Case:
         seed: of everything.
         more: further settings of `weft.Training`.
         keep: whether the run writes checkpoints and a bundle, as a user's run does.
+        head_start: how heads begin, see `weft.Model`.
     """
 
     row: str
@@ -95,6 +100,7 @@ class Case:
     seed: int = 1
     more: dict[str, Any] = field(default_factory=dict)
     keep: bool = False
+    head_start: str = "random"
 
     @property
     def key(self) -> str:
@@ -124,7 +130,7 @@ def data_of(setup: Setup) -> Data:
     """Read and tokenize everything, once for a process and its children."""
     tasks = [
         replace(task, metrics=(next(m for m in SCORES if m in task.metrics),), halves=setup.halves)
-        for task in weft.load_suite("glue", setup.root, TASKS)
+        for task in weft.load_suite(setup.suite, setup.root, setup.tasks)
     ]
     names = ("train", "validation", "test") if setup.halves else ("train", "validation")
     tokenizer = load_tokenizer(setup.encoder)
@@ -158,7 +164,12 @@ def one_run(case: Case, setup: Setup) -> dict[str, Any]:
     held = held_before()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = weft.Model(
-        setup.encoder, data.tasks, case.method, max_length=setup.max_length, seed=case.seed
+        setup.encoder,
+        data.tasks,
+        case.method,
+        max_length=setup.max_length,
+        seed=case.seed,
+        head_start=case.head_start,
     ).to(device)
     training = weft.Training(
         **{
@@ -190,7 +201,7 @@ def one_run(case: Case, setup: Setup) -> dict[str, Any]:
         **asdict(case),
         "metrics": {task.name: task.metrics[0] for task in data.tasks},
         "lr": case.lr or model.method.default_lr,
-        "steps": setup.steps,
+        "steps": training.steps,
         "batch_size": setup.batch_size,
         "max_length": setup.max_length,
         "parameters": parameters(model),
