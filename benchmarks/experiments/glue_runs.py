@@ -1,7 +1,7 @@
 """Train one model on GLUE's eight larger tasks, or on another suite, and score it on held-out rows.
 
-`benchmarks.experiments.methods`, `.glue8` and `.head_start` call this. The data is read once by the process that
-starts the runs; a run that is forked from it finds rows and tokens in memory.
+`benchmarks.experiments.methods`, `.glue8` and `.head_start` call this. The data is read once by the process
+that starts the runs; a run that is forked from it finds rows and tokens in memory.
 """
 
 from __future__ import annotations
