@@ -13,8 +13,13 @@ from weft.config import load_run
 from weft.errors import WeftError, command_line, run_file_words, train_key, words
 
 SOURCE = ROOT / "src" / "weft"
-OF_THE_COMMAND_LINE = ("cli", "evaluation/submission", "workflows/submit.py", "analysis")
-"""What only commands call, or print: submissions and measures."""
+OF_THE_COMMAND_LINE = (
+    *("cli", "evaluation/submission", "workflows/submit.py", "analysis"),
+    *("data/drafting", "workflows/new"),
+    *("inference/requests.py", "workflows/predict.py", "workflows/prediction_"),
+)
+"""What only commands call, or print: submissions and measures; the drafts of `weft new`; the files of
+`weft predict`, for which Python has `predict` and `predict_stream`."""
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
@@ -33,7 +38,7 @@ def test_words():
 
 def test_a_run_file_read_in_python_is_answered_with_its_keys(tmp_path):
     file = tmp_path / "run.yaml"
-    for labels, message in (("", "labels: [bad, good]"), ("labels: [a, b], ", "set train.evaluate_every")):
+    for labels, message in (("", "labels: none are named"), ("labels: [a, b], ", "set train.evaluate_every")):
         tasks = f"tasks: {{x: {{{labels}train: a.csv}}}}"
         file.write_text(f"encoder: random:bert-tiny\n{tasks}\ntrain: {{stop: {{patience: 3}}}}\n")
         with pytest.raises(WeftError) as wrong:

@@ -59,6 +59,9 @@ def parsed(words: list[str]) -> None:
         if not words or words == ["--help"]:
             return
         name = words.pop(0)
+        if name.startswith("--"):
+            assert any(name in option.opts for option in command.params), f"no such option: {name}"
+            continue
         assert name in command.commands, f"no such command: {name}"
         command = command.commands[name]
     context = command.context_class(command)

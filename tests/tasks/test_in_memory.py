@@ -90,7 +90,7 @@ def test_an_index_of_pandas_names_the_row():
     assert "2 problems in data['train']\n" in str(wrong.value)
     assert "index 40, column 'text': found None; the text is missing" in str(wrong.value)
     assert "index 50, column 'sentiment': found None; the label is missing" in str(wrong.value)
-    assert "set drop=[None]" in str(wrong.value)
+    assert "drop=[None]" in str(wrong.value)
     frame.index = list("vwxyz")
     with pytest.raises(WeftError, match="index 'y', column 'text'"):
         load_split(task({"train": frame}), "train")

@@ -36,7 +36,7 @@ def test_the_build_of_the_installed_torch():
 
 def test_a_torch_without_cuda(monkeypatch):
     monkeypatch.setattr(devices, "_torch_build", lambda: "cpu")
-    with pytest.raises(WeftError, match="Torch not compiled with CUDA enabled; use --device cpu"):
+    with pytest.raises(WeftError, match="Torch not compiled with CUDA enabled; use device='cpu'"):
         check_device("cuda")
 
 

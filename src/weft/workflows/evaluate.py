@@ -16,7 +16,7 @@ from weft.config.model_data import (
     labelled_rows,
     tasks_with_data,
 )
-from weft.errors import WeftError, did_you_mean
+from weft.errors import WeftError, did_you_mean, words
 from weft.evaluation.scores import Scores
 from weft.inference.precision import checked_precision
 from weft.tasks.task import SPLITS
@@ -132,7 +132,7 @@ def evaluate(
         evaluation["tuned"] = names
         tell(
             f"{', '.join(names)}: the thresholds were tuned on {split}, so these metrics are too good; "
-            "evaluate a split that nothing was chosen on: --split test"
+            f"evaluate a split that nothing was chosen on: {words('--split test', 'split=' + repr('test'))}"
         )
     if baselines:
         evaluated = [task for task in with_data if task.name in splits]
