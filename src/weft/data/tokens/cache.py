@@ -18,12 +18,14 @@ An entry is written under a temporary name and renamed in one step, so it is eit
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -122,25 +124,50 @@ def write_entry(
 
 def _move(writing: Path, cache: Path, key: str) -> None:
     place = cache / "tokens" / key
-    for _ in range(3):
-        try:
-            # rename fails if the target folder has files
-            writing.rename(place)
-            return
-        except OSError:
-            if not place.exists():
-                raise
+    if _renamed(writing, place) or open_entry(cache, key) is not None:
+        return  # or another process wrote it first
+    # Only one process at a time replaces damaged entries: none moves away what another has just written. As
+    # long as the damaged folder is there, no rename to its place succeeds.
+    with _alone(place.parent):
         if open_entry(cache, key) is not None:
-            return  # another process wrote it first
-        # a damaged entry is also renamed in one step, so that no process sees it half deleted
+            return
+        # it is also renamed in one step, so that no process sees it half deleted
         aside = Path(tempfile.mkdtemp(prefix=_WRITING, dir=place.parent))
         try:
-            place.rename(aside / "damaged")
-        except FileNotFoundError:
-            pass  # another process has moved it
+            with suppress(FileNotFoundError):
+                place.rename(aside / "damaged")
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-    raise WeftError(f"the cache entry {str(place)!r} cannot be replaced; remove it by hand")
+        if not _renamed(writing, place) and open_entry(cache, key) is None:
+            raise WeftError(f"the cache entry {str(place)!r} cannot be replaced; remove it by hand")
+
+
+def _renamed(writing: Path, place: Path) -> bool:
+    """Rename a folder to its place; False if a file, or a folder with files, is there."""
+    try:
+        writing.rename(place)
+    except OSError as failed:
+        if failed.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            return False
+        raise
+    return True
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Inside, no other process is inside with the same folder, on systems that have `flock`."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # releases the lock
 
 
 def _sweep(parent: Path) -> None:
