@@ -174,14 +174,14 @@ def _files(
         if guess.values:
             options["values"] = {guess.label_columns[0]: guess.values}
         settings[split] = part.sample.entry(name_path(part.sample.path), options)
-        told = [f"{empty:,} rows without a text are left out"] if empty else []
+        remarks = [f"{empty:,} rows without a text are left out"] if empty else []
         if part.column:
-            told.insert(0, f"the rows with {part.column} {part.value!r}")
+            remarks.insert(0, f"the rows with {part.column} {part.value!r}")
         if part.sample.options.get("header"):
-            told.append("the first line names no columns")
-        told += part.sample.notes
-        if told:
-            comments[split] = "; ".join(told)
+            remarks.append("the first line names no columns")
+        remarks += part.sample.notes
+        if remarks:
+            comments[split] = "; ".join(remarks)
 
 
 def _empty_texts(parts: Parts, split: str, guess: Guess) -> int:

@@ -202,9 +202,9 @@ def _drop(found: LabelSettings, labels: Labels, kind: str, drop: tuple[str, ...]
         return
     found.settings["drop"] = [*drop, *([None] if rows else [])]
     if rows:
-        told = f"{rows:,} rows without a label are left out"
-        found.comments["drop"] = "; ".join(filter(None, (found.comments.get("drop"), told)))
-        found.about.append(told)
+        remarks = f"{rows:,} rows without a label are left out"
+        found.comments["drop"] = "; ".join(filter(None, (found.comments.get("drop"), remarks)))
+        found.about.append(remarks)
 
 
 def _flow(value: object) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from weft.data.readers.json_text import parsed_json
 from weft.data.readers.lines import text_lines
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table, no_rows, wanted_columns
@@ -37,14 +37,7 @@ def objects(path: Path, encoding: str | None = None) -> list[tuple[int, dict[str
         whole = text.read()
     if not whole.strip():
         raise no_rows(source)
-    try:
-        parsed = json.loads(whole)
-    except json.JSONDecodeError as failed:
-        rest = whole[failed.pos : failed.pos + 80]
-        message = f"not JSON: {failed.msg} at character {failed.colno}, before {show(rest, 40)}; {_EXPECTED}"
-        raise DataError(Problem(source, message, failed.lineno, None, rest, "line")) from None
-    except (ValueError, RecursionError) as failed:
-        raise DataError(Problem(source, f"JSON that cannot be read ({failed}); {_EXPECTED}")) from None
+    parsed = parsed_json(source, whole, _EXPECTED)
     if not isinstance(parsed, list):
         raise DataError(Problem(source, f"found {show(parsed, 40)}; {_EXPECTED}", value=show(parsed)))
     for number, entry in enumerate(parsed, 1):

@@ -7,11 +7,11 @@ leaves it out with `drop: [null]`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from weft.data.readers.json_text import parsed_json
 from weft.data.readers.lines import text_lines
 from weft.data.readers.nested import FlatRows, Nested
 from weft.data.readers.problem import DataError, Problem, show
@@ -38,14 +38,7 @@ def read_squad(
 
 
 def _parsed(source: str, whole: str) -> dict[str, Any]:
-    try:
-        parsed = json.loads(whole)
-    except json.JSONDecodeError as failed:
-        rest = whole[failed.pos : failed.pos + 80]
-        message = f"not JSON: {failed.msg} at character {failed.colno}, before {show(rest, 40)}; {_EXPECTED}"
-        raise DataError(Problem(source, message, failed.lineno, None, rest, "line")) from None
-    except (ValueError, RecursionError) as failed:
-        raise DataError(Problem(source, f"JSON that cannot be read ({failed}); {_EXPECTED}")) from None
+    parsed = parsed_json(source, whole, _EXPECTED)
     if not isinstance(parsed, dict) or "data" not in parsed:
         raise DataError(Problem(source, f"found {show(parsed, 40)}; {_EXPECTED}", value=show(parsed)))
     return parsed
