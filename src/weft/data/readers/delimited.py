@@ -166,6 +166,17 @@ def _check_options(path: Path, names: Sequence[str] | None, ragged: str) -> None
 
 def _records(reader: Any, source: str, hint: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the records that are not blank, each with its first line number."""
+    for line, record in csv_records(reader):
+        if isinstance(record, str):
+            raise DataError(Problem(source, f"{record}; {hint}", line, unit="line"))
+        yield line, record
+
+
+def csv_records(reader: Any) -> Iterator[tuple[int, list[str] | str]]:
+    """Yield the records that are not blank, or what is wrong with one, with its first line number.
+
+    After a record that is wrong, the reader goes on with the next line.
+    """
     while True:
         line = reader.line_num + 1
         try:
@@ -174,8 +185,8 @@ def _records(reader: Any, source: str, hint: str) -> Iterator[tuple[int, list[st
             return
         except csv.Error as failed:
             end = "" if reader.line_num <= line else f" in the record that ends in line {reader.line_num}"
-            message = f"broken quotes{end} ({failed}); {hint}"
-            raise DataError(Problem(source, message, line, unit="line")) from failed
+            yield line, f"broken quotes{end} ({failed})"
+            continue
         if record:
             yield line, record
 

@@ -19,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from weft.data.readers.delimited import csv_records
 from weft.data.readers.dialect import Dialect, long_fields
 from weft.data.readers.encoding import open_binary
 from weft.data.readers.problem import DataError, Problem, show
@@ -155,19 +156,9 @@ def stream_delimited(
 
 def _records(reader: Any) -> Iterator[tuple[int, list[str] | str]]:
     """Yield the records that are not blank, or what is wrong with one, with its first line number."""
-    while True:
-        line = reader.line_num + 1
-        try:
-            record = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as failed:
-            # the reader goes on with the next line
-            end = "" if reader.line_num <= line else f" in the record that ends in line {reader.line_num}"
-            yield line, f"broken quotes{end} ({failed}); expected quotes around a text, those inside doubled"
-            continue
-        if record:
-            yield line, record
+    for line, record in csv_records(reader):
+        wrong = isinstance(record, str)
+        yield line, f"{record}; expected quotes around a text, those inside doubled" if wrong else record
 
 
 def _as_dicts(records: Iterator[tuple[int, list[str] | str]], columns: tuple[str, ...]) -> Rows:
