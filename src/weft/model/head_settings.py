@@ -33,7 +33,7 @@ class HeadSettings(Settings):
     layers: int = Field(1, ge=1, le=3, description="layers of a head, with ReLU and dropout between them")
     hidden: PositiveInt | None = Field(None, description="the width between layers; default: the encoder's")
     start: Literal["random", "zero", "probe"] = Field(
-        "random",
+        "probe",
         description="initial values of the last layer: drawn from N(0, 0.02²); zero; or probe: logistic or "
         "ridge regression on the model's features, fitted to some training rows before the first step",
     )

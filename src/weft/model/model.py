@@ -92,7 +92,7 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         head_dropout: float = 0.1,
         head_layers: int = 1,
         head_hidden: int | None = None,
-        head_start: str = "random",
+        head_start: str = "probe",
         max_length: int | None = None,
         seed: int = 0,
         device: str | None = None,
