@@ -281,3 +281,10 @@ def test_durations(seconds, text):
 )
 def test_sizes(count, text):
     assert size(count) == text
+
+
+def test_a_run_without_steps_takes_no_time_for_them(encoder):
+    estimated = estimate(*setting(encoder, steps=0), budget=0.05)
+    assert estimated.steps == 0
+    assert estimated.seconds == estimated.evaluation_seconds
+    assert ", 0 steps " in estimated.lines()[1]

@@ -82,14 +82,14 @@ class Estimate:
         """The estimate as lines of text."""
         m = self.memory
         time = f"{duration(self.step_seconds)} per step on this machine ({self.machine}), "
-        time += f"{self.steps} steps {duration(self.steps * self.step_seconds)}"
+        time += f"{_steps(self.steps)} {duration(self.steps * self.step_seconds)}"
         if self.evaluation_seconds is not None:
             time += f", evaluations {duration(self.evaluation_seconds)}"
         averages = f"moving average {size(m.averages)}, " if m.averages else ""
         lines = [
             f"memory: about {size(m.peak)}: weights {size(m.weights)}, gradients {size(m.gradients)}, "
             f"optimizer {size(m.optimiser)}, {averages}activations {size(m.passing)} "
-            f"({m.rows} rows of {m.length} tokens, the largest of {self.looked_at} steps); "
+            f"({m.rows} rows of {m.length} tokens, the largest of {_steps(self.looked_at)}); "
             "the program itself and its allocator need more",
             f"time: about {time} ({self._timed()})",
         ]
@@ -107,7 +107,7 @@ class Estimate:
         if not ENGINES[self.engine].compiles:
             return f"engine {self.engine}, {self.timed} {'batch' if self.timed == 1 else 'batches'} timed"
         startup = f"about {duration(self.startup_seconds)} more to compile and capture"
-        return f"engine {self.engine}, {self.timed} steps timed; {startup}, partly done by this estimate"
+        return f"engine {self.engine}, {_steps(self.timed)} timed; {startup}, partly done by this estimate"
 
 
 def estimate(
@@ -171,7 +171,8 @@ def estimate(
     tasks = min(len(plan.names), training.batch_size) if apart else 0
     memory = memory_at(model, count, largest, widest, tasks, training.ema is not None)
     facts = (len(steps), timed, _machine(device), room, engine, startup, note)
-    return Estimate(memory, step_seconds, plan.steps, evaluations, *facts)
+    # a run without steps has a plan of one step that is never followed
+    return Estimate(memory, step_seconds, plan.steps if training.steps else 0, evaluations, *facts)
 
 
 def size(count: float) -> str:
@@ -238,6 +239,10 @@ def _evaluated(training: Training, validation: Mapping[str, Tokens], costs: Cost
         whole += cost
         once += cost * min(1.0, (training.evaluate_rows or np.inf) / len(tokens.lengths))
     return times * once + (whole if training.last_evaluation == "whole" else once)
+
+
+def _steps(number: int) -> str:
+    return f"{number} step{'s' * (number != 1)}"
 
 
 def _room(device: torch.device) -> int | None:
