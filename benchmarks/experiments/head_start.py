@@ -32,8 +32,8 @@ from benchmarks.experiments.shared_gpu import (
 STARTS = ("random", "probe")
 METHODS = ("full", "lora", "pals", "frozen")
 SUITES = {"glue": None, "cs224n": ("sst", "quora", "sts")}
-"""The tasks of each suite; None: GLUE-8. Heads of CS 224N have two layers and `sts` has none, so that no probe
-fits them; `--layers 1` gives all heads one layer."""
+"""The tasks of each suite; None: GLUE-8. Heads of CS 224N have two layers and `sts` has none: no probe fits
+them. `--layers 1` gives all heads one layer."""
 
 
 def main() -> None:
