@@ -30,6 +30,8 @@ SAMPLE = 256
 """The number of the plan's steps in the sample."""
 TYPICAL = (0.5, 0.1, 0.9)
 """The quantiles of the batches' cost at which batches are timed."""
+BUSY = 1.8
+"""If repeated passes differ by this factor, the machine is busy with something else."""
 EVALUATED = 64
 """The approximate number of rows in an evaluation batch."""
 
@@ -156,6 +158,11 @@ def estimate(
     if times is None:
         rate, timed = time_training(model, training, typical, costs, budget)
         step_seconds, startup = sum(map(rate.seconds, cost.tolist())) / len(steps), 0.0
+        if note is None and rate.spread > BUSY:
+            note = (
+                f"the same batch took up to {rate.spread:.1f} times as long as at its fastest: this machine "
+                "is busy, and the times above are rough"
+            )
     else:
         step_seconds, startup, timed = times.step_seconds, times.startup_seconds, times.timed
     lengths = [int(tokens.row_lengths.max()) for tokens in (validation or {}).values()]
