@@ -88,7 +88,7 @@ def test_a_run_that_fails_leaves_the_bundle_as_it_was(make, tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(one_task, "write_json", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="the disk is full"):
         add(bundle, bundle)
     assert hashes(tmp_path) == before
 

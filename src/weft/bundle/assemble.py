@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from weft.adapters.bias import BiasAdapter
 from weft.adapters.lora import LoraAdapter
 from weft.bundle.manifest import MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
 from weft.bundle.sources import Source, Together, check_nothing_shared, check_together, read_sources
+from weft.bundle.steady import steady_all
 from weft.bundle.updates import TaskUpdates, check_finite, model_of, updates_of_all
+from weft.bundle.writing import writing_bundle
 from weft.encoder.anatomy import sites_of
 from weft.encoder.load import file_sha256
 from weft.encoder.sites import LINEAR, Sites, parse_layers
@@ -26,6 +28,7 @@ from weft.methods.lora import Lora
 from weft.methods.lora_bitfit import LoraBitfit
 from weft.methods.ranked import BIASES
 from weft.utils.files import new_folder, write_json
+from weft.utils.tensor_files import save_file
 from weft.utils.version import __version__
 
 UNIFIED = ("rank", "alpha", "rank_pattern", "l0", "dropout", "sites", "layers", "biases")
@@ -71,7 +74,12 @@ def assemble(folders: Sequence[str | Path], out: str | Path, *, encoder: Any = N
         out: the folder of the new bundle.
         encoder: folder or hub id of the encoder, if it has moved; read only if methods are unified.
     """
-    out = Path(out)
+    with writing_bundle(out, words("weft assemble", "weft.assemble")):
+        return _assemble(folders, Path(out), encoder)
+
+
+@steady_all
+def _assemble(folders: Sequence[str | Path], out: Path, encoder: Any) -> Assembled:
     if len(folders) < 2:
         named = ", ".join(str(folder) for folder in folders) or "none"
         raise WeftError(

@@ -22,7 +22,9 @@ from weft.adapters.low_rank_bias import LowRankBiasAdapter
 from weft.bundle.assemble import Assembled
 from weft.bundle.cp_decomposition import cp_of_products, product_norm, truncated_svd
 from weft.bundle.sources import Source, check_together, read_sources
+from weft.bundle.steady import steady_all
 from weft.bundle.updates import TaskUpdates, model_of, updates_of_all
+from weft.bundle.writing import writing_bundle
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import KINDS, Site
 from weft.errors import WeftError, words
@@ -113,7 +115,19 @@ def assemble_morris(
         encoder: folder or hub id of the encoder, if it has moved.
         progress: called with each site before it is decomposed, and with "" at the end.
     """
-    out = Path(out)
+    with writing_bundle(out, words("weft assemble", "weft.assemble")):
+        return _assemble_morris(folders, Path(out), rank, bias_rank, encoder, progress)
+
+
+@steady_all
+def _assemble_morris(
+    folders: Sequence[str | Path],
+    out: Path,
+    rank: int,
+    bias_rank: int,
+    encoder: Any,
+    progress: Callable[[str], None],
+) -> AssembledMorris:
     Morris(rank=rank, bias_rank=bias_rank)  # wrong numbers are reported before anything is read
     if not folders:
         raise WeftError(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bundle.load import load
 from weft.bundle.manifest import find_bundle
+from weft.bundle.steady import steady
+from weft.bundle.writing import writing_bundle
 from weft.errors import WeftError, words
 
 if TYPE_CHECKING:
@@ -49,15 +51,17 @@ def compact_bundle(bundle: str | Path, out: str | Path, *, encoder: Any = None) 
         raise WeftError(
             f"{words('--out', 'out')} {out}: this overlaps the bundle {source}; pass a different folder"
         )
-    model = load(bundle, encoder=encoder)
-    small = model.compact()
-    small.save(target)
-    return Compacted(target, (_adapters(model), _adapters(small)), (_bytes(source), _bytes(target)))
+    with writing_bundle(target, words("weft compact", "compact_bundle")):
+        model = load(bundle, encoder=encoder)
+        small = model.compact()
+        small.save(target)
+        return Compacted(target, (_adapters(model), _adapters(small)), (_bytes(source), _bytes(target)))
 
 
 def _adapters(model: Model) -> int:
     return sum(parameter.numel() for parameter in model.adapters.parameters())
 
 
-def _bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+@steady
+def _bytes(folder: str | Path) -> int:
+    return sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())

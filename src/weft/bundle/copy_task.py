@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
+from torch import Tensor
 
 from weft.bundle.manifest import (
     MANIFEST,
@@ -19,6 +20,8 @@ from weft.bundle.manifest import (
     task_file,
 )
 from weft.bundle.one_task import Changed, check_out, groups_of, with_task
+from weft.bundle.steady import steady
+from weft.bundle.writing import changing_task, writing_bundle
 from weft.core.stacked import task_owner
 from weft.encoder.load import file_sha256
 from weft.errors import WeftError, words
@@ -43,14 +46,26 @@ def copy_task(
         rename: the name of the task in the target; by default its own.
         out: the folder of the result; by default `target`, which is replaced atomically.
     """
-    source_folder, target_folder = find_bundle(source), find_bundle(target)
+    target_folder = find_bundle(target)
     out = target_folder if out is None else Path(out)
     if rename is not None:
         check_new_name(rename)
     check_out(target_folder, out)
+    new = name if rename is None else rename
+    doing = words("weft task copy", "weft.copy_task")
+    with changing_task(target_folder, out, new, doing), writing_bundle(out, doing):
+        facts, tensors, notes = _read_task(source, name, target_folder, new)
+        return replace(with_task(target_folder, out, facts, tensors), notes=notes)
+
+
+@steady
+def _read_task(
+    source: str | Path, name: str, target_folder: Path, new: str
+) -> tuple[dict[str, Any], dict[str, Tensor], tuple[str, ...]]:
+    """Return the settings and tensors of the task, and notes, after a check that the bundles fit together."""
+    source_folder = find_bundle(source)
     source_manifest, target_manifest = read_manifest(source_folder), read_manifest(target_folder)
     check_has(source_folder, source_manifest, name)
-    new = name if rename is None else rename
     _check_same(source_folder, source_manifest, target_folder, target_manifest)
     if new in target_manifest["tasks"]:
         raise WeftError(
@@ -78,14 +93,13 @@ def copy_task(
         new_prefix + key.removeprefix(old_prefix) if key.startswith(old_prefix) else key: value
         for key, value in load_file(task_file(source_folder, name)).items()
     }
-    done = with_task(target_folder, out, task.settings(), tensors)
     lengths = source_manifest["max_length"], target_manifest["max_length"]
     if lengths[0] == lengths[1]:
-        return done
+        return task.settings(), tensors, ()
     note = (
         f"{new!r} was trained on texts cut to {lengths[0]} tokens; {target_folder} cuts them to {lengths[1]}"
     )
-    return replace(done, notes=(note,))
+    return task.settings(), tensors, (note,)
 
 
 def _check_same(

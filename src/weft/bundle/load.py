@@ -11,6 +11,7 @@ from safetensors import safe_open
 from weft.bundle.manifest import SHARED_FILE, find_bundle, read_manifest, read_tasks, task_file
 from weft.bundle.padding import Ranked, fill, fits, ranked_parameters
 from weft.bundle.save import in_files, key
+from weft.bundle.steady import steady
 from weft.core.stacked import task_owner
 from weft.encoder.load import as_encoder, weights_sha256
 from weft.errors import WeftError
@@ -42,6 +43,7 @@ def load(
     return model
 
 
+@steady
 def load_changed(
     folder: str | Path,
     *,

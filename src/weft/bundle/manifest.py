@@ -13,6 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from weft.bundle.steady import steady, wait_for_writer
 from weft.encoder.load import check_reachable, file_sha256
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.task import Task
@@ -37,7 +38,7 @@ def find_bundle(folder: str | Path) -> Path:
     """Return the folder of a bundle, from that folder or from a run folder that holds it."""
     folder = Path(folder)
     for path in (folder, folder / "bundle"):
-        if (path / MANIFEST).is_file():
+        if (path / MANIFEST).is_file() or (wait_for_writer(path) and (path / MANIFEST).is_file()):
             return path
     raise WeftError(f"{folder} holds no bundle ({MANIFEST} is missing); a run writes one when it ends")
 
@@ -129,6 +130,7 @@ def read_tasks(folder: Path, manifest: dict[str, Any], encoder_sha256: str | Non
     return tasks
 
 
+@steady
 def bundle_tasks(folder: str | Path) -> list[Task]:
     """Return the tasks of a bundle in their order, without its weights."""
     folder = find_bundle(folder)

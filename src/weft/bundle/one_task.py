@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from weft.bundle.manifest import (
@@ -29,11 +29,15 @@ from weft.bundle.manifest import (
     read_tasks,
     task_file,
 )
+from weft.bundle.steady import steady
+from weft.bundle.writing import changing_task, writing_bundle
 from weft.encoder.load import file_sha256
 from weft.errors import WeftError, words
 from weft.methods import Method, build_method
 from weft.tasks.task import Task
 from weft.utils.files import new_folder, write_json
+from weft.utils.temporary import temporary_folder
+from weft.utils.tensor_files import save_file
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,11 @@ def with_task(bundle: Path, out: Path, facts: Mapping[str, Any], tensors: Mappin
         facts: the task's settings.
         tensors: the tensors of the task, by their names in its file.
     """
+    with writing_bundle(out, words("weft task", "weft")):
+        return _steady(bundle, out, lambda folder: _with_task(Path(folder), out, facts, tensors))
+
+
+def _with_task(bundle: Path, out: Path, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Changed:
     manifest = read_manifest(bundle)
     name = facts["name"]
     exists = name in manifest["tasks"]
@@ -88,14 +97,22 @@ def with_task(bundle: Path, out: Path, facts: Mapping[str, Any], tensors: Mappin
     return _changed(bundle, out, name, left_out, write)
 
 
-def with_settings(bundle: Path, task: Task) -> Changed:
-    """Replace the settings in a task's file; its tensors and all other files stay as they are.
+def with_settings(bundle: Path, tasks: Sequence[Task]) -> None:
+    """Replace the settings in the files of tasks; their tensors and all other files stay as they are.
 
     Args:
-        bundle: the bundle; it is replaced atomically.
-        task: the task, which the bundle has.
+        bundle: the bundle; it is replaced atomically, with all tasks at once.
+        tasks: the tasks, which the bundle has.
     """
-    return with_task(bundle, bundle, task.settings(), load_file(task_file(bundle, task.name)))
+    with (
+        writing_bundle(bundle, words("weft", "weft")),
+        temporary_folder(Path(os.path.realpath(bundle))) as work,
+    ):
+        source = bundle
+        for number, task in enumerate(tasks):
+            out = bundle if number == len(tasks) - 1 else work / str(number)
+            with_task(source, out, task.settings(), load_file(task_file(source, task.name)))
+            source = out
 
 
 def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
@@ -106,9 +123,16 @@ def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
         name: the name of the task.
         out: the folder of the result; the bundle itself is replaced atomically.
     """
-    folder = find_bundle(bundle)
+    folder, out = find_bundle(bundle), Path(out)
+    doing = words("weft task remove", "weft.remove_task")
+    check_out(folder, out)
+    with changing_task(folder, out, name, doing), writing_bundle(out, doing):
+        return _steady(folder, out, lambda source: _remove_task(Path(source), name, out))
+
+
+def _remove_task(folder: Path, name: str, out: Path) -> Changed:
     manifest = read_manifest(folder)
-    check_out(folder, Path(out))
+    check_out(folder, out)
     check_has(folder, manifest, name)
     if len(manifest["tasks"]) == 1:
         raise WeftError(
@@ -126,7 +150,13 @@ def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
             work / MANIFEST, {**manifest, "tasks": [task for task in manifest["tasks"] if task != name]}
         )
 
-    return _changed(folder, Path(out), name, {_path(name), MANIFEST}, write)
+    return _changed(folder, out, name, {_path(name), MANIFEST}, write)
+
+
+def _steady(bundle: Path, out: Path, change: Callable[[str | Path], Changed]) -> Changed:
+    """Change a bundle; one that is only read may be replaced by others while it is."""
+    in_place = os.path.realpath(bundle) == os.path.realpath(out)
+    return change(bundle) if in_place else steady(change)(bundle)
 
 
 def check_out(bundle: Path, out: Path) -> None:

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors.torch import save_file
 from torch import Tensor
 
 from weft.bundle.manifest import FORMAT, MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
@@ -19,6 +18,7 @@ from weft.encoder.weave import unweave
 from weft.errors import WeftError
 from weft.model.ownership import Owned, owned
 from weft.utils.files import new_folder, write_json
+from weft.utils.tensor_files import save_file
 from weft.utils.version import __version__
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from weft.bundle.load import copy_in
 from weft.bundle.manifest import SHARED_FILE, find_bundle, read_manifest, read_tasks, task_file
 from weft.bundle.padding import fill, ranked_parameters
 from weft.bundle.save import in_files
+from weft.bundle.steady import unchanged
 from weft.core.stacked import ENCODER
 from weft.errors import WeftError
 from weft.methods import build_method
@@ -40,6 +41,10 @@ def start_from(model: Model, folder: str | Path) -> list[str]:
         One sentence for each part that keeps its initial values.
     """
     folder = find_bundle(folder)
+    return unchanged(folder, lambda: _start_from(model, folder))
+
+
+def _start_from(model: Model, folder: Path) -> list[str]:
     manifest = read_manifest(folder)
     if manifest["encoder"]["sha256"] != model.encoder_source.sha256:
         raise WeftError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weft.bundle.steady import steady
 from weft.config.reading import Reading, blame_overrides, override_key, parse, read_text
 from weft.config.run_file import read_section, read_train, stop_if_wrong
 from weft.config.tasks import read_tasks
@@ -57,6 +58,7 @@ class Host:
     max_length: int
 
 
+@steady
 def host_of(bundle: str | Path, name: str | None = None) -> Host:
     """Read what a task file is checked against.
 

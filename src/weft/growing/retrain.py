@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from weft.bundle.load import load, load_changed
 from weft.bundle.manifest import find_bundle, read_manifest
 from weft.bundle.one_task import check_out, task_of
+from weft.bundle.state import state_of
+from weft.bundle.writing import changing_task
 from weft.core.stacked import ENCODER, SHARED
 from weft.errors import WeftError, words
 from weft.evaluation.baselines import majority
@@ -62,6 +64,28 @@ def retrain_task(
     folder, out, run = find_bundle(bundle), Path(out), None if run is None else Path(run)
     check_out(folder, out)
     check_run(run, folder, out)
+    with changing_task(folder, out, name, words("weft task retrain", "weft.retrain_task")):
+        check_out(folder, out)
+        return _retrain_task(
+            folder, name, task, out, training, grow, fresh, encoder, device, run, resolved, progress
+        )
+
+
+def _retrain_task(
+    folder: Path,
+    name: str,
+    task: Task,
+    out: Path,
+    training: Training | None,
+    grow: GrowSettings | Mapping[str, Any] | None,
+    fresh: bool,
+    encoder: Any,
+    device: str | None,
+    run: Path | None,
+    resolved: dict[str, Any] | None,
+    progress: bool,
+) -> Grown:
+    before = state_of(folder)
     manifest = read_manifest(folder)
     grow = grow if isinstance(grow, GrowSettings) else GrowSettings(**(grow or {}))
     bundle_task = task_of(folder, manifest, name)
@@ -105,7 +129,7 @@ def retrain_task(
         rows.as_dict(),
         scores,
         majority(bundle_task, rows.train, rows.validation),
-        write_grown(model, name, folder, out, beside),
+        write_grown(model, name, folder, out, beside, before),
         tuple(notes),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +19,7 @@ from weft.training.optim.trainable import trainable
 from weft.training.run.run import train
 from weft.training.settings import Training
 from weft.utils import launch_env as launched
+from weft.utils.temporary import scratch_folder
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -122,7 +122,7 @@ def train_one(
     if training.lr is None:
         training = training.model_copy(update={"lr": default_lr(model, name, moves)})
     with ExitStack() as stack:
-        folder = run or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-")))
+        folder = run or stack.enter_context(scratch_folder("weft-task"))
         stack.enter_context(trainable(model, moves))
         splits = {(name, "train"): rows.train, (name, "validation"): rows.validation}
         splits |= {(further, "validation"): split for further, split in rows.further.items()}

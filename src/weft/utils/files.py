@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from weft.errors import words
+from weft.utils.lock import beside, locked
+from weft.utils.temporary import OLD, create_file, restore, temporary_folder
+from weft.utils.write_errors import explained, under_final_names
 
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `target` that replaces it when the block ends without an exception.
 
-    On Linux an existing `target` is exchanged for it in one system call and then deleted.
+    On Linux an existing `target` is exchanged for it in one system call and then deleted. Nobody else writes
+    `target` at the same time; a second writer waits. A link to a folder stays one.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        yield work
-        open_to_others(work)
-        for file in work.rglob("*"):
-            if file.is_file():
-                sync(file)
-        if target.exists():
-            _exchange(work, target)
-        else:
-            os.replace(work, target)
-        sync(target.parent)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    target = Path(os.path.realpath(target))
+    with explained(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(beside(target), target, doing=words("weft", "Python"), file=target), explained(target):
+        restore(target)
+        with temporary_folder(target) as work, under_final_names(work, target):
+            yield work
+            open_to_others(work)
+            for file in work.rglob("*"):
+                if file.is_file():
+                    sync(file)
+            if target.exists():
+                _exchange(work, target)
+            else:
+                os.replace(work, target)
+            sync(target.parent)
 
 
 def open_to_others(path: Path) -> None:
@@ -68,8 +75,8 @@ def _exchange(work: Path, target: Path) -> None:
     except (OSError, AttributeError):
         code = -1
     if code != 0:  # on other systems by several renames, which are not atomic together
-        old = work.with_name(f"{work.name}-old")
-        os.replace(target, old)
+        old = work.with_name(f"{work.name}{OLD}")
+        os.replace(target, old)  # a process that is killed here leaves no target: `restore` puts it back
         os.replace(work, target)
         os.replace(old, work)
 
@@ -79,20 +86,43 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1) + "\n")
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    write_bytes(path, text.encode())
+def write_text(path: Path, text: str, replace: bool = True) -> None:
+    """Write a text file atomically; see `write_bytes`."""
+    write_bytes(path, text.encode(), replace)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
-    work = path.with_name(f".{path.name}.new")
-    try:
-        work.write_bytes(content)
-        sync(work)
-        os.replace(work, path)
-    finally:
-        work.unlink(missing_ok=True)
+def write_bytes(path: Path, content: bytes, replace: bool = True) -> None:
+    """Write a file atomically.
+
+    Args:
+        path: the file.
+        content: its content.
+        replace: whether an existing file is replaced; else it raises `FileExistsError`.
+    """
+    with explained(path):
+        work = create_file(path)
+        assert work.descriptor is not None
+        try:
+            with open(work.descriptor, "wb", closefd=False) as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(work.descriptor)
+            _put(work.path, path, replace)
+        finally:
+            work.remove()
+
+
+def _put(work: Path, path: Path, replace: bool) -> None:
+    """Give a complete file its name."""
+    if not replace:
+        try:
+            os.link(work, path)  # fails if the name is taken, whoever has taken it since it was checked
+            return
+        except OSError as wrong:
+            # a file system without second names
+            if isinstance(wrong, FileExistsError) or os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+    os.replace(work, path)
 
 
 def sweep(folder: Path, *patterns: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.bundle.steady import steady
 from weft.cli.options import Basis, EncoderOption, Json, RunOrBundle
 from weft.cli.output import print_json, print_table
 from weft.core.basis import parse_basis
@@ -26,6 +27,15 @@ def storage(
     Example: weft show storage runs/first
     """
     rounded_size = None if basis is None else parse_basis(basis)
+    amounts, files = _counted(folder, encoder, rounded_size)
+    if as_json:
+        print_json({**amounts, "files": files})
+        return
+    _print(folder, amounts, files)
+
+
+@steady
+def _counted(folder: str | Path, encoder: str | None, basis: int | None) -> tuple[Storage, list[StoredFile]]:
     from weft.bundle.load import load
     from weft.bundle.manifest import find_bundle
 
@@ -34,11 +44,7 @@ def storage(
     from weft.model.accounting.storage import storage as count
 
     model = load(bundle, encoder=encoder)
-    amounts, files = count(model, rounded_size), files_of(model, bundle)
-    if as_json:
-        print_json({**amounts, "files": files})
-        return
-    _print(folder, amounts, files)
+    return count(model, basis), files_of(model, bundle)
 
 
 def _print(folder: Path, amounts: Storage, files: list[StoredFile]) -> None:
