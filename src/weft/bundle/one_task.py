@@ -36,7 +36,7 @@ from weft.errors import WeftError, words
 from weft.methods import Method, build_method
 from weft.tasks.task import Task
 from weft.utils.files import new_folder, write_json
-from weft.utils.temporary import temporary_folder
+from weft.utils.temporary import sweep_leftovers, temporary_folder
 from weft.utils.tensor_files import save_file
 
 
@@ -162,6 +162,7 @@ def _steady(bundle: Path, out: Path, change: Callable[[str | Path], Changed]) ->
 def check_out(bundle: Path, out: Path) -> None:
     """Refuse an output folder that exists and is not the bundle, or that cannot be written."""
     target, old = out.resolve(), bundle.resolve()
+    sweep_leftovers(target.parent, target.name)
     flag = words("--out", "out")
     if old in target.parents:
         raise WeftError(f"{flag} {out}: this is inside the bundle {bundle}; pass a different folder")

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from weft.errors import WeftError
-from weft.utils.lock import LockHeld, beside, locked
+from weft.utils.lock import beside, locked
+from weft.utils.lock_file import LockHeld
 from weft.utils.temporary import restore
 
 P = ParamSpec("P")

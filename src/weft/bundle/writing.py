@@ -11,15 +11,20 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from weft.tasks.checks import NAME
-from weft.utils.lock import LOCK, Lock, beside, different_out, locked, short
+from weft.utils.lock import LOCK, beside, different_out, locked, short
+from weft.utils.lock_file import Lock
+from weft.utils.temporary import restore, sweep_leftovers
 
 
-def writing_bundle(folder: str | Path, doing: str, *, at_once: bool = False) -> AbstractContextManager[Lock]:
+@contextmanager
+def writing_bundle(folder: str | Path, doing: str, *, at_once: bool = False) -> Iterator[Lock]:
     """Inside, nobody else writes the bundle; see `weft.utils.lock`.
+
+    What killed writers of the bundle have left is removed first.
 
     Args:
         folder: the bundle's folder, which may not exist yet.
@@ -28,7 +33,11 @@ def writing_bundle(folder: str | Path, doing: str, *, at_once: bool = False) -> 
     """
     folder = Path(folder)
     advice, wait = (different_out(), 0.0) if at_once else ("", None)
-    return locked(beside(folder), folder, doing=doing, file=folder, advice=advice, wait=wait)
+    with locked(beside(folder), folder, doing=doing, file=folder, advice=advice, wait=wait) as lock:
+        real = Path(os.path.realpath(folder))
+        restore(real)
+        sweep_leftovers(real.parent, real.name)
+        yield lock
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def write_text(path: Path, text: str, replace: bool = True) -> None:
 
 
 def write_bytes(path: Path, content: bytes, replace: bool = True) -> None:
-    """Write a file atomically.
+    """Write a file atomically; a link of this name is replaced and not followed.
 
     Args:
         path: the file.
@@ -110,6 +110,22 @@ def write_bytes(path: Path, content: bytes, replace: bool = True) -> None:
             _put(work.path, path, replace)
         finally:
             work.remove()
+
+
+def write_output(path: Path, content: str | bytes, replace: bool = True) -> None:
+    """Write a file that a user has named, atomically. A link stays one; a pipe or a device is written to.
+
+    Args:
+        path: the file.
+        content: its content.
+        replace: whether an existing file is replaced; else it raises `FileExistsError`.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():
+        with explained(path), path.open("wb") as stream:
+            stream.write(data)
+    else:
+        write_bytes(Path(os.path.realpath(path)), data, replace)
 
 
 def _put(work: Path, path: Path, replace: bool) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from weft.errors import RunFailed, WeftError, words
-from weft.utils.lock import LOCK, Lock, different_out, held, locked
+from weft.utils.lock import LOCK, different_out, held, locked
+from weft.utils.lock_file import Lock
 
 P = ParamSpec("P")
 T = TypeVar("T")
