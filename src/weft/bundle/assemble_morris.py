@@ -128,6 +128,8 @@ def assemble_morris(
     for source in sources:
         _check_encoder_is_frozen(source)
     updates, bare = updates_of_all(sources, encoder)
+    for source in sources:
+        source.check_unchanged()
     method = _method(sources, updates, bare, rank, bias_rank)
     model = model_of(bare, updates, method, together, sources[0].manifest["seed"])
     errors = []
