@@ -1,8 +1,8 @@
 """Reading a bundle while another process replaces it.
 
 A writer replaces the whole folder in one step, so the folder is always an old bundle or a new one. A reader
-that reads several files may still see some of each. It would report damage that is none, or mix two models. So
-it holds the folder open, and compares at the end: if the path now leads to a different folder, it reads again.
+that reads several files may still see some of each. It would report damage that is none, or mix two models.
+So it holds the folder open, and compares at the end: if the path leads to a different folder, it reads again.
 """
 
 from __future__ import annotations

@@ -24,9 +24,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     try:
         yield work
         open_to_others(work)
-        for file in work.rglob("*"):
-            if file.is_file():
-                sync(file)
+        sync_all(work)
         if target.exists():
             _exchange(work, target)
         else:
@@ -91,6 +89,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         work.write_bytes(content)
         sync(work)
         os.replace(work, path)
+        sync(path.parent)
     finally:
         work.unlink(missing_ok=True)
 
@@ -106,9 +105,22 @@ def sweep(folder: Path, *patterns: str) -> None:
 
 
 def sync(path: Path) -> None:
-    """Flush a file or folder to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    """Flush a file or folder to the disk; of a folder the names in it, not the contents of its files."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if path.is_dir():  # on Windows a folder cannot be opened
+            return
+        raise
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_all(folder: Path) -> None:
+    """Flush a folder to the disk: all its files, then its folders, the innermost first."""
+    paths = sorted(folder.rglob("*"), key=lambda path: (path.is_dir(), -len(path.parts)))
+    for path in (*paths, folder):
+        if path.is_dir() or path.is_file():
+            sync(path)
