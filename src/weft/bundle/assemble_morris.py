@@ -22,7 +22,6 @@ from weft.adapters.low_rank_bias import LowRankBiasAdapter
 from weft.bundle.assemble import Assembled
 from weft.bundle.cp_decomposition import cp_of_products, product_norm, truncated_svd
 from weft.bundle.sources import Source, check_together, read_sources
-from weft.bundle.steady import steady_all
 from weft.bundle.updates import TaskUpdates, model_of, updates_of_all
 from weft.bundle.writing import writing_bundle
 from weft.encoder.anatomy import sites_of
@@ -119,7 +118,6 @@ def assemble_morris(
         return _assemble_morris(folders, Path(out), rank, bias_rank, encoder, progress)
 
 
-@steady_all
 def _assemble_morris(
     folders: Sequence[str | Path],
     out: Path,
@@ -142,6 +140,8 @@ def _assemble_morris(
     for source in sources:
         _check_encoder_is_frozen(source)
     updates, bare = updates_of_all(sources, encoder)
+    for source in sources:
+        source.check_unchanged()
     method = _method(sources, updates, bare, rank, bias_rank)
     model = model_of(bare, updates, method, together, sources[0].manifest["seed"])
     errors = []

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.bundle.consistent import consistently
 from weft.bundle.load import load
 from weft.bundle.manifest import find_bundle
-from weft.bundle.steady import steady
 from weft.bundle.writing import writing_bundle
 from weft.errors import WeftError, words
 
@@ -62,6 +62,7 @@ def _adapters(model: Model) -> int:
     return sum(parameter.numel() for parameter in model.adapters.parameters())
 
 
-@steady
-def _bytes(folder: str | Path) -> int:
-    return sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
+def _bytes(folder: Path) -> int:
+    return consistently(
+        folder, lambda: sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    )

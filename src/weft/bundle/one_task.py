@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,24 +19,32 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from weft.bundle.checksums import (
+    ENCODER_WEIGHTS,
+    SHARED_FILE,
+    check_encoder_files,
+    check_files,
+    task_path,
+    write_manifest,
+)
+from weft.bundle.consistent import ATTEMPTS, Hold, Replaced, consistently
 from weft.bundle.manifest import (
     MANIFEST,
     METADATA,
-    SHARED_FILE,
     check_has,
     find_bundle,
+    matching_tasks,
     method_sha256,
     read_manifest,
     read_tasks,
     task_file,
 )
-from weft.bundle.steady import steady
 from weft.bundle.writing import changing_task, writing_bundle
-from weft.encoder.load import file_sha256
 from weft.errors import WeftError, words
 from weft.methods import Method, build_method
 from weft.tasks.task import Task
-from weft.utils.files import new_folder, write_json
+from weft.utils.checksums import file_sha256
+from weft.utils.files import new_folder
 from weft.utils.temporary import sweep_leftovers, temporary_folder
 from weft.utils.tensor_files import save_file
 
@@ -70,31 +79,23 @@ def with_task(bundle: Path, out: Path, facts: Mapping[str, Any], tensors: Mappin
         facts: the task's settings.
         tensors: the tensors of the task, by their names in its file.
     """
-    with writing_bundle(out, words("weft task", "weft")):
-        return _steady(bundle, out, lambda folder: _with_task(Path(folder), out, facts, tensors))
-
-
-def _with_task(bundle: Path, out: Path, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Changed:
-    manifest = read_manifest(bundle)
     name = facts["name"]
-    exists = name in manifest["tasks"]
-    stands_on = {
-        "encoder": manifest["encoder"]["sha256"],
-        "shared": file_sha256(bundle / SHARED_FILE),
-        "method": method_sha256(manifest["method"]),
-    }
 
-    def write(work: Path) -> None:
+    def write(work: Path, manifest: Mapping[str, Any], shared: str) -> list[str]:
+        stands_on = {
+            "encoder": manifest["encoder"]["sha256"],
+            "shared": shared,
+            "method": method_sha256(manifest["method"]),
+        }
         metadata = json.dumps({"task": dict(facts), "stands_on": stands_on}, sort_keys=True)
         save_file(dict(tensors), task_file(work, name), {METADATA: metadata})
-        if not exists:
-            write_json(work / MANIFEST, {**manifest, "tasks": [*manifest["tasks"], name]})
         written = load_file(task_file(work, name))
         if written.keys() != tensors.keys() or not all(torch.equal(written[k], tensors[k]) for k in written):
             raise WeftError(f"{task_file(work, name)} does not hold what was written: check the disk")
+        return [*manifest["tasks"], *([] if name in manifest["tasks"] else [name])]
 
-    left_out = {_path(name)} if exists else {_path(name), MANIFEST}
-    return _changed(bundle, out, name, left_out, write)
+    with writing_bundle(out, words("weft task", "weft")):
+        return _changed(bundle, out, name, write)
 
 
 def with_settings(bundle: Path, tasks: Sequence[Task]) -> None:
@@ -104,15 +105,21 @@ def with_settings(bundle: Path, tasks: Sequence[Task]) -> None:
         bundle: the bundle; it is replaced atomically, with all tasks at once.
         tasks: the tasks, which the bundle has.
     """
-    with (
-        writing_bundle(bundle, words("weft", "weft")),
-        temporary_folder(Path(os.path.realpath(bundle))) as work,
-    ):
+    target = Path(os.path.realpath(bundle))
+    with writing_bundle(bundle, words("weft", "weft")), temporary_folder(target) as work:
         source = bundle
         for number, task in enumerate(tasks):
             out = bundle if number == len(tasks) - 1 else work / str(number)
-            with_task(source, out, task.settings(), load_file(task_file(source, task.name)))
+            with_task(source, out, task.settings(), _tensors(source, task.name))
             source = out
+
+
+def _tensors(bundle: Path, name: str) -> dict[str, Tensor]:
+    def read() -> dict[str, Tensor]:
+        task_of(bundle, read_manifest(bundle), name)  # undamaged
+        return load_file(task_file(bundle, name))
+
+    return consistently(bundle, read)
 
 
 def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
@@ -127,7 +134,7 @@ def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
     doing = words("weft task remove", "weft.remove_task")
     check_out(folder, out)
     with changing_task(folder, out, name, doing), writing_bundle(out, doing):
-        return _steady(folder, out, lambda source: _remove_task(Path(source), name, out))
+        return _remove_task(folder, name, out)
 
 
 def _remove_task(folder: Path, name: str, out: Path) -> Changed:
@@ -145,18 +152,10 @@ def _remove_task(folder: Path, name: str, out: Path) -> Changed:
             "others without it, weft train RUN.yaml"
         )
 
-    def write(work: Path) -> None:
-        write_json(
-            work / MANIFEST, {**manifest, "tasks": [task for task in manifest["tasks"] if task != name]}
-        )
+    def write(work: Path, manifest: Mapping[str, Any], shared: str) -> list[str]:
+        return [task for task in manifest["tasks"] if task != name]
 
-    return _changed(folder, out, name, {_path(name), MANIFEST}, write)
-
-
-def _steady(bundle: Path, out: Path, change: Callable[[str | Path], Changed]) -> Changed:
-    """Change a bundle; one that is only read may be replaced by others while it is."""
-    in_place = os.path.realpath(bundle) == os.path.realpath(out)
-    return change(bundle) if in_place else steady(change)(bundle)
+    return _changed(folder, out, name, write)
 
 
 def check_out(bundle: Path, out: Path) -> None:
@@ -193,51 +192,82 @@ def groups_of(method: Method, task: str) -> dict[str, list[str]]:
     }
 
 
-def hashes(folder: Path) -> dict[str, str]:
-    """The sha256 of every file of a folder, by its path there; links are followed."""
+def hashes(folder: Path, skip: Collection[str] = ()) -> dict[str, str]:
+    """The sha256 of every file of a folder, by its path there; links are followed.
+
+    Args:
+        folder: the folder.
+        skip: the paths of files in it that are left out.
+    """
     files = sorted(
         Path(root) / name for root, _, names in os.walk(folder, followlinks=True) for name in names
     )
-    return {file.relative_to(folder).as_posix(): file_sha256(file) for file in files}
-
-
-def _path(name: str) -> str:
-    """A task's file, as `hashes` names it."""
-    return task_file(Path(), name).as_posix()
+    paths = {file.relative_to(folder).as_posix(): file for file in files}
+    return {path: file_sha256(file) for path, file in paths.items() if path not in skip}
 
 
 def _changed(
-    bundle: Path, out: Path, name: str, left_out: set[str], write: Callable[[Path], None]
+    bundle: Path, out: Path, name: str, write: Callable[[Path, Mapping[str, Any], str], list[str]]
 ) -> Changed:
-    """Copy all but some files, write the new ones, verify the copies, then move the folder into place."""
-    read_sound(bundle)
-    before = {file: sha256 for file, sha256 in hashes(bundle).items() if file not in left_out}
-    with new_folder(out.resolve()) as work:
+    """Copy all files but one task's and bundle.json, write these, verify all, then move the folder in.
+
+    Args:
+        bundle: the bundle.
+        out: the folder of the result.
+        name: the task whose file is not copied; it may be damaged.
+        write: writes the task's file, if it has one, into the new folder, from the folder, the contents of
+            bundle.json and the sha256 of the shared file; returns the names of all tasks.
+    """
+    for _ in range(ATTEMPTS - 1):
+        # nobody replaces a bundle that is changed in place, whose lock is held; one that is only read, may be
+        with suppress(Replaced):
+            return _changed_once(bundle, out, name, write)
+    return _changed_once(bundle, out, name, write)
+
+
+def _changed_once(
+    bundle: Path, out: Path, name: str, write: Callable[[Path, Mapping[str, Any], str], list[str]]
+) -> Changed:
+    with Hold(bundle) as hold, new_folder(out.resolve()) as work:
+        manifest = read_manifest(bundle)
+        before = hashes(bundle, skip={task_path(name), MANIFEST})
+        _check_sound(bundle, manifest, [task for task in manifest["tasks"] if task != name], before)
         for file in before:
             (work / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(bundle / file, work / file)
         (work / "tasks").mkdir(exist_ok=True)
-        write(work)
+        tasks = write(work, manifest, before[SHARED_FILE])
         now = hashes(work)
         for file, sha256 in before.items():
             if now.get(file) != sha256:
                 raise WeftError(f"{work / file} differs from {bundle / file}: check the disk")
-        read_sound(work)
+        matching_tasks(work, manifest, tasks, manifest["encoder"]["sha256"], now[SHARED_FILE])
+        write_manifest(work, {**manifest, "tasks": tasks}, now)
+        hold.check()  # before the bundle is replaced by what was made from it
     return Changed(out, name, before)
 
 
-def read_sound(folder: Path) -> dict[str, Task]:
-    """Return the tasks of a bundle after checking that its files, its encoder included, match each other."""
-    manifest = read_manifest(folder)
-    included, weights = manifest["encoder"]["included"], folder / "encoder" / "model.safetensors"
+def _check_sound(
+    folder: Path, manifest: dict[str, Any], tasks: Sequence[str], known: Mapping[str, str]
+) -> None:
+    """Check that files of a bundle are undamaged and match each other, its encoder included.
+
+    Args:
+        folder: the bundle.
+        manifest: the contents of its bundle.json.
+        tasks: the names of the tasks whose files are checked.
+        known: the sha256 of its files, by their paths.
+    """
+    included, weights = manifest["encoder"]["included"], folder / ENCODER_WEIGHTS
     if included and not weights.is_file():
         raise WeftError(f"{weights} is missing, though {folder / MANIFEST} says that the encoder is included")
-    if included and file_sha256(weights) != included:
+    check_files(folder, manifest, [SHARED_FILE, *(task_path(task) for task in tasks)], known)
+    if not check_encoder_files(folder, manifest, known) and included and known[ENCODER_WEIGHTS] != included:
         raise WeftError(f"{weights} is not the encoder that came with this bundle: its hash differs")
-    return read_tasks(folder, manifest, manifest["encoder"]["sha256"])
+    matching_tasks(folder, manifest, tasks, manifest["encoder"]["sha256"], known[SHARED_FILE])
 
 
 def task_of(folder: Path, manifest: dict[str, Any], name: str) -> Task:
-    """Return one task of a bundle, as its file describes it."""
+    """Return one task of a bundle, as its file describes it; the files of other tasks are not verified."""
     check_has(folder, manifest, name)
-    return read_tasks(folder, manifest, manifest["encoder"]["sha256"])[name]
+    return read_tasks(folder, manifest, manifest["encoder"]["sha256"], [name])[name]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.bundle.manifest import SHARED_FILE, find_bundle, method_sha256, read_manifest, task_file
-from weft.bundle.steady import steady
-from weft.encoder.load import file_sha256
+from weft.bundle.checksums import FILES, SHARED_FILE, task_path
+from weft.bundle.consistent import consistently
+from weft.bundle.manifest import find_bundle, method_sha256, read_manifest
+from weft.utils.checksums import file_sha256
 
 
 @dataclass(frozen=True)
@@ -25,17 +26,25 @@ class BundleState:
     with_encoder: bool
 
 
-@steady
 def state_of(bundle: str | Path) -> BundleState:
-    """Read what a bundle, or that of a run's folder, holds now."""
+    """Read what a bundle, or that of a run's folder, holds now; files are hashed if bundle.json does not."""
     folder = find_bundle(bundle)
-    manifest = read_manifest(folder)
-    base = (
-        manifest["encoder"]["sha256"],
-        method_sha256(manifest["method"]),
-        file_sha256(folder / SHARED_FILE),
-        manifest["heads"]["pool"],
-        manifest["max_length"],
-    )
-    tasks = {name: file_sha256(task_file(folder, name)) for name in manifest["tasks"]}
-    return BundleState(base, tasks, bool(manifest["encoder"]["included"]))
+
+    def read() -> BundleState:
+        manifest = read_manifest(folder)
+        recorded = manifest.get(FILES, {})
+        paths = {name: task_path(name) for name in manifest["tasks"]}
+        hashes = {
+            path: recorded.get(path) or file_sha256(folder / path) for path in (SHARED_FILE, *paths.values())
+        }
+        base = (
+            manifest["encoder"]["sha256"],
+            method_sha256(manifest["method"]),
+            hashes[SHARED_FILE],
+            manifest["heads"]["pool"],
+            manifest["max_length"],
+        )
+        tasks = {name: hashes[path] for name, path in paths.items()}
+        return BundleState(base, tasks, bool(manifest["encoder"]["included"]))
+
+    return consistently(folder, read)

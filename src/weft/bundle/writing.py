@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from weft.tasks.checks import NAME
 from weft.utils.lock import LOCK, beside, different_out, locked, short
-from weft.utils.lock_file import Lock
+from weft.utils.lock_file import Lock, LockHeld
 from weft.utils.temporary import restore, sweep_leftovers
 
 
@@ -63,3 +63,18 @@ def changing_task(bundle: Path, out: Path, name: str, doing: str) -> Iterator[No
     what = f"task {name!r} of {out}"
     with locked(path, what, doing=doing, file=out, advice=different_out(), wait=0.0):
         yield
+
+
+def wait_for_writer(folder: Path) -> bool:
+    """Whether a bundle that was missing is there now: somebody was replacing it, or was killed doing so.
+
+    Only where folders cannot be exchanged in one step is a bundle missing for a moment: on NFS, for example.
+
+    Args:
+        folder: the bundle's folder.
+    """
+    if folder.exists() or not beside(folder).exists():
+        return False
+    with suppress(LockHeld, OSError), locked(beside(folder), folder, doing="reading", wait=5.0):
+        restore(Path(os.path.realpath(folder)))
+    return folder.exists()

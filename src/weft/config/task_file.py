@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.bundle.steady import steady
 from weft.config.reading import Reading, blame_overrides, override_key, parse, read_text
 from weft.config.run_file import read_section, read_train, stop_if_wrong
 from weft.config.tasks import read_tasks
@@ -58,7 +57,6 @@ class Host:
     max_length: int
 
 
-@steady
 def host_of(bundle: str | Path, name: str | None = None) -> Host:
     """Read what a task file is checked against.
 
@@ -66,14 +64,13 @@ def host_of(bundle: str | Path, name: str | None = None) -> Host:
         bundle: a bundle, or a run's folder that holds one.
         name: a task that the bundle must have; None: no such check.
     """
-    from weft.bundle.manifest import check_has, find_bundle, read_manifest, read_tasks
+    from weft.bundle.manifest import check_has, find_bundle, read_bundle, read_manifest
     from weft.methods import build_method
 
     folder = find_bundle(bundle)
-    manifest = read_manifest(folder)
     if name is not None:
-        check_has(folder, manifest, name)
-    tasks = read_tasks(folder, manifest, manifest["encoder"]["sha256"])
+        check_has(folder, read_manifest(folder), name)
+    manifest, tasks = read_bundle(folder)
     return Host(folder, tasks, build_method(manifest["method"]), manifest["max_length"])
 
 

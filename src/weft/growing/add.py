@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.bundle.load import load_changed
-from weft.bundle.manifest import find_bundle, read_manifest, read_tasks
+from weft.bundle.manifest import find_bundle, read_bundle
 from weft.bundle.one_task import check_out
 from weft.bundle.state import state_of
 from weft.bundle.writing import changing_task
@@ -85,8 +85,7 @@ def _add_task(
     tell: Callable[[str, ZeroShot], None],
 ) -> Grown:
     before = state_of(folder)
-    manifest = read_manifest(folder)
-    bundle_tasks = read_tasks(folder, manifest, manifest["encoder"]["sha256"])
+    manifest, bundle_tasks = read_bundle(folder)
     grow = grow if isinstance(grow, GrowSettings) else GrowSettings(**(grow or {}))
     if wrong := mistakes(task, grow, bundle_tasks, build_method(manifest["method"])):
         raise SettingsError(f"task {task.name!r}", [(".".join(key_path), text) for key_path, text in wrong])

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.bundle.load import load, load_changed
-from weft.bundle.manifest import find_bundle, read_manifest
-from weft.bundle.one_task import check_out, task_of
+from weft.bundle.manifest import check_has, find_bundle, read_bundle, read_manifest
+from weft.bundle.one_task import check_out
 from weft.bundle.state import state_of
 from weft.bundle.writing import changing_task
 from weft.core.stacked import ENCODER, SHARED
@@ -86,9 +86,10 @@ def _retrain_task(
     progress: bool,
 ) -> Grown:
     before = state_of(folder)
-    manifest = read_manifest(folder)
+    check_has(folder, read_manifest(folder), name)
+    manifest, bundle_tasks = read_bundle(folder)
     grow = grow if isinstance(grow, GrowSettings) else GrowSettings(**(grow or {}))
-    bundle_task = task_of(folder, manifest, name)
+    bundle_task = bundle_tasks[name]
     if wrong := mistakes_again(task, grow, bundle_task):
         raise SettingsError(f"task {task.name!r}", [(".".join(key_path), text) for key_path, text in wrong])
     training = training or Training(max_length=manifest["max_length"])

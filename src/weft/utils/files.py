@@ -33,9 +33,7 @@ def new_folder(target: Path) -> Iterator[Path]:
         with temporary_folder(target) as work, under_final_names(work, target):
             yield work
             open_to_others(work)
-            for file in work.rglob("*"):
-                if file.is_file():
-                    sync(file)
+            sync_all(work)
             if target.exists():
                 _exchange(work, target)
             else:
@@ -108,6 +106,7 @@ def write_bytes(path: Path, content: bytes, replace: bool = True) -> None:
                 stream.flush()
                 os.fsync(work.descriptor)
             _put(work.path, path, replace)
+            sync(path.parent)
         finally:
             work.remove()
 
@@ -152,9 +151,22 @@ def sweep(folder: Path, *patterns: str) -> None:
 
 
 def sync(path: Path) -> None:
-    """Flush a file or folder to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    """Flush a file or folder to the disk; of a folder the names in it, not the contents of its files."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if path.is_dir():  # on Windows a folder cannot be opened
+            return
+        raise
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_all(folder: Path) -> None:
+    """Flush a folder to the disk: all its files, then its folders, the innermost first."""
+    paths = sorted(folder.rglob("*"), key=lambda path: (path.is_dir(), -len(path.parts)))
+    for path in (*paths, folder):
+        if path.is_dir() or path.is_file():
+            sync(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.bundle.steady import steady
 from weft.cli.options import Basis, EncoderOption, Json, RunOrBundle
 from weft.cli.output import print_json, print_table
 from weft.core.basis import parse_basis
@@ -34,8 +33,8 @@ def storage(
     _print(folder, amounts, files)
 
 
-@steady
-def _counted(folder: str | Path, encoder: str | None, basis: int | None) -> tuple[Storage, list[StoredFile]]:
+def _counted(folder: Path, encoder: str | None, basis: int | None) -> tuple[Storage, list[StoredFile]]:
+    from weft.bundle.consistent import consistently
     from weft.bundle.load import load
     from weft.bundle.manifest import find_bundle
 
@@ -43,8 +42,11 @@ def _counted(folder: str | Path, encoder: str | None, basis: int | None) -> tupl
     from weft.bundle.files import files_of
     from weft.model.accounting.storage import storage as count
 
-    model = load(bundle, encoder=encoder)
-    return count(model, basis), files_of(model, bundle)
+    def read() -> tuple[Storage, list[StoredFile]]:
+        model = load(bundle, encoder=encoder)
+        return count(model, basis), files_of(model, bundle)
+
+    return consistently(bundle, read)
 
 
 def _print(folder: Path, amounts: Storage, files: list[StoredFile]) -> None:
