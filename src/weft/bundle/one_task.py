@@ -94,7 +94,7 @@ def with_task(bundle: Path, out: Path, facts: Mapping[str, Any], tensors: Mappin
             raise WeftError(f"{task_file(work, name)} does not hold what was written: check the disk")
         return [*manifest["tasks"], *([] if name in manifest["tasks"] else [name])]
 
-    with writing_bundle(out, words("weft task", "weft")):
+    with writing_bundle(out, words("weft task", "a Python program")):
         return _changed(bundle, out, name, write)
 
 
@@ -106,7 +106,8 @@ def with_settings(bundle: Path, tasks: Sequence[Task]) -> None:
         tasks: the tasks, which the bundle has.
     """
     target = Path(os.path.realpath(bundle))
-    with writing_bundle(bundle, words("weft", "weft")), temporary_folder(target) as work:
+    doing = words("weft evaluate", "weft.evaluate")
+    with writing_bundle(bundle, doing), temporary_folder(target) as work:
         source = bundle
         for number, task in enumerate(tasks):
             out = bundle if number == len(tasks) - 1 else work / str(number)

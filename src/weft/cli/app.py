@@ -172,4 +172,20 @@ def _out_of_memory(wrong: BaseException) -> int:
 
 def main() -> None:
     """Run the `weft` command and exit with its code."""
-    sys.exit(run())
+    code = run()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has what it wanted (`| head`)
+        _drop_standard_output()
+    except OSError as wrong:  # > /dev/full
+        print(f"standard output: it cannot be written to: {wrong.strerror or wrong}", file=sys.stderr)
+        _drop_standard_output()
+        code = code or 1
+    sys.exit(code)
+
+
+def _drop_standard_output() -> None:
+    """Send what is left to nowhere, or Python complains as it exits."""
+    from weft.workflows.prediction_output import quiet_standard_output
+
+    quiet_standard_output()

@@ -37,7 +37,7 @@ def write_grown(
     Returns:
         The sha256 of every file that did not change, by its path in the bundle.
     """
-    with writing_bundle(out, words("weft task", "weft")):
+    with writing_bundle(out, words("weft task", "weft.add_task")):
         changed = _changed(bundle, name, bool(moved_beside), before)
         if changed and out.resolve() == bundle.resolve():
             aside = _free(out, name)

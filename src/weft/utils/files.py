@@ -28,7 +28,10 @@ def new_folder(target: Path) -> Iterator[Path]:
     target = Path(os.path.realpath(target))
     with explained(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(beside(target), target, doing=words("weft", "Python"), file=target), explained(target):
+    with (
+        locked(beside(target), target, doing=words("weft", "a Python program"), file=target),
+        explained(target),
+    ):
         restore(target)
         with temporary_folder(target) as work, under_final_names(work, target):
             yield work

@@ -17,6 +17,10 @@ _FLAGS = os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
+MOVES = 1000
+"""How often the file may be deleted between opening and locking it, before the file system is not trusted."""
+
+
 class LockHeld(WeftError):
     """A different process, or a different thread, writes to the same folder."""
 
@@ -37,25 +41,27 @@ class Lock:
 
     def attempt(self) -> bool:
         """Take the lock, unless somebody else has it."""
-        while True:
+        try:
+            return self._attempt()
+        except LocksUnsupportedError:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            return self._record.attempt()
+
+    def _attempt(self) -> bool:
+        for _ in range(MOVES):
             descriptor = self._open(self.path)
             try:
                 if not try_lock(descriptor):
-                    os.close(descriptor)
                     return False
-            except LocksUnsupportedError:
-                os.close(descriptor)
-                with contextlib.suppress(OSError):
-                    self.path.unlink()
-                return self._record.attempt()
-            except BaseException:
-                os.close(descriptor)
-                raise
-            # its last holder may have deleted the file after it was opened here: then it locks nothing
-            if same_file(descriptor, self.path):
-                self._take(descriptor)
-                return True
-            os.close(descriptor)
+                # its last holder may have deleted the file after it was opened here: then it locks nothing
+                if same_file(descriptor, self.path):
+                    self._take(descriptor)
+                    return True
+            finally:
+                if descriptor not in self._descriptors:
+                    os.close(descriptor)
+        raise LocksUnsupportedError("a path and its open file are never the same file here")
 
     def holder(self) -> Holder | None:
         """Who has the lock; None if that is not known."""

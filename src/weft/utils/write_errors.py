@@ -66,6 +66,18 @@ def explained(file: str | Path) -> Iterator[None]:
 
 
 @contextmanager
+def explained_stream(name: str) -> Iterator[None]:
+    """Inside, an error of the disk behind an open stream becomes a `RunFailed` that names the stream."""
+    try:
+        yield
+    except OSError as wrong:
+        if wrong.errno not in FAILED:
+            raise
+        name = "standard output" if name == "<stdout>" else name
+        raise RunFailed(f"{name}: it cannot be written to any further: {os.strerror(wrong.errno)}") from wrong
+
+
+@contextmanager
 def under_final_names(work: Path, target: Path) -> Iterator[None]:
     """Inside, errors that name a file of the temporary folder `work` name it as it will be in `target`."""
     try:

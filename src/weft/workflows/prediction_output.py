@@ -23,7 +23,7 @@ from typing import IO, Any, Protocol, cast
 from weft.errors import WeftError
 from weft.utils.files import sync
 from weft.utils.temporary import create_file
-from weft.utils.write_errors import explained
+from weft.utils.write_errors import explained, explained_stream
 
 TABLES = ("csv", "tsv", "parquet")
 BATCH = 4096
@@ -115,8 +115,9 @@ class _Lines:
         self._stream = stream
 
     def write(self, rows: list[dict[str, Any]]) -> None:
-        self._stream.write("".join(map(as_line, rows)))
-        self._stream.flush()
+        with explained_stream(getattr(self._stream, "name", "the output")):
+            self._stream.write("".join(map(as_line, rows)))
+            self._stream.flush()
 
     def close(self, complete: bool) -> None:
         if self._stream is not sys.stdout:

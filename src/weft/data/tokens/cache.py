@@ -35,9 +35,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import WeftError
+from weft.errors import RunFailed, WeftError
 from weft.utils.checksums import SEAL, file_crc32, is_sealed, sealed
 from weft.utils.files import open_to_others, sync, sync_all
+from weft.utils.temporary import create_folder, sweep_leftovers
+from weft.utils.write_errors import FAILED, number_of
 
 FORMAT = 2
 """Increased whenever the files of an entry, or their content for equal texts, change."""
@@ -126,7 +128,9 @@ def write_entry(
         parent = cache / "tokens"
         parent.mkdir(parents=True, exist_ok=True)
         _sweep(parent)
-        writing = Path(tempfile.mkdtemp(prefix=_WRITING, dir=parent))
+        sweep_leftovers(parent)
+        folder = create_folder(parent / key)
+        writing = folder.path
         try:
             for name, array in arrays.items():
                 np.save(writing / f"{name}.npy", array.astype(_DTYPES[name], copy=False))
@@ -144,10 +148,12 @@ def write_entry(
             sync_all(writing)
             _move(writing, cache, key)
         finally:
-            shutil.rmtree(writing, ignore_errors=True)
+            folder.remove()
     except OSError as failed:
-        raise WeftError(
-            f"the token cache {str(cache)!r} cannot be written: {failed.strerror or failed}; "
+        number = number_of(failed, cache)
+        reason = failed.strerror or failed if number is None else os.strerror(number)
+        raise (RunFailed if number in FAILED else WeftError)(
+            f"the token cache {str(cache)!r} cannot be written: {reason}; "
             "set WEFT_CACHE to a different folder"
         ) from failed
 
