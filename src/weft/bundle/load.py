@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
+from weft.bundle.checksums import MANIFEST, check_encoder_files
+from weft.bundle.consistent import consistently
 from weft.bundle.manifest import SHARED_FILE, find_bundle, read_manifest, read_tasks, task_file
 from weft.bundle.padding import Ranked, fill, fits, ranked_parameters
 from weft.bundle.save import in_files, key
 from weft.core.stacked import task_owner
-from weft.encoder.load import as_encoder, weights_sha256
+from weft.encoder.files import Recorded
+from weft.encoder.load import Encoder, as_encoder, weights_sha256
 from weft.errors import WeftError
 from weft.kernels.dispatch import checked_setting
 from weft.kernels.setting import Setting
@@ -65,40 +69,84 @@ def load_changed(
     from weft.model.model import Model
 
     folder = find_bundle(folder)
-    manifest = read_manifest(folder)
-    method = build_method(manifest["method"])
-    where = encoder or (
-        folder / "encoder" if manifest["encoder"]["included"] else manifest["encoder"]["name"]
-    )
-    loaded = as_encoder(where, seed=manifest["seed"], device=device)
-    loaded.sha256 = loaded.sha256 or weights_sha256(loaded.model)
-    loaded.name = manifest["encoder"]["name"]
-    if encoder is None and (included := manifest["encoder"]["included"]):
-        if loaded.sha256 != included:
-            raise WeftError(
-                f"{folder / 'encoder'} is not the encoder that came with this bundle: its hash differs"
-            )
-        loaded.sha256 = manifest["encoder"]["sha256"]  # different files, the same weights
-        loaded.travels = True
-    model = Model(
-        loaded,
-        [*read_tasks(folder, manifest, loaded.sha256).values(), *added],
-        method,
-        pool=manifest["heads"]["pool"],
-        head_dropout=manifest["heads"]["dropout"],
-        max_length=manifest["max_length"],
-        seed=manifest["seed"],
-    )
-    _fill(model, folder, {task_owner(task.name) for task in added}, fresh)
+    with ExitStack() as stack:
+
+        def read() -> tuple[dict[str, Any], Encoder, dict[str, Task], OpenFiles]:
+            manifest = read_manifest(folder)
+            loaded = _encoder(folder, manifest, encoder, device)
+            tasks = read_tasks(folder, manifest, loaded.sha256)
+            return manifest, loaded, tasks, open_files(folder, tasks, stack)
+
+        manifest, loaded, tasks, files = consistently(folder, read)
+        model = Model(
+            loaded,
+            [*tasks.values(), *added],
+            build_method(manifest["method"]),
+            pool=manifest["heads"]["pool"],
+            head_dropout=manifest["heads"]["dropout"],
+            max_length=manifest["max_length"],
+            seed=manifest["seed"],
+        )
+        _fill(model, folder, files, {task_owner(task.name) for task in added}, fresh)
     return model.to(device) if device else model
 
 
-def _fill(model: Model, folder: Path, new: Collection[str], fresh: Callable[[Owned], bool]) -> None:
-    """Copy the tensors of all files into the model; each must be there, once, in its shape.
+OpenFiles = Mapping[Path, Any]
+"""The open safetensors files of a bundle. They stay readable if the bundle is replaced meanwhile."""
+
+
+def open_files(folder: Path, tasks: Collection[str], stack: ExitStack) -> OpenFiles:
+    """Open the shared file and the files of tasks.
+
+    Args:
+        folder: the bundle.
+        tasks: the names of the tasks.
+        stack: closes the files.
+    """
+    files = {}
+    for path in (folder / SHARED_FILE, *(task_file(folder, name) for name in tasks)):
+        try:
+            files[path] = stack.enter_context(safe_open(path, "pt"))
+        except SafetensorError as wrong:
+            raise WeftError(f"{path} is not a file of a bundle: {wrong}") from None
+    return files
+
+
+def _encoder(folder: Path, manifest: dict[str, Any], encoder: Any, device: str | None) -> Encoder:
+    """Load the encoder of a bundle, or the one that is passed; its files are verified first."""
+    facts, record = manifest["encoder"], folder / MANIFEST
+    if encoder is not None:
+        loaded = as_encoder(encoder, seed=manifest["seed"], device=device)
+        # the bundle's encoder is meant wherever it is now: a copy of this model is saved with its record
+        loaded.files = facts.get("files", {})
+    elif facts["included"]:
+        verified = check_encoder_files(folder, manifest)
+        recorded = Recorded(record, facts["included"] if verified else None, verified=verified)
+        loaded = as_encoder(folder / "encoder", seed=manifest["seed"], device=device, recorded=recorded)
+    else:
+        recorded = Recorded(record, facts["sha256"], facts.get("files", {}))
+        loaded = as_encoder(facts["name"], seed=manifest["seed"], device=device, recorded=recorded)
+    loaded.sha256 = loaded.sha256 or weights_sha256(loaded.model)
+    loaded.name = facts["name"]
+    if encoder is None and facts["included"]:
+        if loaded.sha256 != facts["included"]:
+            raise WeftError(
+                f"{folder / 'encoder'} is not the encoder that came with this bundle: its hash differs"
+            )
+        loaded.sha256 = facts["sha256"]  # different files, the same weights
+        loaded.travels = True
+    return loaded
+
+
+def _fill(
+    model: Model, folder: Path, files: OpenFiles, new: Collection[str], fresh: Callable[[Owned], bool]
+) -> None:
+    """Copy the tensors of all files into the model; each must be there, once, in its shape and dtype.
 
     Args:
         model: a model with initial values.
         folder: the bundle.
+        files: its open files.
         new: the owners that have no file.
         fresh: whether a tensor keeps its initial value although there is a file.
     """
@@ -106,17 +154,17 @@ def _fill(model: Model, folder: Path, new: Collection[str], fresh: Callable[[Own
     for item in owned(model):
         if in_files(item) and item.owner not in new:
             kind, _, name = item.owner.partition(":")
-            file = task_file(folder, name) if kind == "task" else folder / SHARED_FILE
-            by_file.setdefault(file, []).append(item)
+            path = task_file(folder, name) if kind == "task" else folder / SHARED_FILE
+            by_file.setdefault(path, []).append(item)
     ranked = ranked_parameters(model)
     for path, items in by_file.items():
-        with safe_open(path, "pt") as file:
-            unknown = set(file.keys()) - {key(item) for item in items}
-            if unknown:
-                raise WeftError(f"{path} holds {sorted(unknown)[0]!r}, which is not a tensor of this model")
-            for item in items:
-                if not fresh(item):
-                    copy_in(item, file, path, ranked)
+        file = files[path]
+        unknown = set(file.keys()) - {key(item) for item in items}
+        if unknown:
+            raise WeftError(f"{path} holds {sorted(unknown)[0]!r}, which is not a tensor of this model")
+        for item in items:
+            if not fresh(item):
+                copy_in(item, file, path, ranked)
 
 
 def copy_in(item: Owned, file: Any, path: Path, ranked: Ranked) -> None:
@@ -127,4 +175,12 @@ def copy_in(item: Owned, file: Any, path: Path, ranked: Ranked) -> None:
     if not fits(item, tensor, ranked):
         expected, shape = list(item.data.shape), list(tensor.shape)
         raise WeftError(f"{path}: {key(item)!r} has shape {shape}; expected {expected}")
+    check_dtype(item, tensor, f"{path}: {key(item)!r}")
     fill(item, tensor)
+
+
+def check_dtype(item: Owned, tensor: Tensor, where: str) -> None:
+    """Refuse a tensor of a different dtype: numbers of a dtype that weft never writes are not converted."""
+    if tensor.dtype != item.data.dtype:
+        names = [str(dtype).removeprefix("torch.") for dtype in (tensor.dtype, item.data.dtype)]
+        raise WeftError(f"{where} has dtype {names[0]}; expected {names[1]}")

@@ -64,14 +64,13 @@ def host_of(bundle: str | Path, name: str | None = None) -> Host:
         bundle: a bundle, or a run's folder that holds one.
         name: a task that the bundle must have; None: no such check.
     """
-    from weft.bundle.manifest import check_has, find_bundle, read_manifest, read_tasks
+    from weft.bundle.manifest import check_has, find_bundle, read_bundle, read_manifest
     from weft.methods import build_method
 
     folder = find_bundle(bundle)
-    manifest = read_manifest(folder)
     if name is not None:
-        check_has(folder, manifest, name)
-    tasks = read_tasks(folder, manifest, manifest["encoder"]["sha256"])
+        check_has(folder, read_manifest(folder), name)
+    manifest, tasks = read_bundle(folder)
     return Host(folder, tasks, build_method(manifest["method"]), manifest["max_length"])
 
 

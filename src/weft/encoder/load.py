@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.encoder.catalogue import ARCHITECTURES, PACKAGES, RANDOM, Package, check_name, random_encoder
+from weft.encoder.files import VOCABULARIES, Recorded, check_settings, check_weights, settings_sha256
 from weft.errors import WeftError, did_you_mean
+from weft.utils.checksums import file_sha256
 from weft.utils.hub import hub_problem, model_in_cache, offline_if
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class Encoder:
         sha256: the hash of its weights: of model.safetensors if that is the only file, else of the tensors.
         travels: whether it was part of a bundle. There may be no other copy, so a bundle that is saved from
             it contains it again.
+        files: the sha256 of its configuration and tokenizer files, by their names.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Encoder:
     notes: tuple[str, ...] = ()
     sha256: str | None = None
     travels: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def pooling(self) -> str | None:
@@ -59,13 +63,16 @@ class Encoder:
         return _tokenizer(self.name, self.source)
 
 
-def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) -> Encoder:
+def load_encoder(
+    name: str | Path, *, seed: int = 0, device: str | None = None, recorded: Recorded | None = None
+) -> Encoder:
     """Load an encoder in float32.
 
     Args:
         name: a folder, an installed package (`minilm`), `random:ARCHITECTURE`, or a hub id.
         seed: the random seed of the weights of `random:` encoders.
         device: the device to put it on; `meta` works for `random:` only.
+        recorded: what is known of its files; files that differ are refused. None: nothing.
     """
     name = str(name)
     if name.startswith(RANDOM):
@@ -77,17 +84,30 @@ def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) 
             f"encoder {name!r} has weights to load; on the meta device only random:ARCHITECTURE works"
         )
     source = _source(name)
+    weights = Path(source) / "model.safetensors"
+    if name in PACKAGES:
+        sha256: str | None = PACKAGES[name].sha256  # `_source` has verified it
+    elif recorded is not None and recorded.verified:
+        sha256 = recorded.sha256
+    else:
+        sha256 = file_sha256(weights) if weights.is_file() else None
     name = source if Path(name).is_dir() else name
+    # before anything is loaded: what damaged files would give is anyone's guess
+    check_weights(weights, sha256, recorded)
+    check_settings(source, recorded)
     model, notes = _from_files(name, source)
-    single = Path(source) / "model.safetensors"
-    sha256 = file_sha256(single) if single.is_file() else None
-    return Encoder(name, model.eval().to(device or "cpu"), source, notes, sha256)
+    if not Path(source).is_dir():  # a hub id, whose files may have been downloaded just now
+        check_settings(source, recorded)
+    files = settings_sha256(source)
+    return Encoder(name, model.eval().to(device or "cpu"), source, notes, sha256, files=files)
 
 
-def as_encoder(encoder: Any, *, seed: int = 0, device: str | None = None) -> Encoder:
+def as_encoder(
+    encoder: Any, *, seed: int = 0, device: str | None = None, recorded: Recorded | None = None
+) -> Encoder:
     """Return an `Encoder` from a name, a folder, an `Encoder`, or a Hugging Face model."""
     if isinstance(encoder, str | Path):
-        return load_encoder(encoder, seed=seed, device=device)
+        return load_encoder(encoder, seed=seed, device=device, recorded=recorded)
     if not isinstance(encoder, Encoder):
         if not hasattr(encoder, "state_dict"):
             raise WeftError(f"encoder: expected a name, a folder or a Hugging Face model; found {encoder!r}")
@@ -99,13 +119,6 @@ def as_encoder(encoder: Any, *, seed: int = 0, device: str | None = None) -> Enc
     if device is not None:
         encoder.model.to(device)
     return encoder
-
-
-VOCABULARIES = (
-    *("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "spiece.model"),
-    *("sentencepiece.bpe.model", "tokenizer.model"),
-)
-"""Files that may hold a tokenizer's vocabulary; every tokenizer has at least one of them."""
 
 
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase | None:
@@ -186,12 +199,6 @@ def _tokenizer(name: str, source: str) -> PreTrainedTokenizerBase:
         backend.no_padding()
         backend.no_truncation()
     return tokenizer
-
-
-def file_sha256(path: Path) -> str:
-    """Return the sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def weights_sha256(model: Any) -> str:

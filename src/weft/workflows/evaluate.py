@@ -16,7 +16,7 @@ from weft.config.model_data import (
     labelled_rows,
     tasks_with_data,
 )
-from weft.errors import WeftError, did_you_mean, words
+from weft.errors import RunFailed, WeftError, did_you_mean, words
 from weft.evaluation.scores import Scores
 from weft.inference.precision import checked_precision
 from weft.tasks.task import SPLITS
@@ -24,9 +24,11 @@ from weft.utils.devices import check_device
 from weft.utils.notes import Tell, teller
 
 if TYPE_CHECKING:
+    from weft.bundle.state import BundleState
     from weft.data.splits.split import Split
     from weft.data.tokens.tokens import Tokens
     from weft.model.model import Model
+    from weft.tasks.task import Task
     from weft.training.run.run import Run
 
 
@@ -112,6 +114,7 @@ def evaluate(
     from weft.evaluation.evaluate import evaluate as scores_of
     from weft.evaluation.evaluate import fixed_examples
 
+    before = _before(model, tune_thresholds)
     loaded = _loaded(model, source, encoder, device)
     with_data = tasks_with_data(loaded, source, known, tell)
     splits = labelled_rows(with_data, split, source, tell)
@@ -123,7 +126,7 @@ def evaluate(
             for name, labelled in splits.items()
         }
     chosen = {name: fixed_examples(tokens, rows, seed, name) for name, tokens in data.items()}
-    thresholds = _tune(loaded, data, chosen, precision, _folder(model), tell) if tune_thresholds else {}
+    thresholds = _tune(loaded, data, chosen, precision, before, tell) if tune_thresholds else {}
     scores = scores_of(loaded, data, chosen, precision=precision)
     evaluation = cast(Evaluation, {"split": split, **scores})
     if tune_thresholds:
@@ -194,12 +197,22 @@ def _loaded(model: Any, source: str | Path, encoder: Any, device: str | None) ->
     return as_model if device is None else as_model.to(device_of(device))
 
 
+def _before(model: Any, tune_thresholds: bool) -> tuple[Path, BundleState] | None:
+    """The bundle that tuned thresholds are written to, and what it holds before it is loaded."""
+    folder = _folder(model)
+    if folder is None or not tune_thresholds:
+        return None
+    from weft.bundle.state import state_of
+
+    return find_bundle(folder), state_of(folder)
+
+
 def _tune(
     model: Model,
     data: Mapping[str, Tokens],
     rows: Mapping[str, Sequence[int]],
     precision: str,
-    folder: Path | None,
+    before: tuple[Path, BundleState] | None,
     tell: Tell,
 ) -> dict[str, list[dict[str, Any]]]:
     """Tune the thresholds of the model and write them to its bundle, if it has one."""
@@ -210,13 +223,26 @@ def _tune(
     for name, labels in found.items():
         if few := [label.label for label in labels if label.examples < FEW]:
             tell(f"{name}: fewer than {FEW} rows have {', '.join(few)}: their thresholds are uncertain")
-    if folder is not None:
-        from weft.bundle.one_task import with_settings
-
-        bundle = find_bundle(folder)
-        for name in found:
-            with_settings(bundle, model.tasks[model.task_id(name)])
+    if before is not None:
+        _store(*before, [model.tasks[model.task_id(name)] for name in found])
     return {name: [label.as_dict() for label in labels] for name, labels in found.items()}
+
+
+def _store(bundle: Path, before: BundleState, tasks: Sequence[Task]) -> None:
+    """Write the settings of tasks to a bundle, unless others have changed their weights since it was read."""
+    from weft.bundle.one_task import with_settings
+    from weft.bundle.state import state_of
+    from weft.bundle.writing import writing_bundle
+
+    with writing_bundle(bundle, words("weft evaluate", "weft.evaluate")):
+        now = state_of(bundle)
+        names = [task.name for task in tasks if now.tasks.get(task.name) != before.tasks[task.name]]
+        if names or now.base != before.base:
+            raise RunFailed(
+                f"{bundle} was changed while it was evaluated ({', '.join(names) or 'what tasks share'}); "
+                "the tuned thresholds belong to the weights before, and were not stored: evaluate it again"
+            )
+        with_settings(bundle, tasks)
 
 
 def _baselines(

@@ -74,13 +74,14 @@ def test_a_kill_leaves_no_entry_and_is_swept_up(tmp_path, monkeypatch):
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert caching.open_entry(tmp_path, "key") is None
-    assert [p.name.startswith(".writing-") for p in (tmp_path / "tokens").iterdir()] == [True]
+    assert [p.name.startswith(".key.weft-") for p in (tmp_path / "tokens").iterdir()] == [True]
+    (tmp_path / "tokens" / ".writing-abc").mkdir()  # left by an earlier version
     arrays = {"ids": np.arange(9), "offsets": np.array([0, 4, 9]), "full_lengths": np.array([4, 5])}
-    caching.write_entry(tmp_path, "key", arrays, {})
-    assert len(list((tmp_path / "tokens").iterdir())) == 2
+    caching.write_entry(tmp_path, "another", arrays, {})
+    assert sorted(p.name for p in (tmp_path / "tokens").iterdir()) == [".writing-abc", "another"]
     monkeypatch.setattr(caching, "_ABANDONED", -1.0)
     caching.write_entry(tmp_path, "other", arrays, {})
-    assert sorted(p.name for p in (tmp_path / "tokens").iterdir()) == ["key", "other"]
+    assert sorted(p.name for p in (tmp_path / "tokens").iterdir()) == ["another", "other"]
 
 
 def test_processes_that_write_the_same_at_once(tmp_path):

@@ -12,7 +12,7 @@ from weft.data.readers.problem import Problem
 from weft.errors import WeftError, did_you_mean
 from weft.evaluation.submission.archive import unzipped, zipped
 from weft.evaluation.submission.form import Form, Predicted, Written
-from weft.utils.files import write_bytes
+from weft.utils.files import write_output
 
 Predictions = Mapping[str, Predicted | Sequence[Any]]
 """The answers by the keys of the forms: with ids, or a plain list in the official order."""
@@ -120,7 +120,7 @@ class Benchmark(ABC):
                 entries.append(Entry(form.file, form.key, form.rows, form.written(form.filler), explanation))
             else:
                 entries.append(Entry(form.file, form.key, form.rows))
-        write_bytes(out, zipped(texts))
+        write_output(out, zipped(texts))
         return Report(out, tuple(entries))
 
     def check(self, path: Path) -> list[Problem]:

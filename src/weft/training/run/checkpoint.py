@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from weft.core.stacked import ENCODER, task_owner
@@ -19,6 +19,9 @@ from weft.training.optim.l0 import gates_of
 from weft.training.optim.sharding import sharded_like, whole
 from weft.utils.files import new_folder, open_to_others, write_json
 from weft.utils.processes import Processes
+from weft.utils.temporary import temporary_folder
+from weft.utils.tensor_files import save_file
+from weft.utils.write_errors import explained, under_final_names
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -58,11 +61,13 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], processes: Processes
 
 
 def _write(path: Path, tensors: dict[str, Tensor]) -> None:
-    work = path.with_name(f".{path.name}.new")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, work)
-    open_to_others(work)
-    work.replace(path)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_folder(path) as folder, under_final_names(folder, path.parent):
+            work = folder / path.name
+            save_file(tensors, work)
+            open_to_others(work)
+            work.replace(path)
 
 
 def load_tensors(path: Path, live: Mapping[str, Tensor]) -> None:

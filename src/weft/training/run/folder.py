@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from weft.bundle.writing import writing_bundle
 from weft.errors import WeftError, words
 from weft.training.run.resume import differences
 from weft.utils.files import new_folder, sweep, write_text
+from weft.utils.lock import LOCK, held
+from weft.utils.temporary import is_leftover_name, sweep_leftovers
 
 if TYPE_CHECKING:
     from weft.model.model import Model
+
+
+class RunEnded(WeftError):
+    """A run that was to be resumed has ended already. `weft train --resume` says so with exit code 0."""
 
 
 FILES = ("run.yaml", "log.jsonl", "metrics.json", "checkpoints", "bundle", "tensorboard")
@@ -38,13 +45,6 @@ def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite
         without = words("--resume", "resume=True")
         if not file.is_file():
             raise WeftError(f"{folder} has no run to resume: run.yaml is missing; leave out {without}")
-        if (folder / "metrics.json").is_file():
-            see = words(f"weft evaluate {folder}", f"weft.evaluate({str(folder)!r})")
-            raise WeftError(
-                f"the run in {folder} has ended; see it with: {see}\n"
-                f"  to train its model further, start a new run from it: {_start(folder)} and a different "
-                f"{out}, without {without}"
-            )
         before = yaml.safe_load(file.read_text(encoding="utf-8"))
         differs = differences(before, json.loads(json.dumps(resolved)))
         if differs:
@@ -53,10 +53,18 @@ def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite
                 + "\n".join(differs)
                 + _more_steps(folder, differs)
             )
+        if (folder / "metrics.json").is_file():
+            see = words(f"weft evaluate {folder}", f"weft.evaluate({str(folder)!r})")
+            raise RunEnded(
+                f"the run in {folder} has ended, and nothing is left to do; see it with: {see}\n"
+                f"  to train its model further, start a new run from it: {_start(folder)} and a different "
+                f"{out}, without {without}"
+            )
     elif folder.is_file():
         raise WeftError(f"{folder} is a file; expected a folder as {out}")
     elif folder.is_dir():
-        sweep(folder, ".run.yaml.new")  # left by a run that was killed while it wrote run.yaml
+        sweep(folder, ".run.yaml.new")  # left by a run of an earlier version that was killed
+        sweep_leftovers(folder)
         if overwrite:
             check_replaceable(folder)
             return
@@ -67,13 +75,13 @@ def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite
             instead = words(f"set a different {out}", f"replace it with overwrite=True, or set another {out}")
             resuming = words("--resume", "resume=True")
             raise WeftError(f"{folder} holds a run; continue it with {resuming}, or {instead}")
-        if any(folder.iterdir()):
+        if any(not is_leftover_name(path.name) for path in folder.iterdir()):
             raise WeftError(f"{folder} is not empty and holds no run; set a different {out}")
 
 
 def check_replaceable(folder: Path) -> None:
     """Refuse to replace a folder unless it is empty, or a run and nothing but a run."""
-    names = sorted(path.name for path in folder.iterdir())
+    names = sorted(path.name for path in folder.iterdir() if not is_leftover_name(path.name))
     other = [name for name in names if not _of_a_run(name)]
     if folder.is_symlink():
         reason = "is a link"
@@ -112,11 +120,24 @@ def begin_folder(folder: Path, resolved: dict[str, Any], overwrite: bool) -> Non
     text = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True)
     if overwrite and folder.is_dir():
         check_replaceable(folder)  # again: files may have been added while the data was read
-        with new_folder(folder) as work:
+        # nobody may be changing the old bundle while it is deleted
+        old_bundle = writing_bundle(folder / "bundle", words("weft train", "weft.train"), at_once=True)
+        with old_bundle, new_folder(folder) as work:
             write_text(work / "run.yaml", text)
+            if (lock := held(folder / LOCK)) is not None:
+                lock.follow(work)
         return
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "run.yaml", text)
+
+
+def sweep_run(folder: Path) -> None:
+    """Remove what killed processes have left in a run's folder; the caller holds its lock."""
+    sweep_leftovers(folder)
+    sweep_leftovers(folder / "checkpoints")
+    # of earlier versions
+    sweep(folder, ".run.yaml.new", ".metrics.json.new", ".bundle-*")
+    sweep(folder / "checkpoints", ".step-*", ".best-*", ".tmp??????")
 
 
 def check_apart(model: Model, folder: Path) -> None:

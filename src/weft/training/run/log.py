@@ -7,6 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from weft.training.run.lock import check_still_ours
+from weft.utils.write_errors import explained
+
 
 class Log:
     """Writes log.jsonl and, if requested, TensorBoard events.
@@ -34,7 +37,8 @@ class Log:
     def write(self, event: str, **facts: Any) -> None:
         """Add one line; the numbers of a step are also written to TensorBoard."""
         line = {"event": event, "time": round(time.time(), 3), **facts}
-        with self.path.open("a", encoding="utf-8") as file:
+        check_still_ours(self.path.parent)
+        with explained(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         if self._board is not None and "step" in facts:
             for name, value in _numbers(event, facts):

@@ -21,15 +21,16 @@ from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
 from weft.training.run.checkpoint import environment, last_checkpoint, read_state
 from weft.training.run.checks import check_training
-from weft.training.run.folder import begin_folder, check_apart, check_folder
+from weft.training.run.folder import begin_folder, check_apart, check_folder, sweep_run
 from weft.training.run.interrupt import Interrupted
+from weft.training.run.lock import one_writer
 from weft.training.run.log import Log, NoLog
 from weft.training.run.loop import Loop
 from weft.training.run.model_checks import check_model
 from weft.training.run.plan import notes
 from weft.training.run.progress import Progress, Quiet, progress_for
 from weft.training.settings import Training
-from weft.utils.files import sweep, write_json
+from weft.utils.files import write_json
 from weft.utils.out_of_memory import out_of_memory_explained
 from weft.utils.processes import Processes
 
@@ -70,6 +71,7 @@ class Run:
         )
 
 
+@one_writer
 def train(
     model: Model,
     training: Training | None = None,
@@ -250,8 +252,7 @@ def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
 
     A run that was killed before its first checkpoint starts from the beginning.
     """
-    loop.processes.on_main(lambda: sweep(folder, ".run.yaml.new", ".metrics.json.new", ".bundle-*"))
-    loop.processes.on_main(lambda: sweep(loop.checkpoints, ".step-*", ".best-*"))
+    loop.processes.on_main(lambda: sweep_run(folder))
     checkpoint = last_checkpoint(loop.checkpoints)
     if checkpoint is None:
         return None
