@@ -23,7 +23,8 @@ class Log:
             self.path.write_bytes(b"")
         else:
             with self.path.open("ab") as file:
-                file.truncate(cut_to)
+                # never longer: a log that has lost lines would get zeros for them
+                file.truncate(min(cut_to, self.path.stat().st_size))
         self._board: Any = _board(folder) if tensorboard else None
 
     @property
