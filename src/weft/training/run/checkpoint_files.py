@@ -16,8 +16,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,11 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     return state
 
 
-def problem_of(checkpoint: Path) -> str | None:
+Check = Callable[[Path, str], str | None]
+"""`file_problem`; of several checkpoints with the same best weights it is called once per file."""
+
+
+def problem_of(checkpoint: Path, check: Check = file_problem) -> str | None:
     """Return what is wrong with a checkpoint or with the best weights that it needs; None if nothing is."""
     try:
         state = read_state(checkpoint)
@@ -79,11 +83,11 @@ def problem_of(checkpoint: Path) -> str | None:
     if SEAL not in state:
         return _form_problem(checkpoint, state)
     for name, sha256 in state["files"].items():
-        if problem := file_problem(checkpoint / name, sha256):
+        if problem := check(checkpoint / name, sha256):
             return problem
     for name, sha256 in state["best"].items():
         path = checkpoint.parent / name
-        if (problem := file_problem(path, sha256)) and file_problem(copy_of(path), sha256):
+        if (problem := check(path, sha256)) and check(copy_of(path), sha256):
             return problem
     return None
 
@@ -91,22 +95,22 @@ def problem_of(checkpoint: Path) -> str | None:
 def undamaged_checkpoint(folder: Path) -> tuple[Path | None, list[str]]:
     """Return the newest checkpoint that is undamaged, and notes on what was damaged.
 
-    Best weights that it needs and that are damaged are replaced by their second copy.
+    All are verified, so that a user hears of damage to the older one as long as there is the newer one. Best
+    weights of which one copy is damaged are written again from the other.
 
     Args:
         folder: the folder of the run's checkpoints; without any the result is None.
     """
-    found = checkpoints(folder)
-    problems: list[str] = []
-    for checkpoint in reversed(found):
-        problem = problem_of(checkpoint)
-        if problem is None:
-            notes = [_skipped(damaged, checkpoint) for damaged in problems]
-            return checkpoint, [*notes, *_restore_best(checkpoint)]
-        problems.append(problem)
+    found, check = checkpoints(folder), cache(file_problem)
+    problems = {checkpoint: problem_of(checkpoint, check) for checkpoint in found}
+    undamaged = [checkpoint for checkpoint, problem in problems.items() if problem is None]
+    if undamaged:
+        newest = undamaged[-1]
+        notes = [_damaged(problem, path, newest) for path, problem in problems.items() if problem is not None]
+        return newest, [*notes, *_restore_best(newest, check)]
     if not found:
         return None, []
-    listed = "\n".join(f"  {line}" for problem in problems for line in problem.splitlines())
+    listed = "\n".join(f"  {line}" for problem in problems.values() for line in str(problem).splitlines())
     raise WeftError(
         f"the run in {folder.parent} cannot be resumed: none of its checkpoints is undamaged\n{listed}\n"
         f"  restore one of them from a copy, or start a new run with a different {words('--out', 'out')}"
@@ -127,7 +131,9 @@ def delete_old(folder: Path, step: int) -> None:
     kept = [path for path in found if path.name <= last][-KEPT:]
     for path in found:
         if path not in kept:
-            shutil.rmtree(path)
+            hidden = path.with_name(f".{path.name}-old")  # swept by a resumed run
+            path.rename(hidden)  # first, so that a killed process leaves no half of a checkpoint
+            shutil.rmtree(hidden)
 
 
 def best_of_all(folder: Path) -> list[dict[str, str | None]]:
@@ -183,19 +189,23 @@ def write_copy(path: Path, target: Path) -> str:
     return sha256
 
 
-def _restore_best(checkpoint: Path) -> list[str]:
-    """Replace damaged best weights by their second copies; returns a note for each."""
+def _restore_best(checkpoint: Path, check: Check) -> list[str]:
+    """Write damaged best weights again from their second copies, and the reverse; returns a note for each."""
     notes = []
     for name, sha256 in read_state(checkpoint).get("best", {}).items():
         path = checkpoint.parent / name
-        if problem := file_problem(path, sha256):
-            write_copy(copy_of(path), path)
-            notes.append(f"{problem.splitlines()[0]}; it was restored from {copy_of(path).name}")
+        copy = copy_of(path)
+        pairs = [(path, copy), (copy, path)] if copy.is_file() else []
+        for damaged, other in pairs:
+            if problem := check(damaged, sha256):
+                write_copy(other, damaged)
+                notes.append(f"{problem.splitlines()[0]}; it was written again from {other.name}")
     return notes
 
 
-def _skipped(problem: str, checkpoint: Path) -> str:
-    return f"{problem.splitlines()[0]}; the run goes on from the checkpoint before, {checkpoint.name}"
+def _damaged(problem: str, damaged: Path, newest: Path) -> str:
+    which = "the checkpoint before" if damaged > newest else "the last checkpoint, which does not need it"
+    return f"{problem.splitlines()[0]}; the run goes on from {which}: {newest.name}"
 
 
 def _form_problem(checkpoint: Path, state: Mapping[str, Any]) -> str | None:

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from weft.utils.checksums import start_sha256
+
 
 class Log:
     """Writes log.jsonl and, if requested, TensorBoard events.
@@ -31,6 +33,10 @@ class Log:
     def size(self) -> int:
         """The length of the log in bytes."""
         return self.path.stat().st_size
+
+    def sha256(self) -> str | None:
+        """The sha256 of the log so far; None if there is none."""
+        return start_sha256(self.path, self.size)
 
     def write(self, event: str, **facts: Any) -> None:
         """Add one line; the numbers of a step are also written to TensorBoard."""
@@ -57,6 +63,10 @@ class NoLog(Log):
     def size(self) -> int:
         """See `Log`."""
         return 0
+
+    def sha256(self) -> str | None:
+        """See `Log`."""
+        return None
 
     def write(self, event: str, **facts: Any) -> None:
         """See `Log`."""

@@ -10,7 +10,7 @@ from weft.errors import WeftError, words
 from weft.training.run.checkpoint import environment, save_checkpoint
 from weft.training.run.checkpoint_files import read_state, undamaged_checkpoint
 from weft.training.run.recorded import restore_settings
-from weft.utils.checksums import SEAL
+from weft.utils.checksums import SEAL, start_sha256
 from weft.utils.files import sweep
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def save_loop(loop: Loop) -> None:
         "loop": asdict(loop.state),
         "data": loop.data,
         "log_bytes": loop.log.size,
+        "log_sha256": loop.log.sha256(),
         "settings": loop.settings,
         "best": loop.processes.on_main(lambda: best.needed(loop.state)),
         **environment(loop.processes.world),
@@ -119,9 +120,11 @@ def _changed(loop: Loop, before: list[str]) -> str:
 
 
 def _log_notes(folder: Path, state: dict[str, Any]) -> list[str]:
-    """A note if the log has lost lines that it had when the checkpoint was written."""
+    """A note if the log is not as it was when the checkpoint was written; the run does not depend on it."""
     log = folder / "log.jsonl"
     size = log.stat().st_size if log.is_file() else 0
-    if size >= state["log_bytes"]:
-        return []
-    return [f"{log} has {size} bytes, at the checkpoint it had {state['log_bytes']}: it has lost lines"]
+    if size < state["log_bytes"]:
+        return [f"{log} has {size} bytes, at the checkpoint it had {state['log_bytes']}: lines are missing"]
+    if "log_sha256" in state and start_sha256(log, state["log_bytes"]) != state["log_sha256"]:
+        return [f"{log} is damaged or was edited; the run does not depend on it"]
+    return []
