@@ -18,7 +18,7 @@ from weft.training.optim.l0 import gates_of
 from weft.training.optim.sharding import sharded_like, whole
 from weft.training.run.checkpoint_files import PREFIX, STATE, delete_old, read_state
 from weft.utils.checksums import file_sha256, sealed
-from weft.utils.files import new_folder, open_to_others, sync, write_json
+from weft.utils.files import as_json, new_folder, open_to_others, sync
 from weft.utils.processes import Processes
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ def save_checkpoint(
             for name, tensors in full.items():
                 save_file(tensors, work / name)
             files = {name: file_sha256(work / name) for name in full}
-            write_json(work / STATE, sealed({"best": {}, **state, "step": step, "files": files}))
+            record = sealed({"best": {}, **state, "step": step, "files": files})
+            (work / STATE).write_text(as_json(record), encoding="utf-8")  # flushed with the folder
         delete_old(folder, step)
 
     (processes or Processes()).on_main(write)
