@@ -8,6 +8,7 @@ from typing import Any
 
 from safetensors.torch import load_file
 
+from weft.bundle.load import check_tensor
 from weft.bundle.manifest import (
     MANIFEST,
     SHARED_FILE,
@@ -78,6 +79,8 @@ def copy_task(
         new_prefix + key.removeprefix(old_prefix) if key.startswith(old_prefix) else key: value
         for key, value in load_file(task_file(source_folder, name)).items()
     }
+    for key, value in tensors.items():
+        check_tensor(task_file(source_folder, name), key, value)
     done = with_task(target_folder, out, task.settings(), tensors)
     lengths = source_manifest["max_length"], target_manifest["max_length"]
     if lengths[0] == lengths[1]:

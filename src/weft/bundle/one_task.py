@@ -34,6 +34,7 @@ from weft.errors import WeftError, words
 from weft.methods import Method, build_method
 from weft.tasks.task import Task
 from weft.utils.files import new_folder, write_json
+from weft.utils.finite import NOT_FINITE, not_finite
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def with_task(bundle: Path, out: Path, facts: Mapping[str, Any], tensors: Mappin
     """
     manifest = read_manifest(bundle)
     name = facts["name"]
+    if odd := not_finite(tensors):
+        raise WeftError(
+            f"task {name!r} is not written to {out}: its weights are {NOT_FINITE} ({odd[0]}); {bundle} is "
+            "unchanged. Train the task again with a smaller learning rate"
+        )
     exists = name in manifest["tasks"]
     stands_on = {
         "encoder": manifest["encoder"]["sha256"],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from weft.bundle.load import copy_in
+from weft.bundle.load import check_tensor, copy_in
 from weft.bundle.manifest import SHARED_FILE, find_bundle, read_manifest, read_tasks, task_file
 from weft.bundle.padding import fill, ranked_parameters
 from weft.bundle.save import in_files
@@ -159,4 +159,5 @@ def _fill(item: Owned, tensor: torch.Tensor, path: Path, name: str) -> None:
     if tensor.shape != item.data.shape:
         expected, shape = list(item.data.shape), list(tensor.shape)
         raise WeftError(f"start: {path}: {name!r} has shape {shape}; expected {expected}")
+    check_tensor(path, name, tensor)
     fill(item, tensor)

@@ -19,6 +19,7 @@ from weft.encoder.anatomy import sites_of
 from weft.errors import WeftError
 from weft.inference.calls import frame_of, listed
 from weft.inference.examples import Examples
+from weft.inference.finite import NotFinite
 from weft.inference.precision import Precision, precision_context
 from weft.inference.predict import QUEUED, ahead, slabs
 from weft.inference.runner import batches
@@ -108,6 +109,8 @@ def embed(
                 waiting.append((first, batch))
                 take(QUEUED)
         take(0)
+    if odd := len(values) - int(np.isfinite(values).all(1).sum()):
+        raise NotFinite("the encoder" if task is None else f"task {task!r}", odd, len(values))
     vectors = torch.from_numpy(values)
     return F.normalize(vectors, dim=-1) if normalize else vectors
 

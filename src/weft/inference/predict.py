@@ -16,6 +16,7 @@ from weft.data.tokens.tokens import in_memory
 from weft.errors import WeftError
 from weft.inference.calls import check_requests
 from weft.inference.examples import Examples
+from weft.inference.finite import check_logits
 from weft.inference.logits import AllLogits
 from weft.inference.precision import Precision, precision_context
 from weft.inference.runner import all_logits
@@ -68,6 +69,9 @@ def predict(
         One dict per request: `task`, and the fields of its kind: `label` with `probabilities` (classify,
         marked), `labels` (multilabel), `value` (regress, similarity), `answer` with `start` and `end` (span),
         `tags` and `entities` (tag), `choice` (choose), `order` (rank).
+
+    Raises:
+        NotFinite: outputs of the model are NaN or infinite; no answer contains such a number.
     """
     if batch_size is not None and batch_size < 1:
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
@@ -177,6 +181,7 @@ class Readers:
 def answered(model: Model, slab: Slab, logits: AllLogits) -> list[dict[str, Any]]:
     """Return the answer to each request, in order. The requests of one task are decoded together."""
     logits.finish()
+    check_logits(model.tasks, slab.examples.task, logits.of_examples(logits.odd))
     ordered: list[Any] = [None] * len(slab.examples)
     for index, tokens in slab.tokens.items():
         task = model.tasks[index]

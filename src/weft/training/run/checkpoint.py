@@ -18,6 +18,7 @@ from weft.model.ownership import owned
 from weft.training.optim.l0 import gates_of
 from weft.training.optim.sharding import sharded_like, whole
 from weft.utils.files import new_folder, open_to_others, write_json
+from weft.utils.finite import NOT_FINITE, not_finite
 from weft.utils.processes import Processes
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def load_tensors(path: Path, live: Mapping[str, Tensor]) -> None:
     if stored.keys() != live.keys():
         odd = sorted(stored.keys() ^ live.keys())[0]
         raise WeftError(f"{path} does not match the model: {odd!r} is only in one of the two")
+    if bad := not_finite(stored):
+        raise WeftError(f"{path}: weights are {NOT_FINITE} ({bad[0]}), as after a run that diverged")
     for name, tensor in live.items():
         tensor.copy_(sharded_like(stored[name], tensor))
 

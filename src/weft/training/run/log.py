@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
+
+from weft.utils.strict_json import strict_json
 
 
 class Log:
@@ -35,7 +36,7 @@ class Log:
         """Add one line; the numbers of a step are also written to TensorBoard."""
         line = {"event": event, "time": round(time.time(), 3), **facts}
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(strict_json(line) + "\n")
         if self._board is not None and "step" in facts:
             for name, value in _numbers(event, facts):
                 self._board.add_scalar(name, value, facts["step"])

@@ -13,7 +13,7 @@ from weft.data.splits.subset import rows_of
 from weft.data.splits.task_rows import rows_of_task
 from weft.data.tokens.progress import tokenizing
 from weft.data.tokens.tokens import tokenize
-from weft.errors import WeftError, words
+from weft.errors import Diverged, WeftError, words
 from weft.evaluation.baselines import Baselines, quick_baselines
 from weft.evaluation.scores import Scores
 from weft.evaluation.thresholds import without_tuned
@@ -21,6 +21,7 @@ from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
 from weft.training.run.checkpoint import environment, last_checkpoint, read_state
 from weft.training.run.checks import check_training
+from weft.training.run.divergence import end_diverged
 from weft.training.run.folder import begin_folder, check_apart, check_folder
 from weft.training.run.interrupt import Interrupted
 from weft.training.run.log import Log, NoLog
@@ -32,6 +33,7 @@ from weft.training.settings import Training
 from weft.utils.files import sweep, write_json
 from weft.utils.out_of_memory import out_of_memory_explained
 from weft.utils.processes import Processes
+from weft.utils.strict_json import finite_or_null
 
 if TYPE_CHECKING:
     from weft.data.splits.split import Split
@@ -185,6 +187,8 @@ def train(
         except Interrupted as stopped:
             _save_stopped(loop, stopped, with_bundle, with_encoder)
             raise
+        except Diverged as failed:
+            raise end_diverged(loop, failed, with_bundle, with_encoder) from None
         with whole_model(model):
             if with_bundle and processes.is_main:
                 save(model, folder / "bundle", with_encoder)
@@ -205,7 +209,7 @@ def train(
         if training.baselines and with_bundle and processes.is_main:
             baselines = final["baselines"] = _baselines(trained, splits, loop)
         # written last: metrics.json marks the run as finished
-        processes.on_main(lambda: write_json(folder / "metrics.json", final))
+        processes.on_main(lambda: write_json(folder / "metrics.json", finite_or_null(final)))
     finally:
         loop.driver.close()
         shown.close()
