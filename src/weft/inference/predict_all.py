@@ -19,6 +19,7 @@ from torch import Tensor
 
 from weft.data.batching.collate import collate, gather, picked
 from weft.data.readers.columns import read_columns
+from weft.data.readers.problem import show
 from weft.errors import WeftError
 from weft.inference.batches import ROWS
 from weft.inference.calls import dicts_of, frame_of, listed
@@ -143,7 +144,7 @@ def inputs_of(tasks: Sequence[Task], where: str, text: Any, named: Sequence[int]
         except WeftError as wrong:
             last = wrong
     if not inputs:
-        raise WeftError(f"{where}: no task of this model can read it: {text!r}\n  for example, {last}")
+        raise WeftError(f"{where}: no task of this model can read it: {show(text)}\n  for example, {last}")
     return inputs
 
 
