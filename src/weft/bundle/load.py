@@ -20,6 +20,7 @@ from weft.methods import build_method
 from weft.model.ownership import Owned, owned
 from weft.tasks.task import Task
 from weft.utils.finite import NOT_FINITE, all_finite, not_finite
+from weft.utils.forks import prepare_forked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,6 +66,7 @@ def load_changed(
     """
     from weft.model.model import Model
 
+    prepare_forked()
     folder = find_bundle(folder)
     manifest = read_manifest(folder)
     method = build_method(manifest["method"])
