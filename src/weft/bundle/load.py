@@ -20,7 +20,7 @@ from weft.methods import build_method
 from weft.model.ownership import Owned, owned
 from weft.tasks.task import Task
 from weft.utils.finite import NOT_FINITE, all_finite, not_finite
-from weft.utils.forks import prepare_forked
+from weft.utils.forks import before_computing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,7 +66,7 @@ def load_changed(
     """
     from weft.model.model import Model
 
-    prepare_forked()
+    before_computing()
     folder = find_bundle(folder)
     manifest = read_manifest(folder)
     method = build_method(manifest["method"])

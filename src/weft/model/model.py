@@ -37,7 +37,7 @@ from weft.model.targets import Targets
 from weft.model.threads import ModelThreads
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task, check_tasks
-from weft.utils.forks import prepare_forked
+from weft.utils.forks import before_computing
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -100,7 +100,7 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         kernels: Setting = "auto",
     ) -> None:
         super().__init__()
-        prepare_forked()
+        before_computing()
         self._begin_threads()
         settings = HeadSettings(
             pool=pool, dropout=head_dropout, layers=head_layers, hidden=head_hidden, start=head_start

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from weft.errors import WeftError
-from weft.utils.forks import prepare_forked
+from weft.utils.forks import before_computing
 from weft.utils.threads import PerThread, RenewedLock
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def in_eval(model: Model) -> Model:
     All inference begins with this. The mode is never restored: another thread may be in the middle of a pass,
     and would suddenly run with dropout. Training calls `model.train()` in every step.
     """
-    prepare_forked()
+    before_computing(model)
     if model.training:
         # the model itself last: other threads read only its flag, and its parts must be in eval mode by then
         for part in model.children():

@@ -7,15 +7,19 @@ in the child, and the next computation waits for them without end. Locks that ot
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 import weakref
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
 
+if TYPE_CHECKING:
+    from torch import nn
+
+_computed = False
+"""Whether weft has computed in this process."""
 _forked = False
+"""Whether this process was forked from one in which weft had computed, and has not computed since."""
 _renewed: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -28,23 +32,28 @@ def renew_after_fork(lock: Any) -> None:
     _renewed.add(lock)
 
 
-def prepare_forked() -> None:
-    """Call this before PyTorch computes: in a forked child it then uses one thread.
+def before_computing(module: nn.Module | None = None) -> None:
+    """Call this before PyTorch computes. In a child of a process that called it, PyTorch uses one thread.
 
-    Only the first call in a child has an effect; `torch.set_num_threads` may set another number after it.
+    Only the first call in a child has this effect; `torch.set_num_threads` may set another number after it. A
+    child of a process that has only imported modules, as multiprocessing's fork server, is not affected.
+
+    Args:
+        module: what will be computed with, if it exists already.
 
     Raises:
-        WeftError: the parent has used a GPU, which a forked child cannot use.
+        WeftError: the module is on a GPU, which a forked child cannot use.
     """
-    global _forked
+    global _computed, _forked
+    _computed = True
     if not _forked:
         return
     import torch
 
-    if getattr(torch.cuda, "_is_in_bad_fork", bool)():
+    if module is not None and next(module.parameters()).device.type == "cuda":
         raise WeftError(
-            "this process was forked from one that has used the GPU, and cannot use it; start processes by "
-            "multiprocessing.get_context('spawn'), and load the model in each of them"
+            "this process was forked from one that has used the GPU, and cannot use the model there; start "
+            "processes by multiprocessing.get_context('spawn'), and load the model in each of them"
         )
     _forked = False
     if torch.get_num_threads() > 1:
@@ -77,12 +86,10 @@ class SameProcess:
 
 
 def _after_fork() -> None:
-    global _forked
-    # without PyTorch in the parent there are no threads to lose
-    _forked = _forked or "torch" in sys.modules
-    renew: Callable[[], None]
-    for renew in [lock.renew for lock in _renewed]:
-        renew()
+    global _computed, _forked
+    _forked, _computed = _forked or _computed, False
+    for lock in list(_renewed):
+        lock.renew()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork

@@ -31,7 +31,7 @@ from weft.training.run.plan import notes
 from weft.training.run.progress import Progress, Quiet, progress_for
 from weft.training.settings import Training
 from weft.utils.files import sweep, write_json
-from weft.utils.forks import prepare_forked
+from weft.utils.forks import before_computing
 from weft.utils.out_of_memory import out_of_memory_explained
 from weft.utils.processes import Processes
 from weft.utils.strict_json import finite_or_null
@@ -111,7 +111,7 @@ def train(
             the data has been read and the first step is about to begin. A folder that holds anything but a
             run is refused.
     """
-    prepare_forked()
+    before_computing(model)
     training = training or Training()
     if training.lr is None:
         training = training.model_copy(update={"lr": model.method.default_lr})
