@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from weft.bundle.consistent import consistently
+from weft.bundle.load import check_tensor
 from weft.bundle.manifest import (
     MANIFEST,
     SHARED_FILE,
@@ -85,6 +86,8 @@ def _copy_task(source_folder: Path, name: str, target_folder: Path, new: str, ou
         new_prefix + key.removeprefix(old_prefix) if key.startswith(old_prefix) else key: value
         for key, value in tensors.items()
     }
+    for key, value in tensors.items():
+        check_tensor(task_file(source_folder, name), key, value)
     done = with_task(target_folder, out, task.settings(), tensors)
     lengths = source_manifest["max_length"], target_manifest["max_length"]
     if lengths[0] == lengths[1]:

@@ -17,12 +17,14 @@ from weft.bundle.save import in_files, key
 from weft.core.stacked import task_owner
 from weft.encoder.files import Recorded
 from weft.encoder.load import Encoder, as_encoder, weights_sha256
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.kernels.dispatch import checked_setting
 from weft.kernels.setting import Setting
 from weft.methods import build_method
 from weft.model.ownership import Owned, owned
 from weft.tasks.task import Task
+from weft.utils.finite import NOT_FINITE, all_finite, not_finite
+from weft.utils.forks import before_computing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 def load(
     folder: str | Path, *, encoder: Any = None, device: str | None = None, kernels: Setting = "auto"
 ) -> Model:
-    """Load a bundle.
+    """Load a bundle. The model is in eval mode; training puts it into training mode itself.
 
     Args:
         folder: the bundle's folder, or a run folder that holds one.
@@ -68,6 +70,7 @@ def load_changed(
     """
     from weft.model.model import Model
 
+    before_computing()
     folder = find_bundle(folder)
     with ExitStack() as stack:
 
@@ -88,7 +91,9 @@ def load_changed(
             seed=manifest["seed"],
         )
         _fill(model, folder, files, {task_owner(task.name) for task in added}, fresh)
-    return model.to(device) if device else model
+    _check_encoder(model, folder)
+    # a new module is in training mode, and an encoder that was loaded in eval mode: the model has one mode
+    return (model.to(device) if device else model).eval()
 
 
 OpenFiles = Mapping[Path, Any]
@@ -167,6 +172,18 @@ def _fill(
                 copy_in(item, file, path, ranked)
 
 
+def _check_encoder(model: Model, folder: Path) -> None:
+    """Refuse an encoder whose own weights, which no file of the bundle replaces, are NaN or infinite."""
+    source = model.encoder_source
+    odd = not_finite({item.name: item.data for item in owned(model) if not in_files(item)})
+    if odd:
+        where = source.source or source.name
+        raise WeftError(
+            f"{where}: weights of the encoder of {folder} are {NOT_FINITE} ({odd[0]}); use a different copy "
+            f"of it: {words('--encoder FOLDER', 'encoder=FOLDER')}"
+        )
+
+
 def copy_in(item: Owned, file: Any, path: Path, ranked: Ranked) -> None:
     """Copy an owner's tensor from an open file into the model."""
     if key(item) not in file.keys():  # noqa: SIM118  (a safetensors file is not a dict)
@@ -176,6 +193,7 @@ def copy_in(item: Owned, file: Any, path: Path, ranked: Ranked) -> None:
         expected, shape = list(item.data.shape), list(tensor.shape)
         raise WeftError(f"{path}: {key(item)!r} has shape {shape}; expected {expected}")
     check_dtype(item, tensor, f"{path}: {key(item)!r}")
+    check_tensor(path, key(item), tensor)
     fill(item, tensor)
 
 
@@ -184,3 +202,31 @@ def check_dtype(item: Owned, tensor: Tensor, where: str) -> None:
     if tensor.dtype != item.data.dtype:
         names = [str(dtype).removeprefix("torch.") for dtype in (tensor.dtype, item.data.dtype)]
         raise WeftError(f"{where} has dtype {names[0]}; expected {names[1]}")
+
+
+def check_tensor(path: Path, name: str, tensor: Tensor) -> None:
+    """Refuse a tensor of a bundle that holds NaN or infinity: every output would be wrong or NaN.
+
+    Args:
+        path: the file of the tensor.
+        name: its name there.
+        tensor: its values.
+    """
+    if all_finite(tensor):
+        return
+    count = int((~tensor.float().isfinite()).sum())
+    message = f"{path}: {count:,} of the {tensor.numel():,} numbers of {name!r} are {NOT_FINITE}"
+    if path.parent.name == "tasks":
+        bundle, task = path.parent.parent, path.stem
+        remove = words(
+            f"weft task remove {bundle} {task} --out NEW",
+            f"weft.remove_task({str(bundle)!r}, {task!r}, 'NEW')",
+        )
+        again = words(
+            f"weft task retrain {bundle} {task} TASK.yaml --fresh --out NEW",
+            f"weft.retrain_task({str(bundle)!r}, {task!r}, weft.Task(…), 'NEW', fresh=True)",
+        )
+        hint = f"to use the other tasks: {remove}\n  to train this one again: {again}"
+    else:
+        hint = "all tasks need them: train the model again, or use a copy of the bundle"
+    raise WeftError(f"{message}.\n  {hint}")

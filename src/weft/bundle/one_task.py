@@ -45,6 +45,7 @@ from weft.methods import Method, build_method
 from weft.tasks.task import Task
 from weft.utils.checksums import file_sha256
 from weft.utils.files import new_folder
+from weft.utils.finite import NOT_FINITE, not_finite
 from weft.utils.temporary import sweep_leftovers, temporary_folder
 from weft.utils.tensor_files import save_file
 
@@ -80,6 +81,11 @@ def with_task(bundle: Path, out: Path, facts: Mapping[str, Any], tensors: Mappin
         tensors: the tensors of the task, by their names in its file.
     """
     name = facts["name"]
+    if odd := not_finite(tensors):
+        raise WeftError(
+            f"task {name!r} is not written to {out}: its weights are {NOT_FINITE} ({odd[0]}); {bundle} is "
+            "unchanged. Train the task again with a smaller learning rate"
+        )
 
     def write(work: Path, manifest: Mapping[str, Any], shared: str) -> list[str]:
         stands_on = {

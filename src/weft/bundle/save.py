@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,10 @@ from weft.core.stacked import task_owner
 from weft.encoder.catalogue import RANDOM
 from weft.encoder.weave import unweave
 from weft.errors import WeftError
-from weft.model.ownership import Owned, owned
+from weft.model.ownership import Owned, of_owner, owned
 from weft.utils.checksums import file_sha256
 from weft.utils.files import new_folder
+from weft.utils.finite import NOT_FINITE, not_finite
 from weft.utils.tensor_files import save_file
 from weft.utils.version import __version__
 
@@ -43,6 +45,7 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
     for item in owned(model):
         if in_files(item):
             by_owner.setdefault(item.owner, []).append(item)
+    check_weights(by_owner, folder)
     task_owners = {task_owner(task.name) for task in model.tasks}
     with new_folder(folder) as work:
         (work / "tasks").mkdir()
@@ -66,6 +69,21 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
             contents["encoder"]["files"] = {}  # they are among the bundle's own files
         write_manifest(work, contents, known)
     return folder
+
+
+def check_weights(by_owner: Mapping[str, Sequence[Owned]], folder: Path) -> None:
+    """Refuse to write weights that are NaN or infinite: no bundle that exists is replaced by them.
+
+    Args:
+        by_owner: what the bundle will hold, by owner.
+        folder: the bundle, for the message.
+    """
+    for owner, items in by_owner.items():
+        if odd := not_finite({key(item): item.data for item in items}):
+            raise WeftError(
+                f"the model is not saved to {folder}: weights {of_owner(owner)} are {NOT_FINITE} ({odd[0]}); "
+                "train it again with a smaller learning rate, or load its last good bundle"
+            )
 
 
 def manifest(model: Model) -> dict[str, Any]:

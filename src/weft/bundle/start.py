@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from weft.bundle.consistent import consistently
-from weft.bundle.load import OpenFiles, check_dtype, copy_in, open_files
+from weft.bundle.load import OpenFiles, check_dtype, check_tensor, copy_in, open_files
 from weft.bundle.manifest import SHARED_FILE, find_bundle, read_manifest, read_tasks, task_file
 from weft.bundle.padding import fill, ranked_parameters
 from weft.bundle.save import in_files
@@ -172,4 +172,5 @@ def _fill(item: Owned, tensor: torch.Tensor, path: Path, name: str) -> None:
         expected, shape = list(item.data.shape), list(tensor.shape)
         raise WeftError(f"start: {path}: {name!r} has shape {shape}; expected {expected}")
     check_dtype(item, tensor, f"start: {path}: {name!r}")
+    check_tensor(path, name, tensor)
     fill(item, tensor)

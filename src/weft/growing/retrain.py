@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.bundle.load import load, load_changed
+from weft.bundle.load import load_changed
 from weft.bundle.manifest import check_has, find_bundle, read_bundle, read_manifest
 from weft.bundle.one_task import check_out
 from weft.bundle.state import state_of
 from weft.bundle.writing import changing_task
-from weft.core.stacked import ENCODER, SHARED
+from weft.core.stacked import ENCODER, SHARED, task_owner
 from weft.errors import WeftError, words
 from weft.evaluation.baselines import majority
 from weft.growing.check import mistakes_again, unused_again
@@ -94,7 +94,11 @@ def _retrain_task(
         raise SettingsError(f"task {task.name!r}", [(".".join(key_path), text) for key_path, text in wrong])
     training = training or Training(max_length=manifest["max_length"])
     rows = rows_as(task_rows(task, grow, training.seed), bundle_task)
-    model = load(folder, encoder=encoder, device=device)
+    # weights that will be replaced are not read: they may be those of a training that diverged
+    owner = task_owner(name)
+    model = load_changed(
+        folder, fresh=lambda item: fresh and item.owner == owner, encoder=encoder, device=device
+    )
     check_trainable(model, folder, training)
     alone = _used_alone(model, name)
     if grow.only == "task":

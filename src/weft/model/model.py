@@ -37,6 +37,7 @@ from weft.model.targets import Targets
 from weft.model.threads import ModelThreads
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task, check_tasks
+from weft.utils.forks import before_computing
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -99,6 +100,7 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         kernels: Setting = "auto",
     ) -> None:
         super().__init__()
+        before_computing()
         self._begin_threads()
         settings = HeadSettings(
             pool=pool, dropout=head_dropout, layers=head_layers, hidden=head_hidden, start=head_start

@@ -69,14 +69,21 @@ class Best:
         assert step is not None
         self._save(best_task_file(task, step), tensors_of_task(self.model, self.names[task]))
 
-    def restore(self, state: State) -> None:
-        """Restore the best weights; if they are those of the last step, the model has them already."""
+    def restore(self, state: State, from_files: bool = False) -> None:
+        """Restore the best weights.
+
+        Args:
+            state: the state of the run.
+            from_files: whether the model may have changed since its last evaluation; else it has the best
+                weights already if they are those of the last step.
+        """
+        present = (None,) if from_files else (None, state.step)
         if self.per_task:
             for task, progress in enumerate(state.tasks):
-                if progress.best_step not in (None, state.step):
+                if progress.best_step not in present:
                     live = tensors_of_task(self.model, self.names[task])
                     self._load(best_task_file(task, progress.best_step), live)
-        elif state.best_step not in (None, state.step):
+        elif state.best_step not in present:
             self._load(best_file(state.best_step), trained_tensors(self.model))
 
     def needed(self, state: State) -> dict[str, str]:

@@ -19,6 +19,7 @@ from weft.training.optim.sharding import sharded_like, whole
 from weft.training.run.checkpoint_files import PREFIX, STATE, delete_old, read_state
 from weft.utils.checksums import file_sha256, sealed
 from weft.utils.files import as_json, new_folder, open_to_others, sync
+from weft.utils.finite import NOT_FINITE, not_finite
 from weft.utils.processes import Processes
 from weft.utils.temporary import temporary_folder
 from weft.utils.tensor_files import save_file
@@ -87,6 +88,8 @@ def load_tensors(path: Path, live: Mapping[str, Tensor]) -> None:
     if stored.keys() != live.keys():
         odd = sorted(stored.keys() ^ live.keys())[0]
         raise WeftError(f"{path} does not match the model: {odd!r} is only in one of the two")
+    if bad := not_finite(stored):
+        raise WeftError(f"{path}: weights are {NOT_FINITE} ({bad[0]}), as after a run that diverged")
     for name, tensor in live.items():
         _check_form(stored[name], tensor, f"{path}: {name!r}")
         tensor.copy_(sharded_like(stored[name], tensor))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 from weft.training.run.lock import check_still_ours
-from weft.utils.write_errors import explained
 from weft.utils.checksums import start_sha256
+from weft.utils.strict_json import strict_json
+from weft.utils.write_errors import explained
 
 
 class Log:
@@ -45,7 +45,7 @@ class Log:
         line = {"event": event, "time": round(time.time(), 3), **facts}
         check_still_ours(self.path.parent)
         with explained(self.path), self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(strict_json(line) + "\n")
         if self._board is not None and "step" in facts:
             for name, value in _numbers(event, facts):
                 self._board.add_scalar(name, value, facts["step"])

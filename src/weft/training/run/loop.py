@@ -63,6 +63,7 @@ class Loop:
         run_plan: which examples the steps train on, and the tasks that have stopped.
         validation: the evaluations and the best weights.
         settings: the content of run.yaml, which checkpoints hold too.
+        finished: whether the steps are done and the model has its final weights.
     """
 
     def __init__(
@@ -102,13 +103,14 @@ class Loop:
             "encoder_files": dict(model.encoder_source.files),
         }
         self.state = State.fresh(len(train))
+        self.finished = False
+        self.records = Records(self.names, self.processes)
         self.validation = Validation(
-            model, training, validation, self.names, self.checkpoints, self.processes
+            model, training, validation, self.names, self.checkpoints, self.processes, self.records
         )
         sharded(model, training, self.processes)
         self.driver = Driver(model, training, train, self.names, self.ids, self.plan, self.processes)
         self.chooser = chooser_of(model, self.names, sizes, self.plan)
-        self.records = Records(self.names, self.processes)
         epoch = max(1, round(self.plan.epoch().steps))
         gradients = self.driver.gradients
         configured = components_of(model, training, self.names, sizes, epoch, self.phases, gradients)
@@ -166,7 +168,7 @@ class Loop:
                 self._evaluate()
             self._steps(interruptions)
         self.finish()
-        return self.validation.scores(whole=self.training.last_evaluation == "whole")
+        return self.validation.scores(self.state.step, whole=self.training.last_evaluation == "whole")
 
     def _steps(self, interruptions: Interruptions) -> None:
         """Take all steps that are left."""
@@ -204,6 +206,7 @@ class Loop:
         self.components.make_lasting(trained_tensors(self.model))
         if self.training.evaluate_every or not stopped:
             self.validation.best.restore(self.state)
+        self.finished = True
 
     def since(self) -> dict[str, Any]:
         """The log fields of the steps since the last evaluation and of components; a new window begins."""
@@ -292,12 +295,11 @@ class Loop:
         """Score the validation rows; save the weights if they are the best so far; stop tasks."""
         state = self.state
         self.records.lost(self.driver.losses())  # a run that has diverged ends before it is evaluated
-        counts = (
-            state.step > self.before or not self.before
-        )  # else the gates are not decided, or were decided just now
+        # else the gates are not decided, or were decided just now
+        counts = state.step > self.before or not self.before
         # at rest: the best weights must be saved unpatched, in full precision
         with self.driver.engine.at_rest(), self.components.around_evaluation():
-            scores = self.validation.scores()
+            scores = self.validation.scores(state.step)
             if counts:
                 self.validation.note(state, scores)
         self.log.write("evaluation", step=state.step, **scores, **self.since())
@@ -312,5 +314,8 @@ class Loop:
     def _checkpoint(self) -> None:
         self.records.lost(self.driver.losses())
         self.records.sum_losses(self.state)
+        with self.driver.engine.at_rest():
+            # the last good checkpoint is not replaced by a bad one
+            self.validation.check_weights(self.state.step)
         self.log.write("checkpoint", step=self.state.step)
         save_loop(self)

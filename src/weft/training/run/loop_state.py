@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import WeftError, words
 from weft.training.run.checkpoint import environment, save_checkpoint
 from weft.training.run.checkpoint_files import read_state, undamaged_checkpoint
+from weft.training.run.folder import sweep_run
 from weft.training.run.recorded import restore_settings
 from weft.utils.checksums import SEAL, start_sha256
-from weft.utils.files import sweep
 
 if TYPE_CHECKING:
     from weft.training.run.loop import Loop
@@ -52,8 +52,7 @@ def restore_loop(loop: Loop, folder: Path) -> tuple[dict[str, Any] | None, list[
     processes = loop.processes
 
     def prepare() -> tuple[Path | None, list[str]]:
-        sweep(folder, ".run.yaml.new", ".metrics.json.new", ".bundle-*")
-        sweep(loop.checkpoints, ".step-*", ".best-*")
+        sweep_run(folder)
         checkpoint, notes = undamaged_checkpoint(loop.checkpoints)
         notes += restore_settings(folder, loop.settings)
         if checkpoint is None:

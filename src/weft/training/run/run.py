@@ -14,7 +14,7 @@ from weft.data.splits.subset import rows_of
 from weft.data.splits.task_rows import rows_of_task
 from weft.data.tokens.progress import tokenizing
 from weft.data.tokens.tokens import tokenize
-from weft.errors import words
+from weft.errors import Diverged, words
 from weft.evaluation.baselines import Baselines, quick_baselines
 from weft.evaluation.scores import Scores
 from weft.evaluation.thresholds import without_tuned
@@ -23,7 +23,8 @@ from weft.training.optim.sharding import whole_model
 from weft.training.run.checkpoint import environment
 from weft.training.run.checkpoint_files import last_checkpoint
 from weft.training.run.checks import check_training
-from weft.training.run.folder import begin_folder, check_apart, check_folder, sweep_run
+from weft.training.run.divergence import end_diverged
+from weft.training.run.folder import begin_folder, check_apart, check_folder
 from weft.training.run.interrupt import Interrupted
 from weft.training.run.lock import one_writer
 from weft.training.run.log import Log, NoLog
@@ -34,8 +35,10 @@ from weft.training.run.plan import notes
 from weft.training.run.progress import Progress, Quiet, progress_for
 from weft.training.settings import Training
 from weft.utils.files import write_json
+from weft.utils.forks import before_computing
 from weft.utils.out_of_memory import out_of_memory_explained
 from weft.utils.processes import Processes
+from weft.utils.strict_json import finite_or_null
 
 if TYPE_CHECKING:
     from weft.data.splits.split import Split
@@ -113,6 +116,7 @@ def train(
             the data has been read and the first step is about to begin. A folder that holds anything but a
             run is refused.
     """
+    before_computing(model)
     training = training or Training()
     if training.lr is None:
         training = training.model_copy(update={"lr": model.method.default_lr})
@@ -162,8 +166,6 @@ def train(
     # nothing is written before all data have been read
     if not resume:
         processes.on_main(lambda: begin_folder(folder, resolved, overwrite))
-    if resume:
-        processes.on_main(lambda: sweep_run(folder))
     saved, about_checkpoints = restore_loop(loop, folder) if resume else (None, [])
     log: Log = NoLog()
     shown: Progress = Quiet()
@@ -193,6 +195,8 @@ def train(
         except Interrupted as stopped:
             _save_stopped(loop, stopped, with_bundle, with_encoder)
             raise
+        except Diverged as failed:
+            raise end_diverged(loop, failed, with_bundle, with_encoder) from None
         with whole_model(model):
             if with_bundle and processes.is_main:
                 save(model, folder / "bundle", with_encoder)
@@ -213,7 +217,7 @@ def train(
         if training.baselines and with_bundle and processes.is_main:
             baselines = final["baselines"] = _baselines(trained, splits, loop)
         # written last: metrics.json marks the run as finished
-        processes.on_main(lambda: write_json(folder / "metrics.json", final))
+        processes.on_main(lambda: write_json(folder / "metrics.json", finite_or_null(final)))
     finally:
         loop.driver.close()
         shown.close()

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from weft.errors import Diverged
 from weft.evaluation.evaluate import evaluate, fixed_examples
 from weft.evaluation.scores import Scores, main_score
+from weft.inference.finite import NotFinite
 from weft.training.optim.precision import precision
 from weft.training.run.best import PER_TASK, Best
+from weft.training.run.divergence import check_weights
+from weft.training.run.records import Records
 from weft.training.run.state import State
 from weft.training.run.stopping import note_scores
 from weft.training.settings import Training
+from weft.training.step.gradients import after_divergence
 from weft.utils.processes import Processes
 
 if TYPE_CHECKING:
@@ -34,6 +39,7 @@ class Validation:
         names: the names of the tasks that train, [T].
         folder: the folder of the best weights.
         processes: the processes that train together.
+        records: knows the tasks of the last step.
     """
 
     def __init__(
@@ -44,21 +50,38 @@ class Validation:
         names: Sequence[str],
         folder: Path,
         processes: Processes,
+        records: Records,
     ) -> None:
+        self.records = records
         self.model, self.training, self.names, self.processes = model, training, names, processes
         self.validation = dict(validation)
         self.best = Best(model, folder, names, training.best == PER_TASK, processes)
         rows, seed = training.evaluate_rows, training.seed
         self.rows = {name: fixed_examples(tokens, rows, seed, name) for name, tokens in validation.items()}
 
-    def scores(self, whole: bool | None = None) -> Scores:
+    def check_weights(self, steps: int) -> None:
+        """Raise `Diverged` if the weights are not finite.
+
+        The losses of all steps must have been read before: they name the task and the step more exactly.
+
+        Args:
+            steps: the number of steps done.
+        """
+        check_weights(self.model, steps, self.records.last_tasks, self.training, self.processes)
+
+    def scores(self, steps: int, whole: bool | None = None) -> Scores:
         """The scores of the model as it is.
 
         Args:
+            steps: the number of steps done.
             whole: whether to evaluate all rows or `evaluate_rows`, in float32 on any device, because the
                 loaded bundle must reproduce the numbers. None, in training: `evaluate_rows`, on a GPU in the
                 precision of training.
+
+        Raises:
+            Diverged: the weights, or outputs of the model, are not finite.
         """
+        self.check_weights(steps)
         rows = None if whole else self.rows
         device = next(self.model.parameters()).device
         inside = (
@@ -66,7 +89,16 @@ class Validation:
         )
         # users repeat the last evaluation: its numbers must not depend on the passes before
         capture: Literal["auto", "always"] = "auto" if whole is None else "always"
-        return evaluate(self.model, self.validation, rows, self.processes, precision=inside, capture=capture)
+        try:
+            return evaluate(
+                self.model, self.validation, rows, self.processes, precision=inside, capture=capture
+            )
+        except NotFinite as wrong:
+            raise Diverged(
+                f"evaluation after {steps} steps: {wrong.what}; the run diverged.\n"
+                f"  {after_divergence(self.training)}",
+                everywhere=True,
+            ) from None
 
     def note(self, state: State, scores: Scores) -> None:
         """Record an evaluation, and save the weights if they are the best so far.
