@@ -13,6 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from weft.bundle.strangers import check_plain_bundle, check_values
 from weft.encoder.load import check_reachable, file_sha256
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.task import Task
@@ -38,6 +39,7 @@ def find_bundle(folder: str | Path) -> Path:
     folder = Path(folder)
     for path in (folder, folder / "bundle"):
         if (path / MANIFEST).is_file():
+            check_plain_bundle(folder, path)
             return path
     raise WeftError(f"{folder} holds no bundle ({MANIFEST} is missing); a run writes one when it ends")
 
@@ -64,6 +66,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     names = manifest["tasks"]
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names) or not names:
         raise WeftError(f"{path}: tasks is {names!r}; expected the names of the tasks, each once")
+    check_values(path, manifest)
     if not (folder / SHARED_FILE).is_file():
         raise WeftError(f"{folder / SHARED_FILE} is missing")
     return manifest

@@ -34,6 +34,7 @@ from weft.errors import WeftError, words
 from weft.methods import Method, build_method
 from weft.tasks.task import Task
 from weft.utils.files import new_folder, write_json
+from weft.utils.plain_files import check_plain_folder
 
 
 @dataclass(frozen=True)
@@ -163,10 +164,9 @@ def groups_of(method: Method, task: str) -> dict[str, list[str]]:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """The sha256 of every file of a folder, by its path there; links are followed."""
-    files = sorted(
-        Path(root) / name for root, _, names in os.walk(folder, followlinks=True) for name in names
-    )
+    """The sha256 of every file of a folder, by its path there; a bundle with links to folders is refused."""
+    check_plain_folder(folder, "a bundle")
+    files = sorted(Path(root) / name for root, _, names in os.walk(folder) for name in names)
     return {file.relative_to(folder).as_posix(): file_sha256(file) for file in files}
 
 

@@ -12,6 +12,7 @@ import yaml
 from weft.errors import WeftError, words
 from weft.training.run.resume import differences
 from weft.utils.files import new_folder, sweep, write_text
+from weft.utils.plain_files import check_plain_entries
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -35,6 +36,7 @@ def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite
     if resume and overwrite:
         raise WeftError("found resume=True and overwrite=True; expected one of them")
     if resume:
+        check_plain_entries(folder, FILES, "a run")  # it writes into them
         without = words("--resume", "resume=True")
         if not file.is_file():
             raise WeftError(f"{folder} has no run to resume: run.yaml is missing; leave out {without}")
