@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from weft.bundle.strangers import check_plain_bundle, check_values
+from weft.bundle.strangers import check_plain_bundle, check_task_sizes, check_values
 from weft.encoder.load import check_reachable, file_sha256
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.task import Task
@@ -92,6 +92,7 @@ def read_facts(path: Path) -> dict[str, Any]:
             facts: dict[str, Any] = json.loads((file.metadata() or {})[METADATA])
         if not (isinstance(facts["task"], dict) and isinstance(facts["stands_on"], dict)):
             raise ValueError("its metadata has a different form")
+        check_task_sizes(path, facts["task"])
         return facts
     except FileNotFoundError:
         raise WeftError(f"{path} is missing, though {MANIFEST} lists its task") from None

@@ -6,15 +6,19 @@ name with `..` in it would lead to files outside, and absurd numbers to errors o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError, safe_open
 
 from weft.errors import WeftError
 from weft.tasks.checks import NAME
 from weft.utils.plain_files import check_not_linked, check_plain_folder
 from weft.utils.safe_json import DEPTH, is_deep
 
+ORDINARY = 4096
+"""Sizes up to this are not compared with the tensors: they cost little."""
 LONGEST_ROW = 1_000_000
 """The most tokens of a row; no encoder reads as many."""
 
@@ -45,12 +49,67 @@ def check_values(path: Path, manifest: Mapping[str, Any]) -> None:
         value = manifest[section][name] if name else manifest[section]
         if not fits(value):
             raise WeftError(f"{path}: {place} is {_shown(value)}; expected {expected}")
+    check_method_sizes(path, manifest)
     for name in manifest["tasks"]:
         if not NAME.fullmatch(name):
             raise WeftError(
                 f"{path}: tasks: {_shown(name)} is not the name of a task; expected letters, digits, _ and "
                 "-, beginning with a letter or digit"
             )
+
+
+def check_method_sizes(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse a method whose widths or ranks are larger than any tensor of the bundle.
+
+    A model is built before its tensors are compared, and a few digits would allocate all memory.
+
+    Args:
+        path: the bundle.json.
+        manifest: its contents.
+    """
+    key, number = max(_sizes("method", manifest["method"]), key=lambda size: size[1], default=("", 0))
+    if number > ORDINARY:
+        files = [path.parent / "shared.safetensors", *sorted((path.parent / "tasks").glob("*.safetensors"))]
+        _check_side(path, key, number, files)
+
+
+def check_task_sizes(path: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse a task whose head would be larger than any tensor of its file.
+
+    Args:
+        path: the task's file.
+        settings: the task's settings in the file.
+    """
+    for key in ("size", "hidden"):
+        number = settings.get(key)
+        if isinstance(number, int) and number > ORDINARY:
+            _check_side(path, f"the task's {key}", number, [path])
+
+
+def _sizes(key: str, value: Any) -> Iterator[tuple[str, int]]:
+    """Yield every whole number of nested settings that may be a size, with its key."""
+    if isinstance(value, dict):
+        for inner, item in value.items():
+            if inner not in ("steps", "seed"):
+                yield from _sizes(f"{key}.{inner}", item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _sizes(key, item)
+    elif _is_whole(value):
+        yield key, value
+
+
+def _check_side(path: Path, key: str, number: int, files: Sequence[Path]) -> None:
+    longest = 0
+    for file in files:
+        try:
+            with safe_open(file, "np") as tensors:
+                for name in tensors.keys():  # noqa: SIM118  (a safetensors file is not a dict)
+                    longest = max(longest, *tensors.get_slice(name).get_shape(), 0)
+        except (SafetensorError, OSError):
+            return  # reported when the file is read
+    if number > longest:
+        raise WeftError(f"{path}: {key} is {number:,}; the longest side of a tensor of it is {longest:,}")
 
 
 def _is_whole(value: object) -> bool:
