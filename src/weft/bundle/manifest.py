@@ -17,6 +17,7 @@ from weft.bundle.checksums import FILES, check_files, check_seal, task_path
 from weft.bundle.checksums import MANIFEST as MANIFEST  # offered here too
 from weft.bundle.checksums import SHARED_FILE as SHARED_FILE
 from weft.bundle.consistent import consistently
+from weft.bundle.strangers import check_plain_bundle, check_task_sizes, check_values
 from weft.bundle.writing import wait_for_writer
 from weft.encoder.load import check_reachable
 from weft.errors import WeftError, did_you_mean
@@ -44,6 +45,7 @@ def find_bundle(folder: str | Path) -> Path:
     folder = Path(folder)
     for path in (folder, folder / "bundle"):
         if (path / MANIFEST).is_file() or (wait_for_writer(path) and (path / MANIFEST).is_file()):
+            check_plain_bundle(folder, path)
             return path
     raise WeftError(f"{folder} holds no bundle ({MANIFEST} is missing); a run writes one when it ends")
 
@@ -73,6 +75,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     names = manifest["tasks"]
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names) or not names:
         raise WeftError(f"{path}: tasks is {names!r}; expected the names of the tasks, each once")
+    check_values(path, manifest)
     if not (folder / SHARED_FILE).is_file():
         raise WeftError(f"{folder / SHARED_FILE} is missing; restore it from a copy of the bundle")
     return manifest
@@ -98,6 +101,7 @@ def read_facts(path: Path) -> dict[str, Any]:
             facts: dict[str, Any] = json.loads((file.metadata() or {})[METADATA])
         if not (isinstance(facts["task"], dict) and isinstance(facts["stands_on"], dict)):
             raise ValueError("its metadata has a different form")
+        check_task_sizes(path, facts["task"])
     except FileNotFoundError:
         raise WeftError(f"{path} is missing, though {MANIFEST} lists its task") from None
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as wrong:

@@ -46,6 +46,7 @@ from weft.tasks.task import Task
 from weft.utils.checksums import file_sha256
 from weft.utils.files import new_folder
 from weft.utils.finite import NOT_FINITE, not_finite
+from weft.utils.plain_files import check_plain_folder
 from weft.utils.temporary import sweep_leftovers, temporary_folder
 from weft.utils.tensor_files import save_file
 
@@ -200,15 +201,14 @@ def groups_of(method: Method, task: str) -> dict[str, list[str]]:
 
 
 def hashes(folder: Path, skip: Collection[str] = ()) -> dict[str, str]:
-    """The sha256 of every file of a folder, by its path there; links are followed.
+    """The sha256 of every file of a folder, by its path there; a bundle with links to folders is refused.
 
     Args:
         folder: the folder.
         skip: the paths of files in it that are left out.
     """
-    files = sorted(
-        Path(root) / name for root, _, names in os.walk(folder, followlinks=True) for name in names
-    )
+    check_plain_folder(folder, "a bundle")
+    files = sorted(Path(root) / name for root, _, names in os.walk(folder) for name in names)
     paths = {file.relative_to(folder).as_posix(): file for file in files}
     return {path: file_sha256(file) for path, file in paths.items() if path not in skip}
 

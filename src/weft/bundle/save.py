@@ -146,7 +146,8 @@ def _write_encoder(model: Model, folder: Path) -> None:
     An encoder without files has only its current weights. These serve as well: trained weights are in the
     bundle's other files, which are loaded over them.
     """
-    from weft.encoder.load import lacks_tokenizer, load_encoder, quiet
+    from weft.encoder.load import load_encoder
+    from weft.encoder.pretrained import lacks_tokenizer, quiet
 
     if _can_be_found(model):
         base = load_encoder(model.encoder_source.source or model.encoder_source.name, seed=model.seed)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from weft.config.presets import preset_names, preset_text
-from weft.config.reading import Reading, blame_overrides, merged, override_key, parse, read_text
+from weft.config.reading import Reading, blame_overrides, merged, override_key, parse
 from weft.config.tasks import read_tasks
 from weft.encoder.catalogue import check_name
 from weft.errors import WeftError, did_you_mean, run_file_words
@@ -22,6 +22,7 @@ from weft.settings import Settings, SettingsError
 from weft.tasks.task import Task
 from weft.training.run.checks import mistakes
 from weft.training.settings import Training
+from weft.utils.safe_yaml import read_text
 
 if TYPE_CHECKING:
     from weft.model.model import Model

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.config.reading import Reading, blame_overrides, override_key, parse, read_text
+from weft.config.reading import Reading, blame_overrides, override_key, parse
 from weft.config.run_file import read_section, read_train, stop_if_wrong
 from weft.config.tasks import read_tasks
 from weft.errors import WeftError, did_you_mean, run_file_words
@@ -17,6 +17,7 @@ from weft.growing.settings import GrowSettings
 from weft.methods import Method
 from weft.tasks.task import Task
 from weft.training.settings import Training
+from weft.utils.safe_yaml import read_text
 
 SECTIONS = ("tasks", "train", "grow")
 OF_THE_BUNDLE = ("preset", "encoder", "method", "heads", "start")

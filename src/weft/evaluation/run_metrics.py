@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from weft.errors import WeftError, words
+from weft.utils.safe_json import parse_json
 
 FILE = "metrics.json"
 LARGEST = 1e9
@@ -39,7 +39,7 @@ def read_metrics(folder: Path) -> RunMetrics:
     if not path.is_file():
         raise WeftError(_missing(folder))
     try:
-        contents = json.loads(path.read_text(encoding="utf-8"))
+        contents = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as wrong:  # includes UnicodeDecodeError
         raise WeftError(f"{path} is not JSON: {wrong}; a run writes it when it ends") from None
     tasks = contents.get("tasks") if isinstance(contents, dict) else None

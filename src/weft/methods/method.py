@@ -82,8 +82,10 @@ class Method(Named):
         embeds: whether it represents each task by a vector, from which the other parameters are computed.
         paper_tasks: the number of tasks that `printed` is for.
         paper_encoders: the sizes of the encoders that `printed` is for.
+        largest: the largest width, rank or depth of a setting; that of `Settings` is for counts of steps.
     """
 
+    largest: ClassVar[int] = 65_536
     starts_at_base: ClassVar[bool] = True
     separate: ClassVar[bool] = False
     default_lr: ClassVar[float] = 1e-3

@@ -23,16 +23,13 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 from weft.data.readers.delimited import csv_records
 from weft.data.readers.dialect import Dialect, long_fields
 from weft.data.readers.encoding import open_binary
+from weft.data.readers.parquet_batches import parquet_batches
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table
 from weft.errors import WeftError
 
-BATCH = 1024
-"""How many rows of a parquet file are decoded at once."""
 LINE = 1 << 24
 """The most characters of a line of JSON or text. The rest of a longer one is not kept in memory."""
-
-
 BEGINNING = 80
 """How many characters of such a line are kept, for messages."""
 
@@ -228,7 +225,7 @@ def stream_parquet(path: Path, wanted: Callable[[tuple[str, ...]], Sequence[str]
     def rows() -> Rows:
         chosen = wanted(columns)
         try:
-            for batch in file.iter_batches(BATCH, columns=None if chosen is None else list(chosen)):
+            for batch in parquet_batches(path, file, chosen):
                 yield from _parquet_rows(batch, done[0] + 1)
                 done[0] += batch.num_rows
         except (pa.ArrowException, OSError) as failed:

@@ -77,13 +77,13 @@ class Best:
             from_files: whether the model may have changed since its last evaluation; else it has the best
                 weights already if they are those of the last step.
         """
-        present = (None,) if from_files else (None, state.step)
+        present = None if from_files else state.step
         if self.per_task:
             for task, progress in enumerate(state.tasks):
-                if progress.best_step not in present:
+                if progress.best_step is not None and progress.best_step != present:
                     live = tensors_of_task(self.model, self.names[task])
                     self._load(best_task_file(task, progress.best_step), live)
-        elif state.best_step not in present:
+        elif state.best_step is not None and state.best_step != present:
             self._load(best_file(state.best_step), trained_tensors(self.model))
 
     def needed(self, state: State) -> dict[str, str]:

@@ -19,7 +19,8 @@ from weft.errors import Diverged, WeftError, words
 from weft.model.ownership import of_owner, owned
 from weft.training.optim.clip import local
 from weft.training.optim.sharding import whole_model
-from weft.training.run.checkpoint import last_checkpoint, load_tensors, read_more, read_state, trained_tensors
+from weft.training.run.checkpoint import load_tensors, read_more, trained_tensors
+from weft.training.run.checkpoint_files import last_checkpoint, read_state
 from weft.training.step.gradients import after_divergence
 from weft.utils.finite import NOT_FINITE, not_finite
 

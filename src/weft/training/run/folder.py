@@ -12,6 +12,7 @@ from weft.training.run.checkpoint_files import last_checkpoint
 from weft.training.run.recorded import as_yaml, check_settings, start_from_run
 from weft.utils.files import new_folder, sweep, write_text
 from weft.utils.lock import LOCK, held
+from weft.utils.plain_files import check_plain_entries
 from weft.utils.temporary import is_leftover_name, sweep_leftovers
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite
     if resume and overwrite:
         raise WeftError("found resume=True and overwrite=True; expected one of them")
     if resume:
+        check_plain_entries(folder, FILES, "a run")  # it writes into them
         without = words("--resume", "resume=True")
         if not file.is_file() and last_checkpoint(folder / "checkpoints") is None:
             raise WeftError(f"{folder} has no run to resume: run.yaml is missing; leave out {without}")
