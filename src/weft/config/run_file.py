@@ -13,6 +13,7 @@ from weft.config.reading import Reading, blame_overrides, merged, override_key, 
 from weft.config.tasks import read_tasks
 from weft.encoder.catalogue import check_name
 from weft.errors import WeftError, did_you_mean, run_file_words
+from weft.evaluation.selection import reported_metrics
 from weft.kernels.setting import Setting
 from weft.methods import Method, build_method
 from weft.methods.ranked import l0_of
@@ -147,7 +148,7 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
     tasks, spec = read_tasks(raw.get("tasks"), reading)
     _read_policy(raw.get("train"), reading)
     heads = read_section("heads", HeadSettings, raw.get("heads") or {}, reading)
-    training = read_train(_fitted(raw.get("train"), method), [t.name for t in tasks], reading)
+    training = read_train(_fitted(raw.get("train"), method), tasks, reading)
     start = _start(raw.get("start"), reading)
     kernels = _kernels(raw.get("kernels", "auto"), reading)
     if method is not None and training is not None:
@@ -281,12 +282,13 @@ def read_section(name: str, kind: type[S], value: object, reading: Reading) -> S
         return None
 
 
-def read_train(value: object, tasks: list[str], reading: Reading) -> Training | None:
+def read_train(value: object, tasks: Sequence[Task], reading: Reading) -> Training | None:
     """Read the `train` section; tasks that it names must be among `tasks`."""
     training = read_section("train", Training, value, reading)
     if training is None:
         return None
     # without tasks, which is reported elsewhere, names cannot be checked
-    for key, text in mistakes(training, tasks) if tasks else ():
+    names = [task.name for task in tasks]
+    for key, text in mistakes(training, names, reported_metrics(tasks)) if tasks else ():
         reading.wrong(["train", key], text)
     return training

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from weft.errors import WeftError, words
+from weft.evaluation.run_metrics import FILES as METRICS
 from weft.training.run.resume import differences
 from weft.utils.files import new_folder, sweep, write_text
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from weft.model.model import Model
 
 
-FILES = ("run.yaml", "log.jsonl", "metrics.json", "checkpoints", "bundle", "tensorboard")
-"""What a run writes into its folder."""
+FILES = ("run.yaml", "log.jsonl", *METRICS.values(), "checkpoints", "bundle", "tensorboard")
+"""What a run, and an evaluation of it, write into its folder."""
 
 
 def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite: bool = False) -> None:
