@@ -60,7 +60,7 @@ def selection_mistake(best: str, tasks: Sequence[str], reported: Reported | None
             return None
         return f"{best!r}; task {task!r} has no metric {metric!r}; {did_you_mean(metric, metrics)}"
     if best not in AVERAGES:
-        shown = [AVERAGE, PER_TASK, *tasks, *AVERAGES]
+        shown = {AVERAGE, PER_TASK, *tasks, *AVERAGES}
         return f"{best!r}; {did_you_mean(best, shown)}, or one metric of one task: TASK.METRIC"
     if reported is None:
         return None

@@ -24,8 +24,8 @@ def params(
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help="count these methods instead of the file's, in one table: names, or settings as YAML such as "
-            "'lora, {use: lora, rank: 64}'; default: none",
+            help="count these methods instead of the file's, in one table: names, or settings as YAML such "
+            "as 'lora, {use: lora, rank: 64}'; default: none",
         ),
     ] = None,
     as_json: Json = False,
@@ -117,9 +117,9 @@ def _name(entry: Any) -> str:
 
 
 def _print_methods(title: str, ledgers: Mapping[str, Ledger]) -> None:
-    columns = ["method", "added for all", "added per task", "encoders in total", "trained per task"]
+    columns = ["method", "shared", "per task", "all tasks", "trained"]
     if papers := any(ledger["paper"] is not None for ledger in ledgers.values()):
-        columns += ["paper: in total", "per task"]
+        columns += ["paper: all", "trained"]
     rows: list[list[object]] = []
     for name, ledger in ledgers.items():
         per_task = ledger["per_task"].values()
@@ -136,6 +136,12 @@ def _print_methods(title: str, ledgers: Mapping[str, Ledger]) -> None:
             row += ["-" if ratio is None else f"{ratio:.4g}", "-" if percent is None else f"{percent:.3g}%"]
         rows.append(row)
     print_table(f"{title}; parameters without heads", columns, rows)
+    print("shared, per task: parameters added for all tasks together, and for each task")
+    print("all tasks: parameters of all tasks together, divided by those of the encoder")
+    print("trained: parameters that train, per task, in percent of the encoder")
+    reasons: dict[str, list[str]] = {}
     for name, ledger in ledgers.items():
         if ledger["paper"] is not None:
-            print(f"paper of {name}: {ledger['paper']['why']}")
+            reasons.setdefault(ledger["paper"]["why"], []).append(name)
+    for why, names in reasons.items():
+        print(f"paper of {', '.join(names)}: {why}")
