@@ -53,12 +53,8 @@ def test_the_built_in_encoder_and_what_is_unknown(tmp_path, monkeypatch):
     assert encoder_limits("no/such-model") is None
     assert encoder_limits("not an id!") is None
     assert encoder_limits(str(tmp_path)) is None
-    for text in (
-        "{",
-        "[1]",
-        json.dumps({"model_type": "gpt2"}),
-        json.dumps({"model_type": "bert", "num_hidden_layers": "x"}),
-    ):
+    wrong = {"model_type": "bert", "num_hidden_layers": "x"}
+    for text in ("{", "[1]", json.dumps({"model_type": "gpt2"}), json.dumps(wrong)):
         (tmp_path / "config.json").write_text(text)
         assert encoder_limits(str(tmp_path)) is None
     # equal modules may be configured differently
@@ -68,5 +64,8 @@ def test_the_built_in_encoder_and_what_is_unknown(tmp_path, monkeypatch):
 
 
 def test_no_torch():
-    code = "import sys; from weft.encoder.limits import encoder_limits as f; f('minilm'); print('torch' in sys.modules)"
+    code = (
+        "import sys; from weft.encoder.limits import encoder_limits; encoder_limits('minilm'); "
+        "print('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -130,7 +130,8 @@ def test_twins_are_kept_on_request():
     tasks, notes = without_twins([glue, superglue], ["superglue"])
     assert [(task.suite, task.name) for task in tasks] == [("glue", "rte"), ("superglue", "superglue_rte")]
     assert notes == [
-        "superglue/rte has the same rows as glue/rte: it is kept as 'superglue_rte', because twins are requested"
+        "superglue/rte has the same rows as glue/rte: it is kept as 'superglue_rte', because twins are "
+        "requested"
     ]
     assert len(without_twins([glue, superglue], ["glue"])[0]) == 1  # the first one is kept anyway
     assert [task.name for task in without_twins([superglue, glue], ["glue"])[0]] == ["rte", "glue_rte"]
