@@ -221,3 +221,21 @@ def method_sha256(settings: Any) -> str:
     bundle.
     """
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def bundle_sha256(folder: str | Path) -> str | None:
+    """The sha256 of all files of a bundle that define its model; None if the folder holds no bundle.
+
+    Args:
+        folder: the bundle, or the folder of a run.
+    """
+    try:
+        bundle = find_bundle(folder)
+    except WeftError:
+        return None
+    digest = hashlib.sha256()
+    for file in sorted(
+        [bundle / MANIFEST, *bundle.glob("*.safetensors"), *bundle.glob("tasks/*.safetensors")]
+    ):
+        digest.update(f"{file.relative_to(bundle).as_posix()} {file_sha256(file)}\n".encode())
+    return digest.hexdigest()

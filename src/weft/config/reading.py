@@ -59,6 +59,10 @@ class Reading:
         """The mistakes so far, each with its line or `command line`, its key and what is wrong."""
         return [self._line(place, text) for place, text in self.found]
 
+    def located(self, place: Sequence[str], text: str) -> str:
+        """A text about a key, with its line or `command line`."""
+        return self._line(tuple(place), text).strip()
+
     def _line(self, place: tuple[str, ...], text: str) -> str:
         prefix = ""
         for length in range(len(place), 0, -1):

@@ -119,7 +119,7 @@ def _read_task_file(
     section = {} if raw.get("train") is None else raw["train"]
     if isinstance(section, dict):
         section = {"max_length": host.max_length, **section}
-    training = read_train(section, [task.name for task in tasks], reading)
+    training = read_train(section, tasks, reading)
     grow = read_section("grow", GrowSettings, raw.get("grow") or {}, reading)
     if training is not None and training.max_length != host.max_length:
         reading.wrong(

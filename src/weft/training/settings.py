@@ -216,8 +216,9 @@ class Training(Settings):
     )
     best: str = Field(
         "average",
-        description="score that selects the best model: average, a task's name, or per_task: the best "
-        "weights of each task, if tasks share no weight that trains",
+        description="score that selects the best model: average, a task's name, one metric of one task "
+        "(mrpc.accuracy), an average of the papers (pals_dev, glue9, superglue, mrqa, ner, ca_mtl24), or "
+        "per_task: the best weights of each task, if tasks share no weight that trains",
     )
     stop: Annotated[Stop | None, _within(Stop)] = Field(
         None, description="early stopping per task: patience, min_delta, after; null: none"

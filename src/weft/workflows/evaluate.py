@@ -17,6 +17,7 @@ from weft.config.model_data import (
     tasks_with_data,
 )
 from weft.errors import RunFailed, WeftError, did_you_mean, words
+from weft.evaluation.run_metrics import FILES, VALIDATION, write_metrics
 from weft.evaluation.scores import Scores
 from weft.inference.precision import checked_precision
 from weft.tasks.task import SPLITS
@@ -69,6 +70,9 @@ def evaluate(
         >>> scores["tasks"]["rte"], scores["average"]
         ({'accuracy': 0.71}, 0.71)
         >>> weft.evaluate("bundles/first", tasks="run.yaml", rows=500, precision="bf16")
+
+    Of a run, the metrics of the test split are also written into its folder, as metrics.test.json, which
+    `weft show averages --split test` reads.
 
     Args:
         model: a model, a finished run, or the folder of a run or bundle.
@@ -141,7 +145,38 @@ def evaluate(
         evaluated = [task for task in with_data if task.name in splits]
         train = {task.name: rows_of_task(task, ["train"]).splits[task.name, "train"] for task in evaluated}
         evaluation["baselines"] = _baselines(loaded, train, splits, chosen)
+    if folder is not None and split != VALIDATION and (folder / "run.yaml").is_file():
+        _record(folder, evaluation, bool(tasks), rows, precision, tell)
     return evaluation
+
+
+def _record(
+    folder: Path, evaluation: Evaluation, other_data: bool, rows: int | None, precision: str, tell: Tell
+) -> None:
+    """Write the metrics of a run's test split into its folder, unless they are not comparable.
+
+    Args:
+        folder: the run's folder.
+        evaluation: the result.
+        other_data: whether the data is not that of the run.
+        rows: the requested number of rows; None: all.
+        precision: the precision of the passes.
+        tell: called with a note on what was written, or why nothing was.
+    """
+    file = FILES[evaluation["split"]]
+    if other_data:
+        reason = f"the data is not that of the run ({words('--tasks', 'tasks')})"
+    elif rows is not None and evaluation["rows"] != evaluation["of"]:
+        reason = f"not all rows were evaluated ({words('--rows', 'rows')})"
+    elif precision != "float32":
+        reason = f"the precision is {precision}; expected float32, as in {FILES[VALIDATION]}"
+    else:
+        try:
+            tell(f"written: {write_metrics(folder, evaluation)}")
+        except OSError as failed:
+            tell(f"{file} is not written into {folder}: {failed.strerror or failed}")
+        return
+    tell(f"{file} is not written into {folder}: {reason}")
 
 
 def _known(model: Model | Run | str | Path, tasks: Any) -> tuple[str | Path, KnownTasks]:

@@ -25,8 +25,6 @@ from weft.utils.processes import Processes
 if TYPE_CHECKING:
     from weft.model.model import Model
 
-PER_TASK = "per_task"
-
 
 class Best:
     """Saves the weights of the best evaluation, and restores them at the end.
@@ -147,6 +145,7 @@ def check_per_task(model: Model) -> None:
         raise WeftError(
             f"best: per_task takes each task's weights from the task's best step, but method "
             f"{model.method.name!r} trains weights that tasks share (for example {owner}: {name}), "
-            "which can only be of one step: expected average or a task's name, or a method whose trained "
-            "weights each belong to one task (separate, or lora, houlsby, bitfit with one set per task)"
+            "which can only be of one step: expected average, a task's name or a different score, or a "
+            "method whose trained weights each belong to one task (separate, or lora, houlsby, bitfit with "
+            "one set per task)"
         )

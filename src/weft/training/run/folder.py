@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bundle.writing import writing_bundle
 from weft.errors import WeftError, words
+from weft.evaluation.run_metrics import FILES as METRICS
 from weft.training.run.checkpoint_files import last_checkpoint
 from weft.training.run.recorded import as_yaml, check_settings, start_from_run
 from weft.utils.files import new_folder, sweep, write_text
@@ -23,8 +24,8 @@ class RunEnded(WeftError):
     """A run that was to be resumed has ended already. `weft train --resume` says so with exit code 0."""
 
 
-FILES = ("run.yaml", "log.jsonl", "metrics.json", "checkpoints", "bundle", "tensorboard")
-"""What a run writes into its folder."""
+FILES = ("run.yaml", "log.jsonl", *METRICS.values(), "checkpoints", "bundle", "tensorboard")
+"""What a run, and an evaluation of it, write into its folder."""
 
 
 def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite: bool = False) -> None:

@@ -17,6 +17,7 @@ from weft.data.tokens.tokens import tokenize
 from weft.errors import Diverged, words
 from weft.evaluation.baselines import Baselines, quick_baselines
 from weft.evaluation.scores import Scores
+from weft.evaluation.selection import reported_metrics
 from weft.evaluation.thresholds import without_tuned
 from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
@@ -126,7 +127,7 @@ def train(
     )
     resolved = resolved or _resolved(model, training)
     trained = [task for task in model.tasks if tasks is None or task.name in tasks]
-    check_training(training, [task.name for task in trained])
+    check_training(training, [task.name for task in trained], reported_metrics(trained))
     folder = Path(out)
     processes = Processes.join(next(model.parameters()).device)
     processes.on_main(lambda: check_folder(folder, resolved, resume, overwrite))

@@ -13,9 +13,10 @@ import numpy as np
 from weft.errors import Diverged
 from weft.evaluation.evaluate import evaluate, fixed_examples
 from weft.evaluation.scores import Scores, main_score
+from weft.evaluation.selection import AVERAGE, PER_TASK, selecting_score
 from weft.inference.finite import NotFinite
 from weft.training.optim.precision import precision
-from weft.training.run.best import PER_TASK, Best
+from weft.training.run.best import Best
 from weft.training.run.divergence import check_weights
 from weft.training.run.records import Records
 from weft.training.run.state import State
@@ -113,8 +114,7 @@ class Validation:
         better = note_scores(state.tasks, task_scores, trained, state.step, delta)
         for task in np.flatnonzero(better).tolist() if self.best.per_task else ():
             self.best.keep_task(task, state)
-        best = self.training.best
-        score = task_scores[self.names.index(best)] if best in self.names else scores["average"]
+        score = selecting_score(self.training.best, scores)
         # a score that is not finite is worse than any other
         score = score if math.isfinite(score) else -math.inf
         if state.best is None or score > state.best:
@@ -123,11 +123,16 @@ class Validation:
                 self.best.keep_all(state)
 
     def outcome(self, state: State) -> dict[str, Any]:
-        """The result for the log: the step of the best weights, by task if they differ, and the stops."""
+        """The result for the log: the step of the best weights, by task if they differ, and the stops.
+
+        If neither the average nor each task selects, also the score that does, at that step.
+        """
         fields: dict[str, Any] = {"best_step": state.step if state.best_step is None else state.best_step}
         if self.best.per_task:
             steps = [state.step if task.best_step is None else task.best_step for task in state.tasks]
             fields["best_step"] = dict(zip(self.names, steps, strict=True))
+        if self.training.best not in (AVERAGE, PER_TASK) and state.best is not None:
+            fields["selected"] = {"by": self.training.best, "score": state.best}
         if state.stops:
             fields["stops"] = {self.names[task]: min(at, state.step) for at, task in state.stops}
         return fields
