@@ -48,7 +48,7 @@ class Base:
         return self.folder / "kinds" / "run.yaml"
 
     def run(self, name: str) -> Path:
-        """The folder of a run: `ended`, `broken` (off before its end), `kinds`, `gated`, `pals` or `whole`."""
+        """The folder of a run: `ended`, `broken` off, `kinds`, `gated`, `pals`, `whole` with its encoder."""
         return self.folder / "runs" / name
 
     def peft(self, name: str) -> Path:
@@ -76,7 +76,9 @@ def build_base(folder: Path) -> Base:
             _weft(None, "train", run_file, "--out", base.run("broken"))
         _weft(0, "train", run_file, *GATED, "--out", base.run("gated"))
         _weft(0, "train", run_file, "method=pals", "train.steps=1", "--out", base.run("pals"))
-        kinds = str(write_every_kind(base.folder / "kinds", {**TRAIN, "steps": 1, "max_length": 24}, layers=1))
+        kinds = str(
+            write_every_kind(base.folder / "kinds", {**TRAIN, "steps": 1, "max_length": 24}, layers=1)
+        )
         _weft(0, "train", kinds, "--out", base.run("kinds"))
         for head in ("auto", "file"):
             export = ("export", base.run("ended"), "--task", "cat", "--to", "peft", "--head", head)

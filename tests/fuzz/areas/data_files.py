@@ -11,8 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import yaml
-
 from tests.fuzz.areas.tables import odd_parquet, odd_table
 from tests.fuzz.base import Base
 from tests.fuzz.byte_damage import damaged_bytes, damaged_lines, reencoded
@@ -22,9 +20,24 @@ from tests.support.malformed import FOLDER
 from tests.support.malformed import Case as File
 from tests.support.malformed_kinds import FINE, WRONG
 
-ENDINGS = ("csv", "tsv", "jsonl", "json", "conll", "parquet", "csv.gz", "jsonl.gz", "txt", "zip", "xlsx", "ndjson", "data")
+ENDINGS = (
+    *("csv", "tsv", "jsonl", "json", "conll", "parquet", "csv.gz", "jsonl.gz", "txt", "zip", "xlsx"),
+    *("ndjson", "data"),
+)
 OPTIONS: dict[str, tuple[Any, ...]] = {
-    "encoding": ("utf-8", "latin-1", "utf-16", "cp1252", "klingon", "", 7, "utf-8-sig", "base64", "rot13", "idna"),
+    "encoding": (
+        "utf-8",
+        "latin-1",
+        "utf-16",
+        "cp1252",
+        "klingon",
+        "",
+        7,
+        "utf-8-sig",
+        "base64",
+        "rot13",
+        "idna",
+    ),
     "delimiter": (",", "\t", ";", "|", "", "ab", " ", "\n", "\0", 3),
     "quotes": (True, False, "yes", None),
     "header": (["a", "b"], [], "a", ["text", "text"], [1], None),
@@ -50,7 +63,9 @@ def build_data_file(draw: Random, base: Base, folder: Path) -> Case:
     command = draw.choice(COMMANDS)
     inputs = (folder / name,)
     if command == "new":
-        words = draw.choice([(), (), ("--kind", draw.choice(["classify", "tag", "span"])), ("--label", "label")])
+        words = draw.choice(
+            [(), (), ("--kind", draw.choice(["classify", "tag", "span"])), ("--label", "label")]
+        )
         return Case(("new", name, "--out", "new.yaml", *words), inputs=inputs)
     if command == "predict":
         words = ("--on-error", "skip") if draw.random() < 0.5 else ()
@@ -127,7 +142,9 @@ def _write_run(draw: Random, base: Base, folder: Path, file: File, name: str) ->
         key = draw.choice(list(OPTIONS))
         source = {**source, "options": {**source.get("options", {}), key: draw.choice(OPTIONS[key])}}
     if draw.random() < 0.05:
-        source["columns"] = draw.choice([{"text": "label"}, {"text": "a.b"}, {"text": ""}, {"x": "y"}, odd_value(draw)])
+        source["columns"] = draw.choice(
+            [{"text": "label"}, {"text": "a.b"}, {"text": ""}, {"x": "y"}, odd_value(draw)]
+        )
     entry: Any = source if len(source) > 1 else name
     task = {**file.task, "train": entry, "validation": entry}
     settings = {"steps": 1, "batch_size": 2, "max_length": 24, "lr": 0.01, "baselines": draw.random() < 0.2}

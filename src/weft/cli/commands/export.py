@@ -12,7 +12,7 @@ from weft.cli.commands import Command
 from weft.cli.completion import export_formats
 from weft.cli.help import PlainCommand
 from weft.cli.options import BundleArgument, EncoderOption, Json, TaskOption, chosen_task
-from weft.cli.output import print_json
+from weft.cli.output import print_json, print_text
 from weft.errors import WeftError, did_you_mean
 from weft.settings import SettingsError
 
@@ -95,7 +95,7 @@ def export(
     if as_json:
         print_json({"out": str(out), "task": name, **facts})
     else:
-        print("\n".join(exporter.report(out, name, facts)))
+        print_text("\n".join(exporter.report(out, name, facts)))
 
 
 def _settings(options: list[str]) -> dict[str, Any]:
