@@ -43,6 +43,11 @@ class Base:
         return self.folder / "three" / "encoder"
 
     @property
+    def cache(self) -> Path:
+        """The token cache of that run's data."""
+        return self.folder / "cache"
+
+    @property
     def kinds_file(self) -> Path:
         """A run file with a task of every kind."""
         return self.folder / "kinds" / "run.yaml"
@@ -68,7 +73,7 @@ def build_base(folder: Path) -> Base:
 
     shutil.rmtree(folder, ignore_errors=True)
     base = Base(folder.resolve())
-    with _at_rest(base.folder / "cache"):
+    with _at_rest(base.cache):
         run_file = str(write_run(base.folder / "three", layers=1, **TRAIN))
         _weft(0, "train", run_file, "--out", base.run("ended"))
         _weft(0, "train", run_file, "--out", base.run("whole"), "--with-encoder")
@@ -76,13 +81,14 @@ def build_base(folder: Path) -> Base:
             _weft(None, "train", run_file, "--out", base.run("broken"))
         _weft(0, "train", run_file, *GATED, "--out", base.run("gated"))
         _weft(0, "train", run_file, "method=pals", "train.steps=1", "--out", base.run("pals"))
+        for head in ("auto", "file"):
+            export = ("export", base.run("ended"), "--task", "cat", "--to", "peft", "--head", head)
+            _weft(0, *export, "--out", base.peft(head))
+    with _at_rest(base.folder / "more-cache"):
         kinds = str(
             write_every_kind(base.folder / "kinds", {**TRAIN, "steps": 1, "max_length": 24}, layers=1)
         )
         _weft(0, "train", kinds, "--out", base.run("kinds"))
-        for head in ("auto", "file"):
-            export = ("export", base.run("ended"), "--task", "cat", "--to", "peft", "--head", head)
-            _weft(0, *export, "--out", base.peft(head))
         for name in BENCHMARKS:
             BENCHMARKS[name].write({}, base.submission(name))
     return base

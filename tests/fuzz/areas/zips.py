@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -66,7 +67,10 @@ def build_zip(draw: Random, base: Base, folder: Path) -> Case:
 
 def _zipped(draw: Random, files: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", draw.choice(METHODS)) as archive:
+    with (
+        warnings.catch_warnings(action="ignore"),  # of a name that is there twice
+        zipfile.ZipFile(buffer, "w", draw.choice(METHODS)) as archive,
+    ):
         for name, data in files.items():
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, archive.compression)
             if draw.random() < 0.02:
