@@ -62,6 +62,7 @@ class Setup:
         work: where runs are written while they last.
         suite: the suite.
         tasks: its tasks.
+        head_layers: the layers of every head; None: those of the suite.
     """
 
     root: str
@@ -74,6 +75,7 @@ class Setup:
     work: str = str(temporary("weft-runs"))
     suite: str = "glue"
     tasks: tuple[str, ...] = TASKS
+    head_layers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ def data_of(setup: Setup) -> Data:
         replace(task, metrics=(next(m for m in SCORES if m in task.metrics),), halves=setup.halves)
         for task in weft.load_suite(setup.suite, setup.root, setup.tasks)
     ]
+    if setup.head_layers is not None:
+        tasks = [replace(task, layers=setup.head_layers, hidden=None) for task in tasks]
     names = ("train", "validation", "test") if setup.halves else ("train", "validation")
     tokenizer = load_tokenizer(setup.encoder)
     if tokenizer is None:

@@ -32,7 +32,8 @@ from benchmarks.experiments.shared_gpu import (
 STARTS = ("random", "probe")
 METHODS = ("full", "lora", "pals", "frozen")
 SUITES = {"glue": None, "cs224n": ("sst", "quora", "sts")}
-"""The tasks of each suite; None: GLUE-8."""
+"""The tasks of each suite; None: GLUE-8. Heads of CS 224N have two layers and `sts` has none: no probe fits
+them. `--layers 1` gives all heads one layer."""
 
 
 def main() -> None:
@@ -52,12 +53,21 @@ def main() -> None:
         if suite not in args.suites:
             continue
         tasks = names or TASKS
-        setup = Setup(args.root, args.encoder, 0, limit_rows=args.limit_rows, suite=suite, tasks=tasks)
+        setup = Setup(
+            args.root,
+            args.encoder,
+            0,
+            limit_rows=args.limit_rows,
+            suite=suite,
+            tasks=tasks,
+            head_layers=args.layers,
+        )
         data_of(setup)
-        cases = itertools.product(sorted(args.steps, reverse=True), args.methods, args.seeds, STARTS)
+        cases = itertools.product(sorted(args.steps, reverse=True), args.methods, args.seeds, args.starts)
         for steps, method, seed, start in cases:
             more = {"steps": steps, "evaluate_every": max(1, steps // 5), "baselines": False}
-            row = f"{suite}-{method}-{start}-{steps}"
+            name = suite if args.layers is None else f"{suite} ({args.layers} layer)"
+            row = f"{name}-{method}-{start}-{steps}"
             case = Case(row, method, sampler="square_root", seed=seed, more=more, head_start=start)
             if case.key not in done:
                 jobs.append(Job(case.key, f"{suite}-{method}", partial(one_run, case, setup)))
@@ -84,6 +94,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--steps", type=int, nargs="+", default=[300, 2000])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--starts", nargs="+", default=list(STARTS))
+    parser.add_argument("--layers", type=int, help="layers of every head; default: those of the suite")
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--limit-rows", type=int, help="at most this many rows per split, for a trial")
     parser.add_argument("--mps", action="store_true", help="several processes on the GPU at once")
@@ -106,8 +118,8 @@ def table(file: Path) -> str:
     scores: dict[tuple[str, str, int], dict[int, dict[str, float]]] = {}
     for run in read(file):
         suite, method, start, _ = run["row"].split("-")
-        found = run["scores"]["reported"]["tasks"].values()
-        mean = 100 * sum(score or 0.0 for score in found) / len(found)
+        by_task = run["scores"]["reported"]["tasks"].values()
+        mean = 100 * sum(score or 0.0 for score in by_task) / len(by_task)
         scores.setdefault((suite, method, run["steps"]), {}).setdefault(run["seed"], {})[start] = mean
     lines = [
         "| suite | method | steps | seeds | random | probe | difference |",

@@ -20,6 +20,22 @@ class RunFailed(WeftError):
     """The work failed although the call was correct, such as a run that diverged. Exit code 1."""
 
 
+class Diverged(RunFailed):
+    """The loss, the gradients or the weights of a run, or outputs in its evaluation, are not finite.
+
+    Attributes:
+        everywhere: whether all processes of the run raise it at the same point, so that they can still work
+            together; else only one of them knows.
+    """
+
+    def __init__(self, message: str, everywhere: bool = False) -> None:
+        super().__init__(message, everywhere)
+        self.everywhere = everywhere
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 _on_command_line = False
 _in_run_file: ContextVar[bool] = ContextVar("_in_run_file", default=False)
 

@@ -8,6 +8,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from weft.errors import WeftError, did_you_mean
 
+LARGEST = 2**31 - 1
+"""The largest whole number of a setting; larger ones are absurd, and would be noticed only much later."""
+LARGEST_SEED = 2**63 - 1
+"""The largest random seed."""
+
 
 class SettingsError(WeftError):
     """An error that lists all wrong settings.
@@ -28,11 +33,14 @@ class Settings(BaseModel):
 
     Attributes:
         what: what the settings belong to, for messages ("method 'lora'").
+        largest: the largest whole number of a setting that is not a random seed; a field may have a smaller
+            limit.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     what: ClassVar[str]
+    largest: ClassVar[int] = LARGEST
 
     def __init__(self, **settings: Any) -> None:
         """Check the settings; one `SettingsError` lists all mistakes."""
@@ -40,6 +48,22 @@ class Settings(BaseModel):
             super().__init__(**settings)
         except ValidationError as invalid:
             raise SettingsError(self.what, _explain(invalid, list(type(self).model_fields))) from None
+        if absurd := [mistake for key in type(self).model_fields for mistake in self._absurd(key)]:
+            raise SettingsError(self.what, absurd)
+
+    def _absurd(self, key: str) -> list[tuple[str, str]]:
+        """Return the mistake that a setting contains a whole number that is too large, if it does."""
+        limit = LARGEST_SEED if key.endswith("seed") else self.largest
+        waiting = [getattr(self, key)]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, int) and abs(value) > limit:
+                return [(key, f"expected at most {limit:,}; found {value}")]
+            if isinstance(value, dict):
+                waiting += value.values()
+            elif isinstance(value, list | tuple):
+                waiting += value
+        return []
 
 
 class Named(Settings):

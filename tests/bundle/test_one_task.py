@@ -7,16 +7,20 @@ import shutil
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import weft
 from tests.support.apart import LORA, A, B, C, D, digest, logits
+from tests.support.sealing import edit, reseal
 from weft.bundle.manifest import task_file
 from weft.bundle.one_task import hashes
 from weft.errors import WeftError
 
 GROUPS = {"use": "lora", "rank": 2, "share": {"first": ["a", "c"]}}
 SEPARATE = "separate"
+RIGHT = "the sha256 that is true"
+ALL = {"encoder": RIGHT, "shared": RIGHT, "method": RIGHT}
 
 
 def test_a_task_less(make, tmp_path):
@@ -107,6 +111,7 @@ def test_tasks_of_one_run_share_and_may_be_exchanged(make, tmp_path):
 def test_a_member_of_a_group_is_no_file(make, tmp_path):
     one, two = make("one", [A, B, C], GROUPS), make("two", [A, C], GROUPS)
     (two / "shared.safetensors").write_bytes((one / "shared.safetensors").read_bytes())
+    reseal(two)
     with pytest.raises(WeftError, match=r"task 'a' is in the group 'first' of the method \(a, c\)"):
         weft.copy_task(one, "a", two, rename="a2")
 
@@ -141,15 +146,23 @@ def test_a_copy_that_is_not_equal_is_noticed(make, tmp_path, monkeypatch):
     [
         ({"task": {"name": "a"}}, "is not a task file of a bundle"),
         ({"task": 3, "stands_on": {}}, "its metadata has a different form"),
-        ({"task": {"name": "a"}, "stands_on": {"tokenizer": "x"}}, "needs 'tokenizer'"),
-        ({"task": {"name": "a", "colour": "red"}, "stands_on": {}}, "does not know a setting in its file"),
-        ({"task": {"kind": "classify"}, "stands_on": {}}, "holds the task None"),
+        ({"task": {"name": "a"}, "stands_on": {}}, "does not record the encoder that it needs"),
+        ({"task": {"name": "a"}, "stands_on": {**ALL, "shared": 3}}, "does not record the shared that it"),
+        ({"task": {"name": "a"}, "stands_on": {"tokenizer": "x", **ALL}}, "needs 'tokenizer'"),
+        ({"task": {"name": "a", "colour": "red"}, "stands_on": ALL}, "does not know a setting in its file"),
+        ({"task": {"kind": "classify"}, "stands_on": ALL}, "holds the task None"),
     ],
 )
 def test_metadata_of_another_form_is_told(facts, told, make, tmp_path):
     bundle = make("x", [A, B])
     file = bundle / "tasks" / "a.safetensors"
+    with safe_open(file, "pt") as opened:
+        needs = json.loads(opened.metadata()["weft"])["stands_on"]
+    if isinstance(facts.get("stands_on"), dict):
+        true = {part: needs[part] for part, value in facts["stands_on"].items() if value is RIGHT}
+        facts = {**facts, "stands_on": {**facts["stands_on"], **true}}
     save_file(load_file(file), file, {"weft": json.dumps(facts)})
+    reseal(bundle)
     for call in (lambda: weft.load(bundle), lambda: weft.remove_task(bundle, "b", tmp_path / "out")):
         with pytest.raises(WeftError, match=told) as raised:
             call()
@@ -159,7 +172,6 @@ def test_metadata_of_another_form_is_told(facts, told, make, tmp_path):
 @pytest.mark.parametrize("names", [[], [1, 2], ["a", "a"]])
 def test_a_list_of_tasks_that_is_none(names, make, tmp_path):
     bundle = make("x", [A, B])
-    said = json.loads((bundle / "bundle.json").read_text())
-    (bundle / "bundle.json").write_text(json.dumps({**said, "tasks": names}))
+    edit(bundle, tasks=names)
     with pytest.raises(WeftError, match="expected the names of the tasks, each once"):
         weft.remove_task(bundle, "a", tmp_path / "out")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from weft.bundle.manifest import MANIFEST, METADATA, SHARED_FILE, task_file
+from weft.bundle.manifest import MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
+from weft.utils.checksums import file_sha256
 
 SCRIPT = """
 import json, sys
@@ -32,7 +33,9 @@ def bundle(tmp_path):
     manifest = {"format": 1, "encoder": encoder, "method": {"use": "lora"}, "tasks": ["cola"], "seed": 1}
     manifest |= {"heads": {"pool": "mean", "dropout": 0.1}, "max_length": 128}
     (folder / MANIFEST).write_text(json.dumps(manifest))
-    task = {"task": {"name": "cola", "labels": ["no", "yes"]}, "stands_on": {}}
+    needs = {"encoder": "0", "shared": file_sha256(folder / SHARED_FILE)}
+    needs["method"] = method_sha256(manifest["method"])
+    task = {"task": {"name": "cola", "labels": ["no", "yes"]}, "stands_on": needs}
     (folder / "tasks").mkdir()
     save_file({"x": np.zeros(1)}, task_file(folder, "cola"), {METADATA: json.dumps(task)})
     (tmp_path / "lines.jsonl").write_text('{"task": "colaa", "text": "Cats sleep."}\n')

@@ -44,8 +44,11 @@ def test_training_shows_the_result_alone(done, capsys, tmp_path, place):
     assert still.out == loud.out.replace("loud", "still")
     assert not is_quiet()  # for this command line only
     code, told = said(capsys, *call, "--resume", "-q")
+    assert code == 0
+    assert "has ended" in told.out  # the result of this call
+    code, told = said(capsys, *call, "-q")
     assert code == 2
-    assert "has ended" in told.err  # an error is shown
+    assert "holds a finished run" in told.err  # an error is shown
 
 
 def test_notes_and_warnings(done, capsys, tmp_path):

@@ -64,3 +64,44 @@ def test_a_key_that_no_file_has(folder):
         run_of(folder, train="a.jsonl", delimiter=";", labels=["0", "1"])
     with pytest.raises(WeftError, match="delimiter: ';'"):
         run_of(folder, delimiter=",")
+
+
+def write_rte(root):
+    from tests.support.tiny_run import write_rows
+
+    for suite, columns in (("glue", ("sentence1", "sentence2")), ("superglue", ("premise", "hypothesis"))):
+        rows = [{**dict.fromkeys(columns, f"a b {n}"), "label": n % 2, "idx": n} for n in range(4)]
+        for split in ("train", "validation"):
+            write_rows(root / suite / "rte" / f"{split}.jsonl", rows)
+
+
+def test_superglues_rte_beside_glues(tmp_path):
+    """Table 3.4 of the CA-MTL thesis has both; the run's own file gives the same tasks again."""
+    write_rte(tmp_path)
+    suites = [{"suite": "glue", "root": "."}, {"suite": "superglue", "root": ".", "twins": True}]
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump({"encoder": "minilm", "tasks": suites}))
+    run = load_run(tmp_path / "run.yaml")
+    assert [(task.suite, task.name) for task in run.tasks] == [
+        ("glue", "rte"),
+        ("superglue", "superglue_rte"),
+    ]
+    assert any("kept as 'superglue_rte'" in note for note in run.notes)
+    assert [len(load_rows(task, "train")) for task in run.tasks] == [4, 4]
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(run.resolved))
+    assert load_run(tmp_path / "again.yaml").tasks == run.tasks
+    assert len(load_run(tmp_path / "run.yaml", ["tasks.twins=false"]).tasks) == 1
+
+
+def test_the_metrics_of_a_suites_tasks(tmp_path):
+    write_rte(tmp_path)
+    content = {
+        "encoder": "minilm",
+        "tasks": {"suite": "glue", "root": ".", "metrics": {"rte": "f1, accuracy"}},
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(content))
+    run = load_run(tmp_path / "run.yaml")
+    assert run.tasks[0].metrics == ("f1", "accuracy")
+    assert run.resolved["tasks"][0]["metrics"] == {"rte": ["f1", "accuracy"]}
+    plain = load_run(tmp_path / "run.yaml", ["tasks.metrics={}"])
+    assert plain.tasks[0].metrics == ("accuracy",)
+    assert "metrics" not in plain.resolved["tasks"][0]

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from weft.errors import WeftError
 from weft.evaluation.averages import AVERAGES, VALIDATION_ROWS, average
+from weft.suites.overlaps import twin_name
+from weft.suites.tables import read_yaml
 
 # PALs, Table 2 (test): MNLI m, mm, QQP accuracy, F1, QNLI, SST-2, CoLA, STS-B, MRPC accuracy, F1, RTE; Av.
 PALS_TABLE_2 = {
@@ -123,8 +125,9 @@ def test_a_missing_value_is_told(name, data):
     kept = data.draw(st.lists(st.booleans(), min_size=len(parts), max_size=len(parts)))
     tasks = {}
     for part, value, keep in zip(parts, values, kept, strict=True):
-        if keep:
-            tasks.setdefault(part.task, {}).update(dict.fromkeys(part.metrics, value))
+        if keep:  # with their suites' names, which matter if two suites have a task of one name
+            task = twin_name(part.suite, part.task)
+            tasks.setdefault(task, {}).update(dict.fromkeys(part.metrics, value))
     found = average(name, tasks)
     there = [value for value, keep in zip(values, kept, strict=True) if keep]
     assert list(found.values.values()) == pytest.approx(there)
@@ -138,6 +141,41 @@ def test_a_missing_value_is_told(name, data):
 def test_an_unknown_average():
     with pytest.raises(WeftError, match="average 'glue' does not exist; did you mean 'glue9'"):
         average("glue", {})
+
+
+# CA-MTL, Table 3.4: GLUE, SuperGLUE, MRQA, NER; Avg
+CA_MTL_TABLE_3_4 = {
+    "BERT-large separate": ((84.5, 68.9, 79.7, 54.1), 76.8),
+    "BERT-large MTL": ((83.2, 72.1, 77.8, 42.2), 76.4),
+    "BERT-large CA-MTL": ((86.6, 74.1, 79.5, 49.0), 79.1),
+    "RoBERTa-large separate": ((88.2, 76.5, 83.6, 57.8), 81.9),
+    "RoBERTa-large MTL": ((86.0, 78.6, 80.7, 49.3), 80.7),
+    "RoBERTa-large CA-MTL": ((89.4, 80.0, 82.4, 55.2), 83.1),
+}
+
+
+@pytest.mark.parametrize("name", CA_MTL_TABLE_3_4)
+def test_the_average_over_24_tasks_is_what_the_thesis_prints(name):
+    """The printed averages follow from 9, 8, 6 and 1 values; rte is in two groups."""
+    groups, printed = CA_MTL_TABLE_3_4[name]
+    tasks = {}
+    for group, value in zip(("glue9", "superglue", "mrqa", "ner"), groups, strict=True):
+        for part in AVERAGES[group]:
+            task = "superglue_rte" if (part.suite, part.task) == ("superglue", "rte") else part.task
+            tasks.setdefault(task, {}).update(dict.fromkeys(part.metrics, value / 100))
+    for group, value in zip(("glue9", "superglue", "mrqa", "ner"), groups, strict=True):
+        assert 100 * average(group, tasks).value == pytest.approx(value)
+    everything = average("ca_mtl24", tasks)
+    assert everything.count == 24
+    assert round(100 * everything.value, 1) == printed
+
+
+def test_every_value_of_an_average_is_a_metric_of_its_suite():
+    for parts in AVERAGES.values():
+        for part in parts:
+            table = read_yaml(part.suite)["tasks"]
+            metrics = {name.removesuffix("_mm") for name in part.metrics}
+            assert metrics <= set(table[part.task]["metrics"])
 
 
 def test_every_task_of_an_average_has_an_official_size():

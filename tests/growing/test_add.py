@@ -13,13 +13,13 @@ from safetensors.torch import load_file, save_file
 
 import weft
 from tests.support.new_task import CAT, FAST, ROWS, add, answers, assert_all_the_same, assert_same
+from tests.support.sealing import edit, reseal
 from tests.support.tiny import TASKS
 from weft.bundle.load import load_changed
 from weft.bundle.manifest import method_sha256
 from weft.bundle.one_task import hashes
 from weft.bundle.save import task_tensors
 from weft.errors import RunFailed, WeftError
-from weft.utils.files import write_json
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 
@@ -84,11 +84,11 @@ def test_a_run_that_fails_leaves_the_bundle_as_it_was(make, tmp_path, monkeypatc
     # the disk ends in the middle of the last file
     from weft.bundle import one_task
 
-    def full(path, value):
+    def full(folder, contents, known):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(one_task, "write_json", full)
-    with pytest.raises(OSError, match="No space"):
+    monkeypatch.setattr(one_task, "write_manifest", full)
+    with pytest.raises(OSError, match="the disk is full"):
         add(bundle, bundle)
     assert hashes(tmp_path) == before
 
@@ -110,13 +110,13 @@ def older(bundle):
     said = json.loads((bundle / "bundle.json").read_text())
     for key in ("l0", "rank_pattern"):
         said["method"].pop(key)
-    write_json(bundle / "bundle.json", said)
+    edit(bundle, method=said["method"])
     for file in (bundle / "tasks").iterdir():
         with safe_open(file, "pt") as opened:
             facts = json.loads(opened.metadata()["weft"])
         facts["stands_on"]["method"] = method_sha256(said["method"])
         save_file(load_file(file), file, {"weft": json.dumps(facts, sort_keys=True)})
-    return bundle
+    return reseal(bundle)
 
 
 def test_a_bundle_of_an_older_weft_stays_as_it_was_written(make, tmp_path):

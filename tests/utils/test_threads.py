@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from weft.core.route import RouteHolder
-from weft.utils.threads import ModelLock, PerThread
+from weft.utils.threads import PerThread, RenewedLock
 
 
 class Counter(PerThread):
@@ -48,7 +48,7 @@ def test_a_copy_begins_anew(copied):
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
 def test_a_copied_lock_is_a_new_one(copied):
-    lock = ModelLock()
+    lock = RenewedLock()
     with lock, lock:  # re-entrant
         again = copied(lock)
 
@@ -60,7 +60,7 @@ def test_a_copied_lock_is_a_new_one(copied):
 
 
 def test_a_lock_keeps_others_out():
-    lock, order = ModelLock(), []
+    lock, order = RenewedLock(), []
 
     def take():
         with lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,14 +80,14 @@ class RunsPolicy:
         """Write the policy as YAML or JSON, by the file's ending, for the sampler to read."""
         import yaml
 
-        from weft.utils.files import write_json, write_text
+        from weft.utils.files import write_output
 
         source = {"runs": [run.folder for run in self.runs], "windows": self.learned.windows}
         content = {"policy": self.policy, "learned": {**source, **self.settings}}
         if out.suffix.lower() == ".json":
-            write_json(out, content)
+            write_output(out, json.dumps(content, indent=1) + "\n")
         else:
-            write_text(out, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+            write_output(out, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
     def _by_task(self, values: list[float]) -> dict[str, float]:
         return dict(zip(self.tasks, values, strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError, did_you_mean
 from weft.evaluation.scores import main_score
+from weft.utils.safe_json import parse_json
+from weft.utils.safe_yaml import read_yaml
 
 if TYPE_CHECKING:
     from weft.analysis.policy import Window
@@ -85,18 +86,13 @@ def again(folder: Path, changes: str = "") -> str:
 
 def _train(folder: Path) -> dict[str, Any]:
     """The `train` section of the run."""
-    import yaml
-
     path = folder / "run.yaml"
     if not path.is_file():
         raise WeftError(
             f"{folder} holds no run: run.yaml is missing; expected the folder of a run, as made by: "
             + again(folder)
         )
-    try:
-        contents = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (ValueError, yaml.YAMLError) as wrong:
-        raise WeftError(f"{path} is not YAML: {str(wrong).splitlines()[0]}; a run writes it") from None
+    contents = read_yaml(path)
     train = contents.get("train") if isinstance(contents, dict) else None
     if not isinstance(train, dict):
         raise WeftError(f"{path}: train: found {train!r}; expected the settings that a run writes")
@@ -109,10 +105,11 @@ def _evaluations(folder: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise WeftError(f"{folder}: log.jsonl is missing; make a log with: " + again(folder))
     evaluations = []
-    lines = path.read_text(encoding="utf-8").splitlines()
+    # a damaged byte makes its line unreadable, which is reported with the line's number
+    lines = path.read_bytes().splitlines()
     for number, line in enumerate(lines, 1):
         try:
-            event = json.loads(line)
+            event = parse_json(line)
         except ValueError:
             if number == len(lines):
                 break  # an interrupted run may leave half a line

@@ -12,6 +12,7 @@ from math import fsum, isnan, nan, sqrt
 from typing import Any, NamedTuple
 
 from weft.errors import WeftError, did_you_mean
+from weft.evaluation.averages import AVERAGES
 from weft.metrics import is_error
 
 Metrics = Mapping[str, Mapping[str, float]]
@@ -131,13 +132,20 @@ def spread_of(tasks: Metrics, ddof: int = 1, without: Sequence[str] = ()) -> Spr
     return Spread(100 * sigma, 100 * mean, ddof, values, left_out)
 
 
-def compare(tasks: Metrics, references: Mapping[str, Metrics]) -> list[Comparison]:
+def compare(
+    tasks: Metrics, references: Mapping[str, Metrics], average: str | None = None
+) -> list[Comparison]:
     """Compare each task's main metric with the best value among the references that have the task.
 
     Args:
         tasks: the metrics of the run.
         references: the metrics of each reference, by name; each has one or more tasks.
+        average: the name of an average: its values are compared instead of the main metrics, as the papers
+            count tasks. `glue9` has MNLI's matched and mismatched sets separately, and Spearman's
+            correlation. A value that the run or all references lack is not compared.
     """
+    if average is not None:
+        return _compare_average(tasks, references, average)
     comparisons = []
     for task, scores in tasks.items():
         metric, this = next(iter(scores.items()))
@@ -149,11 +157,34 @@ def compare(tasks: Metrics, references: Mapping[str, Metrics]) -> list[Compariso
                     f"{', '.join(metrics) or 'none'}; evaluate both with the same metrics (metrics: in the "
                     "run file)"
                 )
-        best = min if is_error(metric) else max
-        source = best(with_task, key=lambda name: with_task[name][metric]) if with_task else None
-        reference = None if source is None else float(with_task[source][metric])
-        comparisons.append(Comparison(task, metric, float(this), reference, source))
+        best = {name: float(metrics[metric]) for name, metrics in with_task.items()}
+        comparisons.append(_comparison(task, metric, float(this), best))
     return comparisons
+
+
+def _compare_average(tasks: Metrics, references: Mapping[str, Metrics], average: str) -> list[Comparison]:
+    if average not in AVERAGES:
+        raise WeftError(f"average {average!r} does not exist; {did_you_mean(average, AVERAGES)}")
+    comparisons = []
+    for part in AVERAGES[average]:
+        this = part.value_in(tasks)
+        if this is not None:
+            values = {name: part.value_in(theirs) for name, theirs in references.items()}
+            best = {name: value for name, value in values.items() if value is not None}
+            comparisons.append(_comparison(part.task_in(tasks), part.metric, this, best))
+    return comparisons
+
+
+def _comparison(task: str, metric: str, this: float, references: Mapping[str, float]) -> Comparison:
+    """Compare a value with the best of the references' values, by their names."""
+    best = min if is_error(metric) else max
+    source = best(references, key=lambda name: references[name]) if references else None
+    return Comparison(task, metric, this, None if source is None else references[source], source)
+
+
+def complete_averages(tasks: Metrics) -> list[str]:
+    """The averages of the papers of which a run has every value."""
+    return [name for name, parts in AVERAGES.items() if all(p.value_in(tasks) is not None for p in parts)]
 
 
 def comparison_dict(compared: Sequence[Comparison]) -> dict[str, Any]:

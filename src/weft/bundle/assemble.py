@@ -10,22 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from weft.adapters.bias import BiasAdapter
 from weft.adapters.lora import LoraAdapter
-from weft.bundle.manifest import MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
+from weft.bundle.checksums import write_manifest
+from weft.bundle.load import check_tensor
+from weft.bundle.manifest import METADATA, SHARED_FILE, method_sha256, task_file
 from weft.bundle.sources import Source, Together, check_nothing_shared, check_together, read_sources
-from weft.bundle.updates import TaskUpdates, check_finite, model_of, updates_of_all
+from weft.bundle.updates import TaskUpdates, model_of, updates_of_all
+from weft.bundle.writing import writing_bundle
 from weft.encoder.anatomy import sites_of
-from weft.encoder.load import file_sha256
 from weft.encoder.sites import LINEAR, Sites, parse_layers
 from weft.errors import WeftError, words
 from weft.methods import Method
 from weft.methods.lora import Lora
 from weft.methods.lora_bitfit import LoraBitfit
 from weft.methods.ranked import BIASES
-from weft.utils.files import new_folder, write_json
+from weft.utils.checksums import file_sha256
+from weft.utils.files import new_folder
+from weft.utils.tensor_files import save_file
 from weft.utils.version import __version__
 
 UNIFIED = ("rank", "alpha", "rank_pattern", "l0", "dropout", "sites", "layers", "biases")
@@ -71,7 +75,11 @@ def assemble(folders: Sequence[str | Path], out: str | Path, *, encoder: Any = N
         out: the folder of the new bundle.
         encoder: folder or hub id of the encoder, if it has moved; read only if methods are unified.
     """
-    out = Path(out)
+    with writing_bundle(out, words("weft assemble", "weft.assemble")):
+        return _assemble(folders, Path(out), encoder)
+
+
+def _assemble(folders: Sequence[str | Path], out: Path, encoder: Any) -> Assembled:
     if len(folders) < 2:
         named = ", ".join(str(folder) for folder in folders) or "none"
         raise WeftError(
@@ -109,7 +117,7 @@ def _join(sources: Sequence[Source], together: Together, out: Path) -> None:
                 facts = {"task": source.facts[name], "stands_on": stands_on}
                 tensors = load_file(task_file(source.folder, name))
                 for key, value in tensors.items():
-                    check_finite(f"{task_file(source.folder, name)}: {key}", value)
+                    check_tensor(task_file(source.folder, name), key, value)
                 save_file(tensors, task_file(work, name), {METADATA: json.dumps(facts, sort_keys=True)})
         if with_encoder is not None:
             shutil.copytree(with_encoder.folder / "encoder", work / "encoder")
@@ -121,7 +129,9 @@ def _join(sources: Sequence[Source], together: Together, out: Path) -> None:
             "heads": {**first.manifest["heads"], "dropout": together.head_dropout},
             "max_length": together.max_length,
         }
-        write_json(work / MANIFEST, manifest)
+        for source in sources:
+            source.check_unchanged()
+        write_manifest(work, manifest)
 
 
 def _differences(first: Method, second: Method) -> dict[str, tuple[Any, Any]]:
@@ -167,6 +177,8 @@ def _unify(
 ) -> tuple[Method, tuple[str, ...]]:
     """Write one LoRA for all tasks: the largest rank at each site, and a scale of 1."""
     updates, bare = updates_of_all(sources, encoder)
+    for source in sources:
+        source.check_unchanged()
     method = _unified(sources, updates, sites_of(bare.model))
     model = model_of(bare, updates, method, together, sources[0].manifest["seed"])
     with torch.no_grad():

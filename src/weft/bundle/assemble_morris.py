@@ -23,6 +23,7 @@ from weft.bundle.assemble import Assembled
 from weft.bundle.cp_decomposition import cp_of_products, product_norm, truncated_svd
 from weft.bundle.sources import Source, check_together, read_sources
 from weft.bundle.updates import TaskUpdates, model_of, updates_of_all
+from weft.bundle.writing import writing_bundle
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import KINDS, Site
 from weft.errors import WeftError, words
@@ -113,7 +114,18 @@ def assemble_morris(
         encoder: folder or hub id of the encoder, if it has moved.
         progress: called with each site before it is decomposed, and with "" at the end.
     """
-    out = Path(out)
+    with writing_bundle(out, words("weft assemble", "weft.assemble")):
+        return _assemble_morris(folders, Path(out), rank, bias_rank, encoder, progress)
+
+
+def _assemble_morris(
+    folders: Sequence[str | Path],
+    out: Path,
+    rank: int,
+    bias_rank: int,
+    encoder: Any,
+    progress: Callable[[str], None],
+) -> AssembledMorris:
     Morris(rank=rank, bias_rank=bias_rank)  # wrong numbers are reported before anything is read
     if not folders:
         raise WeftError(
@@ -128,6 +140,8 @@ def assemble_morris(
     for source in sources:
         _check_encoder_is_frozen(source)
     updates, bare = updates_of_all(sources, encoder)
+    for source in sources:
+        source.check_unchanged()
     method = _method(sources, updates, bare, rank, bias_rank)
     model = model_of(bare, updates, method, together, sources[0].manifest["seed"])
     errors = []

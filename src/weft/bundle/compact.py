@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.bundle.consistent import consistently
 from weft.bundle.load import load
 from weft.bundle.manifest import find_bundle
+from weft.bundle.writing import writing_bundle
 from weft.errors import WeftError, words
 
 if TYPE_CHECKING:
@@ -49,10 +51,11 @@ def compact_bundle(bundle: str | Path, out: str | Path, *, encoder: Any = None) 
         raise WeftError(
             f"{words('--out', 'out')} {out}: this overlaps the bundle {source}; pass a different folder"
         )
-    model = load(bundle, encoder=encoder)
-    small = model.compact()
-    small.save(target)
-    return Compacted(target, (_adapters(model), _adapters(small)), (_bytes(source), _bytes(target)))
+    with writing_bundle(target, words("weft compact", "compact_bundle")):
+        model = load(bundle, encoder=encoder)
+        small = model.compact()
+        small.save(target)
+        return Compacted(target, (_adapters(model), _adapters(small)), (_bytes(source), _bytes(target)))
 
 
 def _adapters(model: Model) -> int:
@@ -60,4 +63,6 @@ def _adapters(model: Model) -> int:
 
 
 def _bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return consistently(
+        folder, lambda: sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    )

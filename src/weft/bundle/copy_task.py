@@ -7,23 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
+from torch import Tensor
 
+from weft.bundle.consistent import consistently
+from weft.bundle.load import check_tensor
 from weft.bundle.manifest import (
     MANIFEST,
     SHARED_FILE,
-    check_has,
     find_bundle,
     method_sha256,
     read_manifest,
-    read_tasks,
     task_file,
 )
-from weft.bundle.one_task import Changed, check_out, groups_of, with_task
+from weft.bundle.one_task import Changed, check_out, groups_of, task_of, with_task
+from weft.bundle.writing import changing_task, writing_bundle
 from weft.core.stacked import task_owner
-from weft.encoder.load import file_sha256
 from weft.errors import WeftError, words
 from weft.methods import build_method
 from weft.tasks.checks import check_new_name
+from weft.tasks.task import Task
+from weft.utils.checksums import file_sha256
 
 
 def copy_task(
@@ -48,9 +51,16 @@ def copy_task(
     if rename is not None:
         check_new_name(rename)
     check_out(target_folder, out)
-    source_manifest, target_manifest = read_manifest(source_folder), read_manifest(target_folder)
-    check_has(source_folder, source_manifest, name)
     new = name if rename is None else rename
+    doing = words("weft task copy", "weft.copy_task")
+    with changing_task(target_folder, out, new, doing), writing_bundle(out, doing):
+        return _copy_task(source_folder, name, target_folder, new, out)
+
+
+def _copy_task(source_folder: Path, name: str, target_folder: Path, new: str, out: Path) -> Changed:
+    check_out(target_folder, out)
+    source_manifest, task, tensors = consistently(source_folder, lambda: _read(source_folder, name))
+    target_manifest = read_manifest(target_folder)
     _check_same(source_folder, source_manifest, target_folder, target_manifest)
     if new in target_manifest["tasks"]:
         raise WeftError(
@@ -67,17 +77,17 @@ def copy_task(
             f"are the group's, and under the name {new!r} it would be in no group. Its file alone is not "
             "complete"
         )
-    task = replace(
-        read_tasks(source_folder, source_manifest, source_manifest["encoder"]["sha256"])[name], name=new
-    )
+    task = replace(task, name=new)
     old_prefix, new_prefix = (
         f"encoder.{task_owner(name)}.",
         f"encoder.{task_owner(new)}.",
     )  # the encoders of `separate`
     tensors = {
         new_prefix + key.removeprefix(old_prefix) if key.startswith(old_prefix) else key: value
-        for key, value in load_file(task_file(source_folder, name)).items()
+        for key, value in tensors.items()
     }
+    for key, value in tensors.items():
+        check_tensor(task_file(source_folder, name), key, value)
     done = with_task(target_folder, out, task.settings(), tensors)
     lengths = source_manifest["max_length"], target_manifest["max_length"]
     if lengths[0] == lengths[1]:
@@ -86,6 +96,12 @@ def copy_task(
         f"{new!r} was trained on texts cut to {lengths[0]} tokens; {target_folder} cuts them to {lengths[1]}"
     )
     return replace(done, notes=(note,))
+
+
+def _read(folder: Path, name: str) -> tuple[dict[str, Any], Task, dict[str, Tensor]]:
+    """The contents of bundle.json, a task and its tensors; the files of other tasks may be damaged."""
+    manifest = read_manifest(folder)
+    return manifest, task_of(folder, manifest, name), load_file(task_file(folder, name))
 
 
 def _check_same(

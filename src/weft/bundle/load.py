@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
+from weft.bundle.checksums import MANIFEST, check_encoder_files
+from weft.bundle.consistent import consistently
 from weft.bundle.manifest import SHARED_FILE, find_bundle, read_manifest, read_tasks, task_file
 from weft.bundle.padding import Ranked, fill, fits, ranked_parameters
 from weft.bundle.save import in_files, key
 from weft.core.stacked import task_owner
-from weft.encoder.load import as_encoder, weights_sha256
-from weft.errors import WeftError
+from weft.encoder.files import Recorded
+from weft.encoder.load import Encoder, as_encoder, weights_sha256
+from weft.errors import WeftError, words
 from weft.kernels.dispatch import checked_setting
 from weft.kernels.setting import Setting
 from weft.methods import build_method
 from weft.model.ownership import Owned, owned
 from weft.tasks.task import Task
+from weft.utils.finite import NOT_FINITE, all_finite, not_finite
+from weft.utils.forks import before_computing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
 def load(
     folder: str | Path, *, encoder: Any = None, device: str | None = None, kernels: Setting = "auto"
 ) -> Model:
-    """Load a bundle.
+    """Load a bundle. The model is in eval mode; training puts it into training mode itself.
 
     Args:
         folder: the bundle's folder, or a run folder that holds one.
@@ -64,41 +70,88 @@ def load_changed(
     """
     from weft.model.model import Model
 
+    before_computing()
     folder = find_bundle(folder)
-    manifest = read_manifest(folder)
-    method = build_method(manifest["method"])
-    where = encoder or (
-        folder / "encoder" if manifest["encoder"]["included"] else manifest["encoder"]["name"]
-    )
-    loaded = as_encoder(where, seed=manifest["seed"], device=device)
+    with ExitStack() as stack:
+
+        def read() -> tuple[dict[str, Any], Encoder, dict[str, Task], OpenFiles]:
+            manifest = read_manifest(folder)
+            loaded = _encoder(folder, manifest, encoder, device)
+            tasks = read_tasks(folder, manifest, loaded.sha256)
+            return manifest, loaded, tasks, open_files(folder, tasks, stack)
+
+        manifest, loaded, tasks, files = consistently(folder, read)
+        model = Model(
+            loaded,
+            [*tasks.values(), *added],
+            build_method(manifest["method"]),
+            pool=manifest["heads"]["pool"],
+            head_dropout=manifest["heads"]["dropout"],
+            max_length=manifest["max_length"],
+            seed=manifest["seed"],
+        )
+        _fill(model, folder, files, {task_owner(task.name) for task in added}, fresh)
+    _check_encoder(model, folder)
+    # a new module is in training mode, and an encoder that was loaded in eval mode: the model has one mode
+    return (model.to(device) if device else model).eval()
+
+
+OpenFiles = Mapping[Path, Any]
+"""The open safetensors files of a bundle. They stay readable if the bundle is replaced meanwhile."""
+
+
+def open_files(folder: Path, tasks: Collection[str], stack: ExitStack) -> OpenFiles:
+    """Open the shared file and the files of tasks.
+
+    Args:
+        folder: the bundle.
+        tasks: the names of the tasks.
+        stack: closes the files.
+    """
+    files = {}
+    for path in (folder / SHARED_FILE, *(task_file(folder, name) for name in tasks)):
+        try:
+            files[path] = stack.enter_context(safe_open(path, "pt"))
+        except SafetensorError as wrong:
+            raise WeftError(f"{path} is not a file of a bundle: {wrong}") from None
+    return files
+
+
+def _encoder(folder: Path, manifest: dict[str, Any], encoder: Any, device: str | None) -> Encoder:
+    """Load the encoder of a bundle, or the one that is passed; its files are verified first."""
+    facts, record = manifest["encoder"], folder / MANIFEST
+    if encoder is not None:
+        loaded = as_encoder(encoder, seed=manifest["seed"], device=device)
+        # the bundle's encoder is meant wherever it is now: a copy of this model is saved with its record
+        loaded.files = facts.get("files", {})
+    elif facts["included"]:
+        verified = check_encoder_files(folder, manifest)
+        recorded = Recorded(record, facts["included"] if verified else None, verified=verified)
+        loaded = as_encoder(folder / "encoder", seed=manifest["seed"], device=device, recorded=recorded)
+    else:
+        recorded = Recorded(record, facts["sha256"], facts.get("files", {}))
+        loaded = as_encoder(facts["name"], seed=manifest["seed"], device=device, recorded=recorded)
     loaded.sha256 = loaded.sha256 or weights_sha256(loaded.model)
-    loaded.name = manifest["encoder"]["name"]
-    if encoder is None and (included := manifest["encoder"]["included"]):
-        if loaded.sha256 != included:
+    loaded.name = facts["name"]
+    if encoder is None and facts["included"]:
+        if loaded.sha256 != facts["included"]:
             raise WeftError(
                 f"{folder / 'encoder'} is not the encoder that came with this bundle: its hash differs"
             )
-        loaded.sha256 = manifest["encoder"]["sha256"]  # different files, the same weights
+        loaded.sha256 = facts["sha256"]  # different files, the same weights
         loaded.travels = True
-    model = Model(
-        loaded,
-        [*read_tasks(folder, manifest, loaded.sha256).values(), *added],
-        method,
-        pool=manifest["heads"]["pool"],
-        head_dropout=manifest["heads"]["dropout"],
-        max_length=manifest["max_length"],
-        seed=manifest["seed"],
-    )
-    _fill(model, folder, {task_owner(task.name) for task in added}, fresh)
-    return model.to(device) if device else model
+    return loaded
 
 
-def _fill(model: Model, folder: Path, new: Collection[str], fresh: Callable[[Owned], bool]) -> None:
-    """Copy the tensors of all files into the model; each must be there, once, in its shape.
+def _fill(
+    model: Model, folder: Path, files: OpenFiles, new: Collection[str], fresh: Callable[[Owned], bool]
+) -> None:
+    """Copy the tensors of all files into the model; each must be there, once, in its shape and dtype.
 
     Args:
         model: a model with initial values.
         folder: the bundle.
+        files: its open files.
         new: the owners that have no file.
         fresh: whether a tensor keeps its initial value although there is a file.
     """
@@ -106,17 +159,29 @@ def _fill(model: Model, folder: Path, new: Collection[str], fresh: Callable[[Own
     for item in owned(model):
         if in_files(item) and item.owner not in new:
             kind, _, name = item.owner.partition(":")
-            file = task_file(folder, name) if kind == "task" else folder / SHARED_FILE
-            by_file.setdefault(file, []).append(item)
+            path = task_file(folder, name) if kind == "task" else folder / SHARED_FILE
+            by_file.setdefault(path, []).append(item)
     ranked = ranked_parameters(model)
     for path, items in by_file.items():
-        with safe_open(path, "pt") as file:
-            unknown = set(file.keys()) - {key(item) for item in items}
-            if unknown:
-                raise WeftError(f"{path} holds {sorted(unknown)[0]!r}, which is not a tensor of this model")
-            for item in items:
-                if not fresh(item):
-                    copy_in(item, file, path, ranked)
+        file = files[path]
+        unknown = set(file.keys()) - {key(item) for item in items}
+        if unknown:
+            raise WeftError(f"{path} holds {sorted(unknown)[0]!r}, which is not a tensor of this model")
+        for item in items:
+            if not fresh(item):
+                copy_in(item, file, path, ranked)
+
+
+def _check_encoder(model: Model, folder: Path) -> None:
+    """Refuse an encoder whose own weights, which no file of the bundle replaces, are NaN or infinite."""
+    source = model.encoder_source
+    odd = not_finite({item.name: item.data for item in owned(model) if not in_files(item)})
+    if odd:
+        where = source.source or source.name
+        raise WeftError(
+            f"{where}: weights of the encoder of {folder} are {NOT_FINITE} ({odd[0]}); use a different copy "
+            f"of it: {words('--encoder FOLDER', 'encoder=FOLDER')}"
+        )
 
 
 def copy_in(item: Owned, file: Any, path: Path, ranked: Ranked) -> None:
@@ -127,4 +192,41 @@ def copy_in(item: Owned, file: Any, path: Path, ranked: Ranked) -> None:
     if not fits(item, tensor, ranked):
         expected, shape = list(item.data.shape), list(tensor.shape)
         raise WeftError(f"{path}: {key(item)!r} has shape {shape}; expected {expected}")
+    check_dtype(item, tensor, f"{path}: {key(item)!r}")
+    check_tensor(path, key(item), tensor)
     fill(item, tensor)
+
+
+def check_dtype(item: Owned, tensor: Tensor, where: str) -> None:
+    """Refuse a tensor of a different dtype: numbers of a dtype that weft never writes are not converted."""
+    if tensor.dtype != item.data.dtype:
+        names = [str(dtype).removeprefix("torch.") for dtype in (tensor.dtype, item.data.dtype)]
+        raise WeftError(f"{where} has dtype {names[0]}; expected {names[1]}")
+
+
+def check_tensor(path: Path, name: str, tensor: Tensor) -> None:
+    """Refuse a tensor of a bundle that holds NaN or infinity: every output would be wrong or NaN.
+
+    Args:
+        path: the file of the tensor.
+        name: its name there.
+        tensor: its values.
+    """
+    if all_finite(tensor):
+        return
+    count = int((~tensor.float().isfinite()).sum())
+    message = f"{path}: {count:,} of the {tensor.numel():,} numbers of {name!r} are {NOT_FINITE}"
+    if path.parent.name == "tasks":
+        bundle, task = path.parent.parent, path.stem
+        remove = words(
+            f"weft task remove {bundle} {task} --out NEW",
+            f"weft.remove_task({str(bundle)!r}, {task!r}, 'NEW')",
+        )
+        again = words(
+            f"weft task retrain {bundle} {task} TASK.yaml --fresh --out NEW",
+            f"weft.retrain_task({str(bundle)!r}, {task!r}, weft.Task(…), 'NEW', fresh=True)",
+        )
+        hint = f"to use the other tasks: {remove}\n  to train this one again: {again}"
+    else:
+        hint = "all tasks need them: train the model again, or use a copy of the bundle"
+    raise WeftError(f"{message}.\n  {hint}")

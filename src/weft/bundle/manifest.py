@@ -7,20 +7,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from weft.encoder.load import check_reachable, file_sha256
+from weft.bundle.checksums import FILES, check_files, check_seal, task_path
+from weft.bundle.checksums import MANIFEST as MANIFEST  # offered here too
+from weft.bundle.checksums import SHARED_FILE as SHARED_FILE
+from weft.bundle.consistent import consistently
+from weft.bundle.strangers import check_plain_bundle, check_task_sizes, check_values
+from weft.bundle.writing import wait_for_writer
+from weft.encoder.load import check_reachable
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.task import Task
+from weft.utils.checksums import file_sha256
 
 FORMAT = 1
-MANIFEST = "bundle.json"
-SHARED_FILE = "shared.safetensors"
 METADATA = "weft"
+NEEDS = ("encoder", "shared", "method")
+"""What every task's file needs, each by its sha256."""
 
 FIELDS: dict[str, tuple[Any, str]] = {
     "encoder": (dict, "its name and sha256"),
@@ -37,21 +44,25 @@ def find_bundle(folder: str | Path) -> Path:
     """Return the folder of a bundle, from that folder or from a run folder that holds it."""
     folder = Path(folder)
     for path in (folder, folder / "bundle"):
-        if (path / MANIFEST).is_file():
+        if (path / MANIFEST).is_file() or (wait_for_writer(path) and (path / MANIFEST).is_file()):
+            check_plain_bundle(folder, path)
             return path
     raise WeftError(f"{folder} holds no bundle ({MANIFEST} is missing); a run writes one when it ends")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read and check bundle.json."""
+    """Read and check bundle.json, its own sha256 included; the other files are not read."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as wrong:
-        raise WeftError(f"{path} is not JSON: {wrong}") from None
+    except (ValueError, RecursionError) as wrong:
+        raise WeftError(f"{path} is not JSON: {wrong}; restore it from a copy of the bundle") from None
+    except OSError as wrong:
+        raise WeftError(f"{path} cannot be read: {wrong.strerror or wrong}") from None
     version = manifest.get("format") if isinstance(manifest, dict) else None
     if version != FORMAT:
         raise WeftError(f"{path} has format {version!r}; this version of weft reads format {FORMAT}")
+    check_seal(path, manifest)
     for name, (kinds, expected) in FIELDS.items():
         if name not in manifest:
             raise WeftError(f"{path} lacks {name!r}")
@@ -64,8 +75,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     names = manifest["tasks"]
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names) or not names:
         raise WeftError(f"{path}: tasks is {names!r}; expected the names of the tasks, each once")
+    check_values(path, manifest)
     if not (folder / SHARED_FILE).is_file():
-        raise WeftError(f"{folder / SHARED_FILE} is missing")
+        raise WeftError(f"{folder / SHARED_FILE} is missing; restore it from a copy of the bundle")
     return manifest
 
 
@@ -89,28 +101,65 @@ def read_facts(path: Path) -> dict[str, Any]:
             facts: dict[str, Any] = json.loads((file.metadata() or {})[METADATA])
         if not (isinstance(facts["task"], dict) and isinstance(facts["stands_on"], dict)):
             raise ValueError("its metadata has a different form")
-        return facts
+        check_task_sizes(path, facts["task"])
     except FileNotFoundError:
         raise WeftError(f"{path} is missing, though {MANIFEST} lists its task") from None
-    except (SafetensorError, KeyError, ValueError) as wrong:
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as wrong:
         raise WeftError(f"{path} is not a task file of a bundle: {wrong}") from None
+    for part in NEEDS:
+        if not isinstance(facts["stands_on"].get(part), str):
+            raise WeftError(
+                f"{path} does not record the {part} that it needs; expected its sha256, found "
+                f"{facts['stands_on'].get(part)!r}: without it the file cannot be matched with this bundle"
+            )
+    return facts
 
 
-def read_tasks(folder: Path, manifest: dict[str, Any], encoder_sha256: str | None) -> dict[str, Task]:
-    """Return the tasks by name, after checking that their files match the bundle.
+def read_tasks(
+    folder: Path,
+    manifest: dict[str, Any],
+    encoder_sha256: str | None,
+    names: Sequence[str] | None = None,
+) -> dict[str, Task]:
+    """Return the tasks by name, after checking that their files are undamaged and match the bundle.
 
     Args:
         folder: the bundle.
         manifest: the contents of its bundle.json.
         encoder_sha256: the hash of the encoder that was loaded.
+        names: the tasks to read; by default all. The files of other tasks are not verified.
+    """
+    names = manifest["tasks"] if names is None else names
+    files = [SHARED_FILE, *(task_path(name) for name in names)]
+    check_files(folder, manifest, files)
+    # what was verified just now is not hashed again
+    shared = manifest[FILES][SHARED_FILE] if FILES in manifest else file_sha256(folder / SHARED_FILE)
+    return matching_tasks(folder, manifest, names, encoder_sha256, shared)
+
+
+def matching_tasks(
+    folder: Path,
+    manifest: Mapping[str, Any],
+    names: Sequence[str],
+    encoder_sha256: str | None,
+    shared_sha256: str,
+) -> dict[str, Task]:
+    """Return tasks by name, after checking that their files match the bundle; nothing is hashed.
+
+    Args:
+        folder: the bundle.
+        manifest: the contents of its bundle.json.
+        names: the names of the tasks.
+        encoder_sha256: the hash of the encoder.
+        shared_sha256: the hash of the shared file.
     """
     actual = {
         "encoder": encoder_sha256,
-        "shared": file_sha256(folder / SHARED_FILE),
+        "shared": shared_sha256,
         "method": method_sha256(manifest["method"]),
     }
     tasks = {}
-    for name in manifest["tasks"]:
+    for name in names:
         path = task_file(folder, name)
         facts = read_facts(path)
         if facts["task"].get("name") != name:
@@ -129,11 +178,18 @@ def read_tasks(folder: Path, manifest: dict[str, Any], encoder_sha256: str | Non
     return tasks
 
 
-def bundle_tasks(folder: str | Path) -> list[Task]:
-    """Return the tasks of a bundle in their order, without its weights."""
-    folder = find_bundle(folder)
-    names = read_manifest(folder)["tasks"]
-    return [_task(read_facts(task_file(folder, name))["task"]) for name in names]
+def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, Task]]:
+    """Return the contents of bundle.json and the tasks by name, with all files verified but the encoder's.
+
+    Args:
+        folder: the bundle; it may be replaced meanwhile.
+    """
+
+    def read() -> tuple[dict[str, Any], dict[str, Task]]:
+        manifest = read_manifest(folder)
+        return manifest, read_tasks(folder, manifest, manifest["encoder"]["sha256"])
+
+    return consistently(folder, read)
 
 
 def _task(settings: dict[str, Any]) -> Task:
@@ -155,7 +211,7 @@ def check_has(folder: Path, manifest: Mapping[str, Any], name: str) -> None:
 
 def task_file(folder: Path, name: str) -> Path:
     """The path of a task's file in a bundle."""
-    return folder / "tasks" / f"{name}.safetensors"
+    return folder / task_path(name)
 
 
 def method_sha256(settings: Any) -> str:
@@ -165,3 +221,21 @@ def method_sha256(settings: Any) -> str:
     bundle.
     """
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def bundle_sha256(folder: str | Path) -> str | None:
+    """The sha256 of all files of a bundle that define its model; None if the folder holds no bundle.
+
+    Args:
+        folder: the bundle, or the folder of a run.
+    """
+    try:
+        bundle = find_bundle(folder)
+    except WeftError:
+        return None
+    digest = hashlib.sha256()
+    for file in sorted(
+        [bundle / MANIFEST, *bundle.glob("*.safetensors"), *bundle.glob("tasks/*.safetensors")]
+    ):
+        digest.update(f"{file.relative_to(bundle).as_posix()} {file_sha256(file)}\n".encode())
+    return digest.hexdigest()

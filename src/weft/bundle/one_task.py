@@ -9,31 +9,46 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
+from weft.bundle.checksums import (
+    ENCODER_WEIGHTS,
+    SHARED_FILE,
+    check_encoder_files,
+    check_files,
+    task_path,
+    write_manifest,
+)
+from weft.bundle.consistent import ATTEMPTS, Hold, Replaced, consistently
 from weft.bundle.manifest import (
     MANIFEST,
     METADATA,
-    SHARED_FILE,
     check_has,
     find_bundle,
+    matching_tasks,
     method_sha256,
     read_manifest,
     read_tasks,
     task_file,
 )
-from weft.encoder.load import file_sha256
+from weft.bundle.writing import changing_task, writing_bundle
 from weft.errors import WeftError, words
 from weft.methods import Method, build_method
 from weft.tasks.task import Task
-from weft.utils.files import new_folder, write_json
+from weft.utils.checksums import file_sha256
+from weft.utils.files import new_folder
+from weft.utils.finite import NOT_FINITE, not_finite
+from weft.utils.plain_files import check_plain_folder
+from weft.utils.temporary import sweep_leftovers, temporary_folder
+from weft.utils.tensor_files import save_file
 
 
 @dataclass(frozen=True)
@@ -66,36 +81,53 @@ def with_task(bundle: Path, out: Path, facts: Mapping[str, Any], tensors: Mappin
         facts: the task's settings.
         tensors: the tensors of the task, by their names in its file.
     """
-    manifest = read_manifest(bundle)
     name = facts["name"]
-    exists = name in manifest["tasks"]
-    stands_on = {
-        "encoder": manifest["encoder"]["sha256"],
-        "shared": file_sha256(bundle / SHARED_FILE),
-        "method": method_sha256(manifest["method"]),
-    }
+    if odd := not_finite(tensors):
+        raise WeftError(
+            f"task {name!r} is not written to {out}: its weights are {NOT_FINITE} ({odd[0]}); {bundle} is "
+            "unchanged. Train the task again with a smaller learning rate"
+        )
 
-    def write(work: Path) -> None:
+    def write(work: Path, manifest: Mapping[str, Any], shared: str) -> list[str]:
+        stands_on = {
+            "encoder": manifest["encoder"]["sha256"],
+            "shared": shared,
+            "method": method_sha256(manifest["method"]),
+        }
         metadata = json.dumps({"task": dict(facts), "stands_on": stands_on}, sort_keys=True)
         save_file(dict(tensors), task_file(work, name), {METADATA: metadata})
-        if not exists:
-            write_json(work / MANIFEST, {**manifest, "tasks": [*manifest["tasks"], name]})
         written = load_file(task_file(work, name))
         if written.keys() != tensors.keys() or not all(torch.equal(written[k], tensors[k]) for k in written):
             raise WeftError(f"{task_file(work, name)} does not hold what was written: check the disk")
+        return [*manifest["tasks"], *([] if name in manifest["tasks"] else [name])]
 
-    left_out = {_path(name)} if exists else {_path(name), MANIFEST}
-    return _changed(bundle, out, name, left_out, write)
+    with writing_bundle(out, words("weft task", "a Python program")):
+        return _changed(bundle, out, name, write)
 
 
-def with_settings(bundle: Path, task: Task) -> Changed:
-    """Replace the settings in a task's file; its tensors and all other files stay as they are.
+def with_settings(bundle: Path, tasks: Sequence[Task]) -> None:
+    """Replace the settings in the files of tasks; their tensors and all other files stay as they are.
 
     Args:
-        bundle: the bundle; it is replaced atomically.
-        task: the task, which the bundle has.
+        bundle: the bundle; it is replaced atomically, with all tasks at once.
+        tasks: the tasks, which the bundle has.
     """
-    return with_task(bundle, bundle, task.settings(), load_file(task_file(bundle, task.name)))
+    target = Path(os.path.realpath(bundle))
+    doing = words("weft evaluate", "weft.evaluate")
+    with writing_bundle(bundle, doing), temporary_folder(target) as work:
+        source = bundle
+        for number, task in enumerate(tasks):
+            out = bundle if number == len(tasks) - 1 else work / str(number)
+            with_task(source, out, task.settings(), _tensors(source, task.name))
+            source = out
+
+
+def _tensors(bundle: Path, name: str) -> dict[str, Tensor]:
+    def read() -> dict[str, Tensor]:
+        task_of(bundle, read_manifest(bundle), name)  # undamaged
+        return load_file(task_file(bundle, name))
+
+    return consistently(bundle, read)
 
 
 def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
@@ -106,9 +138,16 @@ def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
         name: the name of the task.
         out: the folder of the result; the bundle itself is replaced atomically.
     """
-    folder = find_bundle(bundle)
+    folder, out = find_bundle(bundle), Path(out)
+    doing = words("weft task remove", "weft.remove_task")
+    check_out(folder, out)
+    with changing_task(folder, out, name, doing), writing_bundle(out, doing):
+        return _remove_task(folder, name, out)
+
+
+def _remove_task(folder: Path, name: str, out: Path) -> Changed:
     manifest = read_manifest(folder)
-    check_out(folder, Path(out))
+    check_out(folder, out)
     check_has(folder, manifest, name)
     if len(manifest["tasks"]) == 1:
         raise WeftError(
@@ -121,17 +160,16 @@ def remove_task(bundle: str | Path, name: str, out: str | Path) -> Changed:
             "others without it, weft train RUN.yaml"
         )
 
-    def write(work: Path) -> None:
-        write_json(
-            work / MANIFEST, {**manifest, "tasks": [task for task in manifest["tasks"] if task != name]}
-        )
+    def write(work: Path, manifest: Mapping[str, Any], shared: str) -> list[str]:
+        return [task for task in manifest["tasks"] if task != name]
 
-    return _changed(folder, Path(out), name, {_path(name), MANIFEST}, write)
+    return _changed(folder, out, name, write)
 
 
 def check_out(bundle: Path, out: Path) -> None:
     """Refuse an output folder that exists and is not the bundle, or that cannot be written."""
     target, old = out.resolve(), bundle.resolve()
+    sweep_leftovers(target.parent, target.name)
     flag = words("--out", "out")
     if old in target.parents:
         raise WeftError(f"{flag} {out}: this is inside the bundle {bundle}; pass a different folder")
@@ -162,51 +200,81 @@ def groups_of(method: Method, task: str) -> dict[str, list[str]]:
     }
 
 
-def hashes(folder: Path) -> dict[str, str]:
-    """The sha256 of every file of a folder, by its path there; links are followed."""
-    files = sorted(
-        Path(root) / name for root, _, names in os.walk(folder, followlinks=True) for name in names
-    )
-    return {file.relative_to(folder).as_posix(): file_sha256(file) for file in files}
+def hashes(folder: Path, skip: Collection[str] = ()) -> dict[str, str]:
+    """The sha256 of every file of a folder, by its path there; a bundle with links to folders is refused.
 
-
-def _path(name: str) -> str:
-    """A task's file, as `hashes` names it."""
-    return task_file(Path(), name).as_posix()
+    Args:
+        folder: the folder.
+        skip: the paths of files in it that are left out.
+    """
+    check_plain_folder(folder, "a bundle")
+    files = sorted(Path(root) / name for root, _, names in os.walk(folder) for name in names)
+    paths = {file.relative_to(folder).as_posix(): file for file in files}
+    return {path: file_sha256(file) for path, file in paths.items() if path not in skip}
 
 
 def _changed(
-    bundle: Path, out: Path, name: str, left_out: set[str], write: Callable[[Path], None]
+    bundle: Path, out: Path, name: str, write: Callable[[Path, Mapping[str, Any], str], list[str]]
 ) -> Changed:
-    """Copy all but some files, write the new ones, verify the copies, then move the folder into place."""
-    read_sound(bundle)
-    before = {file: sha256 for file, sha256 in hashes(bundle).items() if file not in left_out}
-    with new_folder(out.resolve()) as work:
+    """Copy all files but one task's and bundle.json, write these, verify all, then move the folder in.
+
+    Args:
+        bundle: the bundle.
+        out: the folder of the result.
+        name: the task whose file is not copied; it may be damaged.
+        write: writes the task's file, if it has one, into the new folder, from the folder, the contents of
+            bundle.json and the sha256 of the shared file; returns the names of all tasks.
+    """
+    for _ in range(ATTEMPTS - 1):
+        # nobody replaces a bundle that is changed in place, whose lock is held; one that is only read, may be
+        with suppress(Replaced):
+            return _changed_once(bundle, out, name, write)
+    return _changed_once(bundle, out, name, write)
+
+
+def _changed_once(
+    bundle: Path, out: Path, name: str, write: Callable[[Path, Mapping[str, Any], str], list[str]]
+) -> Changed:
+    with Hold(bundle) as hold, new_folder(out.resolve()) as work:
+        manifest = read_manifest(bundle)
+        before = hashes(bundle, skip={task_path(name), MANIFEST})
+        _check_sound(bundle, manifest, [task for task in manifest["tasks"] if task != name], before)
         for file in before:
             (work / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(bundle / file, work / file)
         (work / "tasks").mkdir(exist_ok=True)
-        write(work)
+        tasks = write(work, manifest, before[SHARED_FILE])
         now = hashes(work)
         for file, sha256 in before.items():
             if now.get(file) != sha256:
                 raise WeftError(f"{work / file} differs from {bundle / file}: check the disk")
-        read_sound(work)
+        matching_tasks(work, manifest, tasks, manifest["encoder"]["sha256"], now[SHARED_FILE])
+        write_manifest(work, {**manifest, "tasks": tasks}, now)
+        hold.check()  # before the bundle is replaced by what was made from it
     return Changed(out, name, before)
 
 
-def read_sound(folder: Path) -> dict[str, Task]:
-    """Return the tasks of a bundle after checking that its files, its encoder included, match each other."""
-    manifest = read_manifest(folder)
-    included, weights = manifest["encoder"]["included"], folder / "encoder" / "model.safetensors"
+def _check_sound(
+    folder: Path, manifest: dict[str, Any], tasks: Sequence[str], known: Mapping[str, str]
+) -> None:
+    """Check that files of a bundle are undamaged and match each other, its encoder included.
+
+    Args:
+        folder: the bundle.
+        manifest: the contents of its bundle.json.
+        tasks: the names of the tasks whose files are checked.
+        known: the sha256 of its files, by their paths.
+    """
+    included, weights = manifest["encoder"]["included"], folder / ENCODER_WEIGHTS
     if included and not weights.is_file():
         raise WeftError(f"{weights} is missing, though {folder / MANIFEST} says that the encoder is included")
-    if included and file_sha256(weights) != included:
+    check_files(folder, manifest, [SHARED_FILE, *(task_path(task) for task in tasks)], known)
+    if not check_encoder_files(folder, manifest, known) and included and known[ENCODER_WEIGHTS] != included:
         raise WeftError(f"{weights} is not the encoder that came with this bundle: its hash differs")
-    return read_tasks(folder, manifest, manifest["encoder"]["sha256"])
+    matching_tasks(folder, manifest, tasks, manifest["encoder"]["sha256"], known[SHARED_FILE])
 
 
 def task_of(folder: Path, manifest: dict[str, Any], name: str) -> Task:
-    """Return one task of a bundle, as its file describes it."""
+    """Return one task of a bundle, as its file describes it; the files of other tasks are not verified."""
     check_has(folder, manifest, name)
-    return read_tasks(folder, manifest, manifest["encoder"]["sha256"])[name]
+    return read_tasks(folder, manifest, manifest["encoder"]["sha256"], [name])[name]

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors.torch import save_file
 from torch import Tensor
 
+from weft.bundle.checksums import ENCODER_WEIGHTS, write_manifest
 from weft.bundle.manifest import FORMAT, MANIFEST, METADATA, SHARED_FILE, method_sha256, task_file
 from weft.bundle.padding import Ranked, ranked_parameters, without_padding
 from weft.core.stacked import task_owner
 from weft.encoder.catalogue import RANDOM
-from weft.encoder.load import file_sha256
 from weft.encoder.weave import unweave
 from weft.errors import WeftError
-from weft.model.ownership import Owned, owned
-from weft.utils.files import new_folder, write_json
+from weft.model.ownership import Owned, of_owner, owned
+from weft.utils.checksums import file_sha256
+from weft.utils.files import new_folder
+from weft.utils.finite import NOT_FINITE, not_finite
+from weft.utils.tensor_files import save_file
 from weft.utils.version import __version__
 
 if TYPE_CHECKING:
@@ -42,15 +45,17 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
     for item in owned(model):
         if in_files(item):
             by_owner.setdefault(item.owner, []).append(item)
+    check_weights(by_owner, folder)
     task_owners = {task_owner(task.name) for task in model.tasks}
     with new_folder(folder) as work:
         (work / "tasks").mkdir()
         shared = [item for owner, items in by_owner.items() if owner not in task_owners for item in items]
         ranked = ranked_parameters(model)
         _write(work / SHARED_FILE, shared, {}, ranked)
+        known = {SHARED_FILE: file_sha256(work / SHARED_FILE)}
         stands_on = {
             "encoder": model.encoder_source.sha256,
-            "shared": file_sha256(work / SHARED_FILE),
+            "shared": known[SHARED_FILE],
             "method": method_sha256(model.method.settings()),
         }
         for task in model.tasks:
@@ -59,13 +64,34 @@ def save(model: Model, folder: str | Path, with_encoder: bool = False) -> Path:
         contents = manifest(model)
         if with_encoder or model.encoder_source.travels or not _can_be_found(model):
             _write_encoder(model, work / "encoder")
-            contents["encoder"]["included"] = file_sha256(work / "encoder" / "model.safetensors")
-        write_json(work / MANIFEST, contents)
+            known[ENCODER_WEIGHTS] = file_sha256(work / ENCODER_WEIGHTS)
+            contents["encoder"]["included"] = known[ENCODER_WEIGHTS]
+            contents["encoder"]["files"] = {}  # they are among the bundle's own files
+        write_manifest(work, contents, known)
     return folder
 
 
+def check_weights(by_owner: Mapping[str, Sequence[Owned]], folder: Path) -> None:
+    """Refuse to write weights that are NaN or infinite: no bundle that exists is replaced by them.
+
+    Args:
+        by_owner: what the bundle will hold, by owner.
+        folder: the bundle, for the message.
+    """
+    for owner, items in by_owner.items():
+        if odd := not_finite({key(item): item.data for item in items}):
+            raise WeftError(
+                f"the model is not saved to {folder}: weights {of_owner(owner)} are {NOT_FINITE} ({odd[0]}); "
+                "train it again with a smaller learning rate, or load its last good bundle"
+            )
+
+
 def manifest(model: Model) -> dict[str, Any]:
-    """The contents of bundle.json; `included` is the sha256 of the encoder's file if it is included."""
+    """The contents of bundle.json without the checksums of the bundle's own files.
+
+    Of the encoder, `included` is the sha256 of its weights' file if it is included, and `files` those of its
+    configuration and tokenizer if it is not.
+    """
     return {
         "format": FORMAT,
         "weft": __version__,
@@ -73,6 +99,7 @@ def manifest(model: Model) -> dict[str, Any]:
             "name": model.encoder_source.name,
             "sha256": model.encoder_source.sha256,
             "included": None,
+            "files": dict(model.encoder_source.files),
         },
         "method": model.method.settings(),
         "tasks": [task.name for task in model.tasks],
@@ -99,7 +126,8 @@ def task_tensors(model: Model, name: str) -> dict[str, Tensor]:
 
 
 def _tensors(items: list[Owned], ranked: Ranked) -> dict[str, Tensor]:
-    return {key(i): without_padding(i, ranked).detach().cpu().contiguous().clone() for i in items}
+    # float32 whatever the model was converted to: a bundle has one dtype, and `load` refuses all others
+    return {key(i): without_padding(i, ranked).detach().cpu().float().contiguous().clone() for i in items}
 
 
 def _write(path: Path, items: list[Owned], facts: dict[str, Any], ranked: Ranked) -> None:
@@ -118,7 +146,8 @@ def _write_encoder(model: Model, folder: Path) -> None:
     An encoder without files has only its current weights. These serve as well: trained weights are in the
     bundle's other files, which are loaded over them.
     """
-    from weft.encoder.load import lacks_tokenizer, load_encoder, quiet
+    from weft.encoder.load import load_encoder
+    from weft.encoder.pretrained import lacks_tokenizer, quiet
 
     if _can_be_found(model):
         base = load_encoder(model.encoder_source.source or model.encoder_source.name, seed=model.seed)

@@ -9,7 +9,8 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from weft.bundle.manifest import MANIFEST, SHARED_FILE, find_bundle, read_manifest, read_tasks
+from weft.bundle.consistent import Replaced, consistently
+from weft.bundle.manifest import MANIFEST, SHARED_FILE, find_bundle, read_bundle, read_manifest
 from weft.errors import WeftError, words
 from weft.methods import Method, build_method
 
@@ -39,6 +40,12 @@ class Source:
     def names(self) -> list[str]:
         """The names of its tasks."""
         return list(self.manifest["tasks"])
+
+    def check_unchanged(self) -> None:
+        """Raise `Replaced` if another process has replaced the bundle since it was read."""
+        # its bundle.json holds the checksums of all files
+        if consistently(self.folder, lambda: read_manifest(self.folder)) != self.manifest:
+            raise Replaced(self.folder)
 
     def shared_keys(self) -> list[str]:
         """The names of the tensors that its tasks share, trained weights of the encoder among them."""
@@ -88,9 +95,8 @@ def read_sources(folders: Sequence[str | Path], out: Path) -> list[Source]:
 
 
 def _source(folder: Path) -> Source:
-    manifest = read_manifest(folder)
+    manifest, tasks = read_bundle(folder)
     method = build_method(manifest["method"])
-    tasks = read_tasks(folder, manifest, manifest["encoder"]["sha256"])
     return Source(folder, manifest, method, {name: task.settings() for name, task in tasks.items()})
 
 

@@ -8,13 +8,14 @@ encoder and the heads of the tasks that both have are copied: for example after 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 
-from weft.bundle.load import copy_in
+from weft.bundle.consistent import consistently
+from weft.bundle.load import OpenFiles, check_dtype, check_tensor, copy_in, open_files
 from weft.bundle.manifest import SHARED_FILE, find_bundle, read_manifest, read_tasks, task_file
 from weft.bundle.padding import fill, ranked_parameters
 from weft.bundle.save import in_files
@@ -40,7 +41,30 @@ def start_from(model: Model, folder: str | Path) -> list[str]:
         One sentence for each part that keeps its initial values.
     """
     folder = find_bundle(folder)
-    manifest = read_manifest(folder)
+    with ExitStack() as stack:
+
+        def read() -> tuple[dict[str, Any], dict[str, Task], OpenFiles]:
+            manifest = read_manifest(folder)
+            _check_encoder(model, manifest, folder)
+            tasks = read_tasks(folder, manifest, model.encoder_source.sha256)
+            return manifest, tasks, open_files(folder, tasks, stack)
+
+        manifest, tasks, files = consistently(folder, read)
+        _check_tasks(model, tasks, folder)
+        notes = [
+            f"{folder} has no task {t.name!r}: it starts from initial values"
+            for t in model.tasks
+            if t.name not in tasks
+        ]
+        if build_method(manifest["method"]).settings() == model.method.settings():
+            _same_method(model, folder, files, tasks)
+        else:
+            notes.append(_different_method(model, folder, files, manifest, tasks))
+    return notes
+
+
+def _check_encoder(model: Model, manifest: Mapping[str, Any], folder: Path) -> None:
+    """Refuse a bundle with a different encoder, or whose heads read something else."""
     if manifest["encoder"]["sha256"] != model.encoder_source.sha256:
         raise WeftError(
             f"start: {folder} needs a different encoder, {manifest['encoder']['name']!r}; "
@@ -52,21 +76,6 @@ def start_from(model: Model, folder: str | Path) -> list[str]:
             f"{model.pool!r}: "
             f"set heads.pool={manifest['heads']['pool']}"
         )
-    tasks = read_tasks(folder, manifest, model.encoder_source.sha256)
-    _check_tasks(model, tasks, folder)
-    notes = [
-        f"{folder} has no task {t.name!r}: it starts from initial values"
-        for t in model.tasks
-        if t.name not in tasks
-    ]
-    try:
-        if build_method(manifest["method"]).settings() == model.method.settings():
-            _same_method(model, folder, tasks)
-        else:
-            notes.append(_different_method(model, folder, manifest, tasks))
-    except SafetensorError as wrong:
-        raise WeftError(f"start: a file of {folder} is not a file of a bundle: {wrong}") from None
-    return notes
 
 
 def _check_tasks(model: Model, tasks: Mapping[str, Task], folder: Path) -> None:
@@ -81,7 +90,7 @@ def _check_tasks(model: Model, tasks: Mapping[str, Task], folder: Path) -> None:
                 )
 
 
-def _same_method(model: Model, folder: Path, tasks: Mapping[str, Task]) -> None:
+def _same_method(model: Model, folder: Path, files: OpenFiles, tasks: Mapping[str, Task]) -> None:
     by_file: dict[Path, list[Owned]] = {}
     for item in owned(model):
         kind, _, name = item.owner.partition(":")
@@ -90,46 +99,50 @@ def _same_method(model: Model, folder: Path, tasks: Mapping[str, Task]) -> None:
             by_file.setdefault(path, []).append(item)
     ranked = ranked_parameters(model)
     for path, items in by_file.items():
-        with safe_open(path, "pt") as file:
-            for item in items:
-                copy_in(item, file, path, ranked)
+        for item in items:
+            copy_in(item, files[path], path, ranked)
 
 
 def _different_method(
-    model: Model, folder: Path, manifest: Mapping[str, Any], tasks: Mapping[str, Task]
+    model: Model,
+    folder: Path,
+    files: OpenFiles,
+    manifest: Mapping[str, Any],
+    tasks: Mapping[str, Task],
 ) -> str:
     """Copy the encoder that the bundle's run trained, and the heads; return a note on what was copied."""
     method, new_method = build_method(manifest["method"]), model.method
     methods = f"  found    {method.settings()}\n  expected {new_method.settings()}"
-    with safe_open(folder / SHARED_FILE, "pt") as file:
-        trained = {name for name in file.keys() if name.startswith("encoder.")}  # noqa: SIM118
-        if not trained:
+    file = files[folder / SHARED_FILE]
+    trained = {name for name in file.keys() if name.startswith("encoder.")}  # noqa: SIM118
+    if not trained:
+        raise WeftError(
+            f"start: {folder} has a different method, which does not train the encoder or has one "
+            "encoder per "
+            f"task: there is nothing to start from.\n{methods}\n  set the method that was found in the "
+            "run file"
+        )
+    taken: set[str] = set()
+    for item in owned(model):
+        name = f"encoder.{_in_encoder(item)}"
+        if item.part != "encoder" or name not in trained:
+            continue
+        if not in_files(item):
             raise WeftError(
-                f"start: {folder} has a different method, which does not train the encoder or has one "
-                "encoder per "
-                f"task: there is nothing to start from.\n{methods}\n  set the method that was found in the "
-                "run file"
+                f"start: the run of {folder} trained the encoder, and method {new_method.name!r} keeps "
+                "the "
+                f"weights of {model.encoder_source.name!r} (such as {item.name}), so that a bundle could "
+                f"not hold them.\n{methods}\n  write it as a separate encoder, in Python: "
+                f"weft.load({str(folder)!r}).merge({next(iter(tasks))!r}).save_pretrained('trained'), "
+                "and start with encoder: trained"
             )
-        taken: set[str] = set()
-        for item in owned(model):
-            name = f"encoder.{_in_encoder(item)}"
-            if item.part != "encoder" or name not in trained:
-                continue
-            if not in_files(item):
-                raise WeftError(
-                    f"start: the run of {folder} trained the encoder, and method {new_method.name!r} keeps "
-                    "the "
-                    f"weights of {model.encoder_source.name!r} (such as {item.name}), so that a bundle could "
-                    f"not hold them.\n{methods}\n  write it as a separate encoder, in Python: "
-                    f"weft.load({str(folder)!r}).merge({next(iter(tasks))!r}).save_pretrained('trained'), "
-                    "and start with encoder: trained"
-                )
-            _fill(item, file.get_tensor(name), folder / SHARED_FILE, name)
-            taken.add(name)
+        _fill(item, file.get_tensor(name), folder / SHARED_FILE, name)
+        taken.add(name)
     heads = 0
     for task in model.tasks:
         if task.name in tasks:
-            heads += _take_head(model, task.name, task_file(folder, task.name))
+            path = task_file(folder, task.name)
+            heads += _take_head(model, task.name, files[path], path)
     return (
         f"{folder} has method {method.name!r}, this run has {new_method.name!r}: copied are {len(taken)} "
         "tensors "
@@ -137,15 +150,14 @@ def _different_method(
     )
 
 
-def _take_head(model: Model, task: str, path: Path) -> bool:
-    """Copy a task's head, if the file has all of it."""
+def _take_head(model: Model, task: str, file: Any, path: Path) -> bool:
+    """Copy a task's head from its open file, if the file has all of it."""
     items = [i for i in owned(model) if i.part == "heads" and i.owner == f"task:{task}"]
-    with safe_open(path, "pt") as file:
-        stored = set(file.keys())
-        if not items or not all(item.name in stored for item in items):
-            return False
-        for item in items:
-            _fill(item, file.get_tensor(item.name), path, item.name)
+    stored = set(file.keys())
+    if not items or not all(item.name in stored for item in items):
+        return False
+    for item in items:
+        _fill(item, file.get_tensor(item.name), path, item.name)
     return True
 
 
@@ -159,4 +171,6 @@ def _fill(item: Owned, tensor: torch.Tensor, path: Path, name: str) -> None:
     if tensor.shape != item.data.shape:
         expected, shape = list(item.data.shape), list(tensor.shape)
         raise WeftError(f"start: {path}: {name!r} has shape {shape}; expected {expected}")
+    check_dtype(item, tensor, f"start: {path}: {name!r}")
+    check_tensor(path, name, tensor)
     fill(item, tensor)

@@ -17,6 +17,7 @@ from weft.encoder.weave import unweave
 from weft.errors import WeftError
 from weft.model.ownership import owned
 from weft.tasks.task import Task
+from weft.utils.finite import all_finite
 
 if TYPE_CHECKING:
     from weft.bundle.sources import Source, Together
@@ -108,7 +109,7 @@ def check_finite(where: str, *values: Tensor | None) -> None:
         where: the beginning of the error message.
         values: tensors of any shapes; None is skipped.
     """
-    if not all(value.isfinite().all() for value in values if value is not None):
+    if not all(all_finite(value) for value in values if value is not None):
         raise WeftError(f"{where}: not finite numbers; the model did not train well")
 
 

@@ -5,7 +5,6 @@ Nothing heavy is imported before a command needs it: `weft --help` must answer a
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import warnings
@@ -24,6 +23,7 @@ from weft.utils.notes import is_quiet, quiet
 from weft.utils.out_of_memory import memory_message, ran_out_of_memory
 from weft.utils.printable import printable
 from weft.utils.version import __version__
+from weft.utils.write_errors import FAILED
 
 INTERRUPTED = 130
 """The parser's exit code for Ctrl-C, as a shell expects it."""
@@ -142,7 +142,7 @@ def _run(arguments: list[str] | None) -> int:
         return 2
     except OSError as wrong:
         print(printable(f"{wrong.filename or 'a file'}: {wrong.strerror or wrong}"), file=sys.stderr)
-        return 1 if wrong.errno in (errno.ENOSPC, errno.EIO) else 2
+        return 1 if wrong.errno in FAILED else 2
     except (typer.Abort, KeyboardInterrupt):
         print("stopped", file=sys.stderr)
         return 1
@@ -173,4 +173,20 @@ def _out_of_memory(wrong: BaseException) -> int:
 
 def main() -> None:
     """Run the `weft` command and exit with its code."""
-    sys.exit(run())
+    code = run()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has what it wanted (`| head`)
+        _drop_standard_output()
+    except OSError as wrong:  # > /dev/full
+        print(f"standard output: it cannot be written to: {wrong.strerror or wrong}", file=sys.stderr)
+        _drop_standard_output()
+        code = code or 1
+    sys.exit(code)
+
+
+def _drop_standard_output() -> None:
+    """Send what is left to nowhere, or Python complains as it exits."""
+    from weft.workflows.prediction_output import quiet_standard_output
+
+    quiet_standard_output()

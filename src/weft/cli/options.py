@@ -94,6 +94,16 @@ LabelledSplit = Annotated[
         autocompletion=among("validation", "test"),
     ),
 ]
+MetricsSplit = Annotated[
+    str,
+    typer.Option(
+        "--split",
+        metavar="SPLIT",
+        help="split whose scores to read: validation (metrics.json, which a run writes), or test "
+        "(metrics.test.json, which weft evaluate --split test writes)",
+        autocompletion=among("validation", "test"),
+    ),
+]
 Split = Annotated[
     str,
     typer.Option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from weft.utils.notes import is_quiet
 from weft.utils.notes import print_note as print_note
 from weft.utils.notes import print_notes as print_notes
 from weft.utils.printable import printable
+from weft.utils.strict_json import strict_json
 
 if TYPE_CHECKING:
     from weft.evaluation.scores import Scores
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object on standard output; the command must print nothing else there."""
-    print(json.dumps(value))
+    print(strict_json(value))
 
 
 def print_text(text: object, file: TextIO | None = None) -> None:

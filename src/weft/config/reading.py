@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from weft.errors import WeftError
+from weft.utils.safe_yaml import YamlError, compose_yaml, construct_yaml, not_yaml, parse_yaml
 
 Mistake = tuple[tuple[str, ...], str]
 """The key of a mistake, and what is wrong."""
@@ -58,6 +59,10 @@ class Reading:
         """The mistakes so far, each with its line or `command line`, its key and what is wrong."""
         return [self._line(place, text) for place, text in self.found]
 
+    def located(self, place: Sequence[str], text: str) -> str:
+        """A text about a key, with its line or `command line`."""
+        return self._line(tuple(place), text).strip()
+
     def _line(self, place: tuple[str, ...], text: str) -> str:
         prefix = ""
         for length in range(len(place), 0, -1):
@@ -100,31 +105,23 @@ def blame_overrides(reading: Reading, before: Sequence[Mistake], read: Callable[
     reading.of_file = set(alone.found)
 
 
-def read_text(path: Path) -> str:
-    """Read the text of a run file or task file."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as wrong:
-        raise WeftError(f"{path}: byte {wrong.start} is not UTF-8; save the run file as UTF-8") from None
-
-
 def parse(text: str, reading: Reading) -> dict[str, Any]:
     """Parse the sections of a run file; the line of each key is stored in `reading.lines`."""
     try:
-        node = yaml.compose(text, yaml.SafeLoader)
-        raw = yaml.safe_load(text)
-        if isinstance(raw, dict):
-            _lines(node, (), reading)
-    except RecursionError:
-        raise WeftError(f"{reading.source}: a YAML anchor (&) contains an alias (*) of itself") from None
-    except yaml.YAMLError as wrong:
-        mark = getattr(wrong, "problem_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        problem = getattr(wrong, "problem", None) or str(wrong).split("\n")[0]
-        raise WeftError(f"{reading.source}: {where}this is not YAML: {problem}") from None
+        node, loader = compose_yaml(text)
+        if isinstance(node, yaml.MappingNode):
+            _lines(node, (), reading)  # first: constructing the values merges keys into the nodes
+        raw = construct_yaml(node, loader)
+    except YamlError as wrong:
+        raise not_yaml(reading.source, wrong) from None
     if not isinstance(raw, dict):
-        raise WeftError(f"{reading.source}: expected sections such as encoder and tasks; found {raw!r}")
+        raise WeftError(f"{reading.source}: expected sections such as encoder and tasks; found {_brief(raw)}")
     return {str(key): value for key, value in raw.items()}
+
+
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:199]}…"
 
 
 def _lines(node: Any, place: tuple[str, ...], reading: Reading) -> None:
@@ -157,8 +154,8 @@ def _set_in_suites(tasks: list[Any], key: str, value: str, dotted_key: str, read
         reading.wrong(["tasks"], f"is a list without a suite, so {dotted_key!r} cannot be set in it")
     try:
         for entry in suites:
-            entry[key] = yaml.safe_load(value)
-    except yaml.YAMLError:
+            entry[key] = parse_yaml(value)
+    except YamlError:
         reading.wrong(dotted_key.split("."), f"the value {value!r} cannot be read as YAML")
 
 
@@ -188,6 +185,6 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
     try:
         if last == "use" and target.get("use") not in (None, value):
             target.clear()  # the settings of a different method do not apply
-        target[last] = yaml.safe_load(value)
-    except yaml.YAMLError:
+        target[last] = parse_yaml(value)
+    except YamlError:
         reading.wrong(key.split("."), f"the value {value!r} cannot be read as YAML")

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
+from weft.config.encoder_checks import check_layers, check_max_length
 from weft.config.presets import preset_names, preset_text
-from weft.config.reading import Reading, blame_overrides, merged, override_key, parse, read_text
+from weft.config.reading import Reading, blame_overrides, merged, override_key, parse
+from weft.config.repeats import repeated
 from weft.config.tasks import read_tasks
 from weft.encoder.catalogue import check_name
+from weft.encoder.limits import EncoderLimits, encoder_limits
 from weft.errors import WeftError, did_you_mean, run_file_words
+from weft.evaluation.selection import reported_metrics
 from weft.kernels.setting import Setting
 from weft.methods import Method, build_method
 from weft.methods.ranked import l0_of
@@ -22,6 +26,7 @@ from weft.settings import Settings, SettingsError
 from weft.tasks.task import Task
 from weft.training.run.checks import mistakes
 from weft.training.settings import Training
+from weft.utils.safe_yaml import read_text
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -45,7 +50,8 @@ class RunFile:
         start: a bundle whose weights are the initial values, if there is one.
         kernels: which kernels compute the products of rows of several tasks; see `weft.kernels.dispatch`.
         notes: what a user should know about the tasks: what a suite lacks, what is left out.
-        warnings: pairs of tasks of which one must not be trained on if the other is tested on.
+        warnings: what is probably a mistake: a list that names something twice, and pairs of tasks of which
+            one must not be trained on if the other is tested on.
         resolved: the run file with presets, overrides and defaults filled in and paths absolute.
     """
 
@@ -147,11 +153,17 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
     tasks, spec = read_tasks(raw.get("tasks"), reading)
     _read_policy(raw.get("train"), reading)
     heads = read_section("heads", HeadSettings, raw.get("heads") or {}, reading)
-    training = read_train(_fitted(raw.get("train"), method), [t.name for t in tasks], reading)
+    limits = encoder_limits(encoder)
+    training = read_train(_fitted(raw.get("train"), method, limits), tasks, reading)
     start = _start(raw.get("start"), reading)
     kernels = _kernels(raw.get("kernels", "auto"), reading)
     if method is not None and training is not None:
         _check_length(method, training, reading)
+    if limits is not None and training is not None:
+        check_max_length(encoder, limits, training, reading)
+    if limits is not None and method is not None:
+        check_layers(limits, method, reading)
+    reading.warnings += [reading.located(place, f"{item!r} is listed twice") for place, item in repeated(raw)]
     if overrides and reading.found:
         blame_overrides(reading, before, lambda alone: read_run(plain, alone, ()))
     stop_if_wrong(reading)
@@ -208,10 +220,11 @@ def _encoder(value: object, reading: Reading) -> str:
     return value
 
 
-def _fitted(train: object, method: Method | None) -> object:
-    """The `train` section; the default of max_length is lowered to what the method accepts."""
+def _fitted(train: object, method: Method | None, encoder: EncoderLimits | None) -> object:
+    """The `train` section; the default of max_length is lowered to what method and encoder accept."""
     section = {} if train is None else train
     limits = [part.longest_row for part in (method.parts if method else ()) if part.longest_row]
+    limits += [encoder.longest_row] if encoder is not None and encoder.longest_row else []
     default: int = Training.model_fields["max_length"].default
     if not isinstance(section, dict) or "max_length" in section or min(limits, default=default) >= default:
         return section
@@ -281,12 +294,13 @@ def read_section(name: str, kind: type[S], value: object, reading: Reading) -> S
         return None
 
 
-def read_train(value: object, tasks: list[str], reading: Reading) -> Training | None:
+def read_train(value: object, tasks: Sequence[Task], reading: Reading) -> Training | None:
     """Read the `train` section; tasks that it names must be among `tasks`."""
     training = read_section("train", Training, value, reading)
     if training is None:
         return None
     # without tasks, which is reported elsewhere, names cannot be checked
-    for key, text in mistakes(training, tasks) if tasks else ():
+    names = [task.name for task in tasks]
+    for key, text in mistakes(training, names, reported_metrics(tasks)) if tasks else ():
         reading.wrong(["train", key], text)
     return training

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.config.reading import Reading, blame_overrides, override_key, parse, read_text
+from weft.config.reading import Reading, blame_overrides, override_key, parse
 from weft.config.run_file import read_section, read_train, stop_if_wrong
 from weft.config.tasks import read_tasks
 from weft.errors import WeftError, did_you_mean, run_file_words
@@ -17,6 +17,7 @@ from weft.growing.settings import GrowSettings
 from weft.methods import Method
 from weft.tasks.task import Task
 from weft.training.settings import Training
+from weft.utils.safe_yaml import read_text
 
 SECTIONS = ("tasks", "train", "grow")
 OF_THE_BUNDLE = ("preset", "encoder", "method", "heads", "start")
@@ -64,14 +65,13 @@ def host_of(bundle: str | Path, name: str | None = None) -> Host:
         bundle: a bundle, or a run's folder that holds one.
         name: a task that the bundle must have; None: no such check.
     """
-    from weft.bundle.manifest import check_has, find_bundle, read_manifest, read_tasks
+    from weft.bundle.manifest import check_has, find_bundle, read_bundle, read_manifest
     from weft.methods import build_method
 
     folder = find_bundle(bundle)
-    manifest = read_manifest(folder)
     if name is not None:
-        check_has(folder, manifest, name)
-    tasks = read_tasks(folder, manifest, manifest["encoder"]["sha256"])
+        check_has(folder, read_manifest(folder), name)
+    manifest, tasks = read_bundle(folder)
     return Host(folder, tasks, build_method(manifest["method"]), manifest["max_length"])
 
 
@@ -119,7 +119,7 @@ def _read_task_file(
     section = {} if raw.get("train") is None else raw["train"]
     if isinstance(section, dict):
         section = {"max_length": host.max_length, **section}
-    training = read_train(section, [task.name for task in tasks], reading)
+    training = read_train(section, tasks, reading)
     grow = read_section("grow", GrowSettings, raw.get("grow") or {}, reading)
     if training is not None and training.max_length != host.max_length:
         reading.wrong(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,6 +53,8 @@ class SuiteSpec(Settings):
     halves: bool | None = None
     split_seed: int | None = None
     heads: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    metrics: dict[str, Names] = Field(default_factory=dict)
+    twins: bool | None = None
 
 
 class TaskSpec(Settings):
@@ -135,9 +137,9 @@ def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
             tasks += entry_tasks
             resolved.append(resolved_entry)
     if tasks:
-        tasks, twins = without_twins(tasks)
-        reading.notes += twins
         reading.warnings += overlaps(tasks)
+        tasks, twins = without_twins(tasks, [entry["suite"] for entry in resolved if entry.get("twins")])
+        reading.notes += twins
         try:
             check_tasks(tasks)
         except WeftError as wrong:
@@ -151,19 +153,33 @@ def _suite(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict
     spec = SuiteSpec(**settings)
     root = spec.root if spec.root in (None, ON_THE_HUB) else str(reading.path(spec.root))
     resolved = {**spec.model_dump(exclude_none=True), **({"root": root} if root else {})}
-    if not spec.heads:
-        resolved.pop("heads")
+    for key in ("heads", "metrics"):
+        if not resolved[key]:
+            resolved.pop(key)
     suite = find_suite(spec.suite, root, spec.only)
     reading.notes += suite.notes
     changes = {key: getattr(spec, key) for key in OF_SPLITS if getattr(spec, key) is not None}
     names = [task.name for task in suite.tasks]
+    _check_names("heads", spec.heads, names, spec.suite)
+    _check_names("metrics", spec.metrics, names, spec.suite)
     for name, head in spec.heads.items():
-        if name not in names:
-            raise WeftError(f"heads: suite {spec.suite!r} has no task {name!r}; {did_you_mean(name, names)}")
         for key in head:
             if key not in OF_HEADS:
                 raise WeftError(f"heads: {name}: no such setting {key!r}; {did_you_mean(key, OF_HEADS)}")
-    return [replace(task, **changes, **spec.heads.get(task.name, {})) for task in suite.tasks], resolved
+    tasks = []
+    for task in suite.tasks:
+        settings_of_task: dict[str, Any] = {**changes, **spec.heads.get(task.name, {})}
+        if task.name in spec.metrics:
+            settings_of_task["metrics"] = tuple(spec.metrics[task.name])
+        tasks.append(replace(task, **settings_of_task))
+    return tasks, resolved
+
+
+def _check_names(key: str, named: Iterable[str], names: Sequence[str], suite: str) -> None:
+    """Refuse a setting of a task that the suite does not have, or that `only` leaves out."""
+    for name in named:
+        if name not in names:
+            raise WeftError(f"{key}: suite {suite!r} has no task {name!r}; {did_you_mean(name, names)}")
 
 
 def _task(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[str, Any]]:

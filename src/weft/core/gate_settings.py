@@ -36,7 +36,9 @@ class L0(Settings):
     model_config = ConfigDict(allow_inf_nan=False)
 
     penalty: NonNegativeFloat = Field(5e-6, description="λ, the weight of the sum of P(z ≠ 0) over the gates")
-    steps: PositiveInt = Field(10_000, description="steps of phase one, which precedes train.steps")
+    steps: PositiveInt = Field(
+        10_000, le=100_000_000, description="steps of phase one, which precedes train.steps"
+    )
     lr: PositiveFloat | None = Field(
         None, description="learning rate of the weights in phase one; default train.lr"
     )

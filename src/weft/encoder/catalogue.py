@@ -179,4 +179,4 @@ def random_encoder(name: str, seed: int, meta: bool = False) -> Any:
     config = AutoConfig.for_model(model_type, **differs)
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
         torch.manual_seed(seed)
-        return AutoModel.from_config(config, dtype=torch.float32)
+        return AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)

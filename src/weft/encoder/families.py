@@ -32,6 +32,25 @@ class Classifier:
 
 
 @dataclass(frozen=True)
+class ConfigLimits:
+    """How a family's configuration (config.json) states the number of blocks and the longest row.
+
+    A key that config.json leaves out has the default of the family's configuration class.
+
+    Attributes:
+        layers: the key of the number of blocks, and its default.
+        positions: the key of the size of the table of positions, and its default; None: there is no table.
+        padding: the default of `pad_token_id`, if positions are numbered from the id after it on; else None.
+        only_if: a flag without which there is no table of positions, and its default; None: no such flag.
+    """
+
+    layers: tuple[str, int] = ("num_hidden_layers", 12)
+    positions: tuple[str, int] | None = ("max_position_embeddings", 512)
+    padding: int | None = None
+    only_if: tuple[str, bool] | None = None
+
+
+@dataclass(frozen=True)
 class Anatomy:
     """One family's table.
 
@@ -53,6 +72,8 @@ class Anatomy:
         classifier: how the family's model for sequence classification computes logits, if weft's heads can
             compute the same function; else None. The classifiers of ELECTRA, DeBERTa, DistilBERT and
             ModernBERT have a hidden layer that is not part of the encoder.
+        limits: where the configuration has the number of blocks and the longest row, so that a run file is
+            checked before the encoder is loaded; None: they are known once it is loaded.
     """
 
     blocks: str
@@ -66,6 +87,7 @@ class Anatomy:
     positions: str = "embeddings.position_embeddings"
     first_position: int | None = None
     classifier: Classifier | None = None
+    limits: ConfigLimits | None = None
 
 
 BERT = Anatomy(
@@ -89,9 +111,10 @@ BERT = Anatomy(
         "pooler": "pooler.dense",
     },
     classifier=Classifier(""),
+    limits=ConfigLimits(),
 )
 
-ROBERTA = replace(BERT, classifier=Classifier("out_proj.", "dense."))
+ROBERTA = replace(BERT, classifier=Classifier("out_proj.", "dense."), limits=ConfigLimits(padding=1))
 
 ELECTRA = replace(
     BERT,
@@ -115,6 +138,7 @@ DISTILBERT = Anatomy(
         "norm_2": "output_layer_norm",
     },
     outside={"embeddings_norm": "embeddings.LayerNorm", "embeddings": "embeddings"},
+    limits=ConfigLimits(layers=("n_layers", 6)),
 )
 
 MPNET = replace(
@@ -145,6 +169,7 @@ DEBERTA_V2 = replace(
     disentangled=True,
     classifier=None,
     from_lengths=(("encoder", "get_rel_pos"),),
+    limits=ConfigLimits(layers=("num_hidden_layers", 24), only_if=("position_biased_input", True)),
 )
 
 MODERNBERT = Anatomy(
@@ -169,6 +194,7 @@ MODERNBERT = Anatomy(
         "mlp_bias": ("ffn_in", "ffn_out"),
         "norm_bias": ("norm_1", "norm_2", "embeddings_norm", "final_norm"),
     },
+    limits=ConfigLimits(layers=("num_hidden_layers", 22), positions=None),
 )
 
 FAMILIES: Registry[Anatomy] = Registry(
@@ -193,8 +219,8 @@ def register_family(model_type: str, anatomy: Anatomy | str) -> None:
 
     Args:
         model_type: the `model_type` of the family's configuration.
-        anatomy: a table, or the name of a known family. All facts of that family except `classifier` are
-            used: two families with equal encoders may have different models for classification
+        anatomy: a table, or the name of a known family. All facts of that family except `classifier` and
+            `limits` are used: two families with equal encoders may have different models for classification
             (data2vec-text is built like BERT and classifies like RoBERTa). An export then writes the head to
             a separate file.
 
@@ -205,5 +231,6 @@ def register_family(model_type: str, anatomy: Anatomy | str) -> None:
     if isinstance(anatomy, str):
         if anatomy not in FAMILIES:
             raise WeftError(f"encoder family {anatomy!r} is unknown; {did_you_mean(anatomy, FAMILIES)}")
-        anatomy = replace(FAMILIES[anatomy], classifier=None)
+        # equal modules may be configured differently: data2vec-text numbers its positions as RoBERTa does
+        anatomy = replace(FAMILIES[anatomy], classifier=None, limits=None)
     FAMILIES.register(model_type, anatomy)

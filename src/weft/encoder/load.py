@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.encoder.catalogue import ARCHITECTURES, PACKAGES, RANDOM, Package, check_name, random_encoder
+from weft.encoder.files import Recorded, check_settings, check_weights, settings_sha256
+from weft.encoder.pretrained import NotOnHub, model_from_files, tokenizer_from_files
 from weft.errors import WeftError, did_you_mean
-from weft.utils.hub import hub_problem, model_in_cache, offline_if
+from weft.utils.checksums import file_sha256
+from weft.utils.hub import hub_problem, model_in_cache
+from weft.utils.safe_json import read_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -32,6 +34,7 @@ class Encoder:
         sha256: the hash of its weights: of model.safetensors if that is the only file, else of the tensors.
         travels: whether it was part of a bundle. There may be no other copy, so a bundle that is saved from
             it contains it again.
+        files: the sha256 of its configuration and tokenizer files, by their names.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Encoder:
     notes: tuple[str, ...] = ()
     sha256: str | None = None
     travels: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def pooling(self) -> str | None:
@@ -47,7 +51,7 @@ class Encoder:
         file = Path(self.source or "") / "1_Pooling" / "config.json"
         if self.source is None or not file.is_file():
             return None
-        settings = json.loads(file.read_text(encoding="utf-8"))
+        settings = read_json(file, "expected the pooling of a sentence encoder")
         names = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
         return next((pool for key, pool in names.items() if settings.get(key)), None)
 
@@ -56,16 +60,19 @@ class Encoder:
         """The tokenizer, with its own padding and truncation off: weft does both when it makes batches."""
         if self.source is None:
             raise WeftError(f"encoder {self.name!r} has no tokenizer: it has an architecture and no files")
-        return _tokenizer(self.name, self.source)
+        return tokenizer_from_files(self.name, self.source)
 
 
-def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) -> Encoder:
+def load_encoder(
+    name: str | Path, *, seed: int = 0, device: str | None = None, recorded: Recorded | None = None
+) -> Encoder:
     """Load an encoder in float32.
 
     Args:
         name: a folder, an installed package (`minilm`), `random:ARCHITECTURE`, or a hub id.
         seed: the random seed of the weights of `random:` encoders.
         device: the device to put it on; `meta` works for `random:` only.
+        recorded: what is known of its files; files that differ are refused. None: nothing.
     """
     name = str(name)
     if name.startswith(RANDOM):
@@ -77,17 +84,30 @@ def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) 
             f"encoder {name!r} has weights to load; on the meta device only random:ARCHITECTURE works"
         )
     source = _source(name)
+    weights = Path(source) / "model.safetensors"
+    if name in PACKAGES:
+        sha256: str | None = PACKAGES[name].sha256  # `_source` has verified it
+    elif recorded is not None and recorded.verified:
+        sha256 = recorded.sha256
+    else:
+        sha256 = file_sha256(weights) if weights.is_file() else None
     name = source if Path(name).is_dir() else name
+    # before anything is loaded: what damaged files would give is anyone's guess
+    check_weights(weights, sha256, recorded)
+    check_settings(source, recorded)
     model, notes = _from_files(name, source)
-    single = Path(source) / "model.safetensors"
-    sha256 = file_sha256(single) if single.is_file() else None
-    return Encoder(name, model.eval().to(device or "cpu"), source, notes, sha256)
+    if not Path(source).is_dir():  # a hub id, whose files may have been downloaded just now
+        check_settings(source, recorded)
+    files = settings_sha256(source)
+    return Encoder(name, model.eval().to(device or "cpu"), source, notes, sha256, files=files)
 
 
-def as_encoder(encoder: Any, *, seed: int = 0, device: str | None = None) -> Encoder:
+def as_encoder(
+    encoder: Any, *, seed: int = 0, device: str | None = None, recorded: Recorded | None = None
+) -> Encoder:
     """Return an `Encoder` from a name, a folder, an `Encoder`, or a Hugging Face model."""
     if isinstance(encoder, str | Path):
-        return load_encoder(encoder, seed=seed, device=device)
+        return load_encoder(encoder, seed=seed, device=device, recorded=recorded)
     if not isinstance(encoder, Encoder):
         if not hasattr(encoder, "state_dict"):
             raise WeftError(f"encoder: expected a name, a folder or a Hugging Face model; found {encoder!r}")
@@ -101,23 +121,10 @@ def as_encoder(encoder: Any, *, seed: int = 0, device: str | None = None) -> Enc
     return encoder
 
 
-VOCABULARIES = (
-    *("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "spiece.model"),
-    *("sentencepiece.bpe.model", "tokenizer.model"),
-)
-"""Files that may hold a tokenizer's vocabulary; every tokenizer has at least one of them."""
-
-
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase | None:
     """Load an encoder's tokenizer without the encoder; None for `random:` architectures, which have none."""
     name = str(name)
-    return None if name.startswith(RANDOM) else _tokenizer(name, _source(name))
-
-
-def lacks_tokenizer(source: str) -> bool:
-    """Return whether an encoder's source is a folder without tokenizer files."""
-    folder = Path(source)
-    return folder.is_dir() and not any((folder / file).is_file() for file in VOCABULARIES)
+    return None if name.startswith(RANDOM) else tokenizer_from_files(name, _source(name))
 
 
 def _source(name: str) -> str:
@@ -159,41 +166,6 @@ def _built_in(name: str) -> list[str]:
     return [*PACKAGES, *(random if name.startswith(RANDOM.rstrip(":")) else [])]
 
 
-def _on_hub(source: str) -> AbstractContextManager[None]:
-    """Inside, a hub id is read from the cache alone if the hub cannot be reached."""
-    return offline_if(None if Path(source).exists() else hub_problem())
-
-
-def _tokenizer(name: str, source: str) -> PreTrainedTokenizerBase:
-    from transformers import AutoTokenizer
-
-    if lacks_tokenizer(source):
-        # transformers would build a tokenizer of five special tokens, to which every word is unknown
-        raise WeftError(
-            f"the tokenizer of encoder {name!r} is missing: {source} has none of {', '.join(VOCABULARIES)}; "
-            "put the tokenizer's files there"
-        )
-    try:
-        with _on_hub(source):
-            tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError, ImportError) as failed:
-        raise WeftError(
-            f"the tokenizer of encoder {name!r} could not be loaded: {_first_line(failed)}"
-        ) from failed
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:
-        # sentence encoders save both in tokenizer.json (all-MiniLM: 128), and they would apply to every call
-        backend.no_padding()
-        backend.no_truncation()
-    return tokenizer
-
-
-def file_sha256(path: Path) -> str:
-    """Return the sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def weights_sha256(model: Any) -> str:
     """Return the sha256 of a model's tensors, in the order of their names."""
     digest = hashlib.sha256()
@@ -231,56 +203,23 @@ def _checked_folder(folder: Path) -> str:
 
 
 def _from_files(name: str, source: str) -> tuple[Any, tuple[str, ...]]:
-    import torch
-    from safetensors import SafetensorError
-    from transformers import AutoModel
-
     try:
-        with torch.random.fork_rng(devices=[]), quiet(), _on_hub(source):
-            torch.manual_seed(0)
-            model, info = AutoModel.from_pretrained(source, dtype=torch.float32, output_loading_info=True)
-    except (OSError, ValueError, RuntimeError, SafetensorError) as failed:
-        if source == name and not Path(source).exists():
-            raise WeftError(
-                f"encoder {name!r} is not a folder or an installed package, and could not be loaded from "
-                f"the hub: {_first_line(failed)}\n  check the spelling and the network, or pass the folder "
-                f"of a downloaded model; {did_you_mean(name, _built_in(name))}"
-            ) from failed
-        raise WeftError(f"encoder {name!r} could not be loaded: {_first_line(failed)}") from failed
-    missing = sorted(info["missing_keys"])
+        model, lacking, notes = model_from_files(name, source)
+    except NotOnHub as failed:
+        raise WeftError(
+            f"encoder {name!r} is not a folder or an installed package, and could not be loaded from "
+            f"the hub: {failed}\n  check the spelling and the network, or pass the folder "
+            f"of a downloaded model; {did_you_mean(name, _built_in(name))}"
+        ) from failed
+    missing = sorted(lacking)
     if missing and all(key.startswith("pooler.") for key in missing):
         # a random pooler, frozen under most methods, would silently degrade every head
         model.pooler = None
         note = f"encoder {name!r} has no weights for its pooler: it is left out, and pooled is hidden[:, 0]"
-        return model, (note,)
+        return model, (*notes, note)
     if missing:
         raise WeftError(
             f"encoder {name!r} lacks the weights of {len(missing)} parameters, first of them {missing[0]!r}: "
             "the checkpoint is incomplete or belongs to a different architecture"
         )
-    return model, ()
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Inside, Hugging Face's progress bar and loading report are off: weft reports what matters itself."""
-    from huggingface_hub.utils import logging as hub_logging
-    from transformers.utils import logging
-
-    hub_verbosity = hub_logging.get_verbosity()
-    hub_logging.set_verbosity_error()
-
-    verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        hub_logging.set_verbosity(hub_verbosity)
-        if bar:
-            logging.enable_progress_bar()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0] or type(error).__name__
+    return model, notes

@@ -23,17 +23,17 @@ class SavesTokenizer:
 
     def __call__(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
         """Save as `PreTrainedModel.save_pretrained` does, then the tokenizer."""
-        from transformers import AutoTokenizer
+        from weft.encoder.pretrained import saved_tokenizer
 
         of_class: Any = type(self.encoder)
         of_class.save_pretrained(self.encoder, save_directory, *args, **kwargs)
         # read anew: weft switches padding and truncation off in the tokenizer that it uses itself
-        AutoTokenizer.from_pretrained(self.source).save_pretrained(save_directory)
+        saved_tokenizer(self.source, self.source).save_pretrained(save_directory)
 
 
 def saving_tokenizer(encoder: nn.Module, source: str | None) -> nn.Module:
     """Return the encoder, whose `save_pretrained` then saves the tokenizer too, if it has one."""
-    from weft.encoder.load import lacks_tokenizer
+    from weft.encoder.pretrained import lacks_tokenizer
 
     if source is not None and not lacks_tokenizer(source):
         encoder.save_pretrained = SavesTokenizer(encoder, source)  # type: ignore[assignment]

@@ -2,40 +2,68 @@
 
 `pals_dev` is the mean of the eight values of the PALs paper's development tables, `glue9` that of nine values
 (MNLI's two sets separately, without WNLI) as the papers report them from the GLUE server, `superglue` the
-mean over eight tasks, where a task with two metrics counts by their mean. If a value is missing, the average
-is not reported; the mean of the values that are there is `partial`.
+mean over eight tasks, where a task with two metrics counts by their mean, `mrqa` that of the F1 of six sets
+and `ner` the F1 of entities of WNUT17. `ca_mtl24` is the mean over the 24 values of these last four, as in
+Table 3.4 of the CA-MTL thesis. If a value is missing, the average is not reported; the mean of the values
+that are there is `partial`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import fsum
 from typing import NamedTuple
 
 from weft.errors import WeftError, did_you_mean
+from weft.suites.overlaps import twin_name
 
 
 class Part(NamedTuple):
-    """One value of an average: a metric of a task, or the mean of several of its metrics."""
+    """One value of an average: a metric of a task, or the mean of several of its metrics.
 
+    Attributes:
+        suite: the suite of the task.
+        task: its name in the suite.
+        metrics: one metric, or several whose mean is the value.
+    """
+
+    suite: str
     task: str
     metrics: tuple[str, ...]
 
     @property
     def name(self) -> str:
         """The name that is shown, such as `cb (accuracy + macro_f1)/2`."""
+        return f"{self.task} {self.metric}"
+
+    @property
+    def metric(self) -> str:
+        """The metric, or the mean of several: `(accuracy + macro_f1)/2`."""
         if len(self.metrics) == 1:
-            return f"{self.task} {self.metrics[0]}"
-        return f"{self.task} ({' + '.join(self.metrics)})/{len(self.metrics)}"
+            return self.metrics[0]
+        return f"({' + '.join(self.metrics)})/{len(self.metrics)}"
+
+    def task_in(self, tasks: Iterable[str]) -> str:
+        """The task's name in a run, which is `SUITE_TASK` for a task that two suites have (`twins`)."""
+        apart = twin_name(self.suite, self.task)
+        return apart if apart in tasks else self.task
+
+    def value_in(self, tasks: Mapping[str, Mapping[str, float]]) -> float | None:
+        """The value, from the metrics of a run's tasks; None if it is missing."""
+        scores = tasks.get(self.task_in(tasks), {})
+        if not all(metric in scores for metric in self.metrics):
+            return None
+        return fsum(scores[metric] for metric in self.metrics) / len(self.metrics)
 
 
-def _parts(*rows: tuple[str, ...]) -> tuple[Part, ...]:
-    return tuple(Part(task, tuple(metrics)) for task, *metrics in rows)
+def _parts(suite: str, *rows: tuple[str, ...]) -> tuple[Part, ...]:
+    return tuple(Part(suite, task, tuple(metrics)) for task, *metrics in rows)
 
 
-AVERAGES: Mapping[str, tuple[Part, ...]] = {
+_GROUPS: Mapping[str, tuple[Part, ...]] = {
     "pals_dev": _parts(
+        "glue",
         ("mnli", "accuracy"),
         ("qqp", "accuracy"),
         ("qnli", "accuracy"),
@@ -46,6 +74,7 @@ AVERAGES: Mapping[str, tuple[Part, ...]] = {
         ("rte", "accuracy"),
     ),
     "glue9": _parts(
+        "glue",
         ("mnli", "accuracy"),
         ("mnli", "accuracy_mm"),
         ("qqp", "f1"),
@@ -57,6 +86,7 @@ AVERAGES: Mapping[str, tuple[Part, ...]] = {
         ("rte", "accuracy"),
     ),
     "superglue": _parts(
+        "superglue",
         ("boolq", "accuracy"),
         ("cb", "accuracy", "macro_f1"),
         ("copa", "accuracy"),
@@ -66,7 +96,26 @@ AVERAGES: Mapping[str, tuple[Part, ...]] = {
         ("wic", "accuracy"),
         ("wsc", "accuracy"),
     ),
+    "mrqa": _parts(
+        "mrqa",
+        ("mrqa_squad", "token_f1"),
+        ("newsqa", "token_f1"),
+        ("triviaqa", "token_f1"),
+        ("searchqa", "token_f1"),
+        ("hotpotqa", "token_f1"),
+        ("naturalquestions", "token_f1"),
+    ),
+    "ner": _parts("wnut17", ("wnut17", "entity_f1")),
 }
+
+JOINT: Mapping[str, tuple[str, ...]] = {"ca_mtl24": ("glue9", "superglue", "mrqa", "ner")}
+"""The averages over all values of several others."""
+
+AVERAGES: Mapping[str, tuple[Part, ...]] = {
+    **_GROUPS,
+    **{name: tuple(part for group in groups for part in _GROUPS[group]) for name, groups in JOINT.items()},
+}
+"""The values of each average, by its name. `train.best` takes these names too."""
 
 VALIDATION_ROWS: Mapping[str, int] = {
     "cola": 1043,
@@ -84,6 +133,13 @@ VALIDATION_ROWS: Mapping[str, int] = {
     "record": 10000,
     "wic": 638,
     "wsc": 104,
+    "mrqa_squad": 10507,
+    "newsqa": 4212,
+    "triviaqa": 7785,
+    "searchqa": 16980,
+    "hotpotqa": 5901,
+    "naturalquestions": 12836,
+    "wnut17": 1009,
 }
 """The number of examples of each task's official validation set (for MNLI the matched one)."""
 
@@ -126,10 +182,10 @@ def average(name: str, tasks: Mapping[str, Mapping[str, float]]) -> Average:
         raise WeftError(f"average {name!r} does not exist; {did_you_mean(name, AVERAGES)}")
     values, missing = {}, []
     for part in AVERAGES[name]:
-        scores = tasks.get(part.task, {})
-        if all(metric in scores for metric in part.metrics):
-            values[part] = fsum(scores[metric] for metric in part.metrics) / len(part.metrics)
-        else:
+        value = part.value_in(tasks)
+        if value is None:
             missing.append(part)
+        else:
+            values[part] = value
     made = Average(name, None, values, tuple(missing))
     return made if missing else Average(name, made.partial, values, ())

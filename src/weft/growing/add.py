@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.bundle.load import load_changed
-from weft.bundle.manifest import find_bundle, read_manifest, read_tasks
+from weft.bundle.manifest import find_bundle, read_bundle
 from weft.bundle.one_task import check_out
+from weft.bundle.state import state_of
+from weft.bundle.writing import changing_task
 from weft.data.tokens.tokens import tokenize
 from weft.errors import words
 from weft.evaluation.baselines import majority
@@ -64,8 +66,26 @@ def add_task(
     folder, out, run = find_bundle(bundle), Path(out), None if run is None else Path(run)
     check_out(folder, out)
     check_run(run, folder, out)
-    manifest = read_manifest(folder)
-    bundle_tasks = read_tasks(folder, manifest, manifest["encoder"]["sha256"])
+    with changing_task(folder, out, task.name, words("weft task add", "weft.add_task")):
+        check_out(folder, out)
+        return _add_task(folder, task, out, training, grow, encoder, device, run, resolved, progress, tell)
+
+
+def _add_task(
+    folder: Path,
+    task: Task,
+    out: Path,
+    training: Training | None,
+    grow: GrowSettings | Mapping[str, Any] | None,
+    encoder: Any,
+    device: str | None,
+    run: Path | None,
+    resolved: dict[str, Any] | None,
+    progress: bool,
+    tell: Callable[[str, ZeroShot], None],
+) -> Grown:
+    before = state_of(folder)
+    manifest, bundle_tasks = read_bundle(folder)
     grow = grow if isinstance(grow, GrowSettings) else GrowSettings(**(grow or {}))
     if wrong := mistakes(task, grow, bundle_tasks, build_method(manifest["method"])):
         raise SettingsError(f"task {task.name!r}", [(".".join(key_path), text) for key_path, text in wrong])
@@ -105,7 +125,7 @@ def add_task(
         rows.as_dict(),
         scores,
         majority(task, rows.train, rows.validation),
-        write_grown(model, task.name, folder, out, beside),
+        write_grown(model, task.name, folder, out, beside, before),
         tuple(notes),
     )
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.bundle.load import load, load_changed
-from weft.bundle.manifest import find_bundle, read_manifest
-from weft.bundle.one_task import check_out, task_of
-from weft.core.stacked import ENCODER, SHARED
+from weft.bundle.load import load_changed
+from weft.bundle.manifest import check_has, find_bundle, read_bundle, read_manifest
+from weft.bundle.one_task import check_out
+from weft.bundle.state import state_of
+from weft.bundle.writing import changing_task
+from weft.core.stacked import ENCODER, SHARED, task_owner
 from weft.errors import WeftError, words
 from weft.evaluation.baselines import majority
 from weft.growing.check import mistakes_again, unused_again
@@ -62,14 +64,41 @@ def retrain_task(
     folder, out, run = find_bundle(bundle), Path(out), None if run is None else Path(run)
     check_out(folder, out)
     check_run(run, folder, out)
-    manifest = read_manifest(folder)
+    with changing_task(folder, out, name, words("weft task retrain", "weft.retrain_task")):
+        check_out(folder, out)
+        return _retrain_task(
+            folder, name, task, out, training, grow, fresh, encoder, device, run, resolved, progress
+        )
+
+
+def _retrain_task(
+    folder: Path,
+    name: str,
+    task: Task,
+    out: Path,
+    training: Training | None,
+    grow: GrowSettings | Mapping[str, Any] | None,
+    fresh: bool,
+    encoder: Any,
+    device: str | None,
+    run: Path | None,
+    resolved: dict[str, Any] | None,
+    progress: bool,
+) -> Grown:
+    before = state_of(folder)
+    check_has(folder, read_manifest(folder), name)
+    manifest, bundle_tasks = read_bundle(folder)
     grow = grow if isinstance(grow, GrowSettings) else GrowSettings(**(grow or {}))
-    bundle_task = task_of(folder, manifest, name)
+    bundle_task = bundle_tasks[name]
     if wrong := mistakes_again(task, grow, bundle_task):
         raise SettingsError(f"task {task.name!r}", [(".".join(key_path), text) for key_path, text in wrong])
     training = training or Training(max_length=manifest["max_length"])
     rows = rows_as(task_rows(task, grow, training.seed), bundle_task)
-    model = load(folder, encoder=encoder, device=device)
+    # weights that will be replaced are not read: they may be those of a training that diverged
+    owner = task_owner(name)
+    model = load_changed(
+        folder, fresh=lambda item: fresh and item.owner == owner, encoder=encoder, device=device
+    )
     check_trainable(model, folder, training)
     alone = _used_alone(model, name)
     if grow.only == "task":
@@ -105,7 +134,7 @@ def retrain_task(
         rows.as_dict(),
         scores,
         majority(bundle_task, rows.train, rows.validation),
-        write_grown(model, name, folder, out, beside),
+        write_grown(model, name, folder, out, beside, before),
         tuple(notes),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +19,7 @@ from weft.training.optim.trainable import trainable
 from weft.training.run.run import train
 from weft.training.settings import Training
 from weft.utils import launch_env as launched
+from weft.utils.temporary import is_leftover_name, scratch_folder
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -46,7 +46,7 @@ def check_run(run: Path | None, bundle: Path, out: Path) -> None:
     """Refuse a run folder that is not empty, or that overlaps the bundle or the result."""
     if run is None:
         return
-    if run.is_file() or (run.is_dir() and any(run.iterdir())):
+    if run.is_file() or (run.is_dir() and not all(is_leftover_name(path.name) for path in run.iterdir())):
         raise WeftError(f"{words('--run', 'run')} {run}: this already exists; pass a new folder")
     run_path = run.resolve()
     for folder, label in ((bundle, "the bundle"), (out, words("--out", "out"))):
@@ -122,7 +122,7 @@ def train_one(
     if training.lr is None:
         training = training.model_copy(update={"lr": default_lr(model, name, moves)})
     with ExitStack() as stack:
-        folder = run or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-")))
+        folder = run or stack.enter_context(scratch_folder("weft-task"))
         stack.enter_context(trainable(model, moves))
         splits = {(name, "train"): rows.train, (name, "validation"): rows.validation}
         splits |= {(further, "validation"): split for further, split in rows.further.items()}

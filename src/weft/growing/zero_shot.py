@@ -17,6 +17,7 @@ from weft.evaluation.baselines import majority
 from weft.evaluation.evaluate import fixed_examples, judged
 from weft.evaluation.scores import main_score
 from weft.growing.heads import HeadValues, mapped_head, random_head, set_head
+from weft.inference.finite import check_logits
 from weft.inference.runner import answers, outputs
 from weft.model.heads import Head
 from weft.model.pooling import Reads
@@ -135,6 +136,9 @@ def _tried(
 ) -> list[NDArray[np.float32]]:
     """The logits of the examples under this head."""
     if read is not None:
-        return list(torch.nn.functional.linear(read, head["weight"], head["bias"]).cpu().numpy())
+        logits = torch.nn.functional.linear(read, head["weight"], head["bias"]).cpu().numpy()
+        number = model.task_id(name)
+        check_logits(model.tasks, np.full(len(logits), number), ~np.isfinite(logits).all(1))
+        return list(logits)
     set_head(model, name, head)
     return answers(model, [(model.task_id(name), tokens, i) for i in chosen])

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from weft.inference.examples import Examples
 
+ROWS = 64
+"""Rows of an inference batch on a CPU."""
 TOKENS = 16384
 """Token positions of an inference batch on a GPU: enough to keep it busy, with little memory."""
 

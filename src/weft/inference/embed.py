@@ -19,6 +19,8 @@ from weft.encoder.anatomy import sites_of
 from weft.errors import WeftError
 from weft.inference.calls import frame_of, listed
 from weft.inference.examples import Examples
+from weft.inference.finite import NotFinite
+from weft.inference.limits import most_characters, too_long
 from weft.inference.precision import Precision, precision_context
 from weft.inference.predict import QUEUED, ahead, slabs
 from weft.inference.runner import batches
@@ -84,9 +86,8 @@ def embed(
         raise WeftError(f"texts: expected a list of texts or pairs of texts; found {texts!r}")
     number = 0 if task is None else model.task_id(task)
     apart = task is not None and model.tasks[number].apart
-    checked = [
-        _checked(f"text {i}", text, task if apart else None) for i, text in enumerate(listed(texts), 1)
-    ]
+    alone, most = task if apart else None, most_characters()
+    checked = [_checked(f"text {i}", text, alone, most) for i, text in enumerate(listed(texts), 1)]
     inside = precision_context(model, precision)
     values = np.empty((len(checked), sites_of(model.encoders[0]).width), np.float32)
     waiting: deque[tuple[int, BatchLogits]] = deque()
@@ -108,6 +109,8 @@ def embed(
                 waiting.append((first, batch))
                 take(QUEUED)
         take(0)
+    if odd := len(values) - int(np.isfinite(values).all(1).sum()):
+        raise NotFinite("the encoder" if task is None else f"task {task!r}", odd, len(values))
     vectors = torch.from_numpy(values)
     return F.normalize(vectors, dim=-1) if normalize else vectors
 
@@ -135,8 +138,15 @@ class _BareReader:
         return {VECTORS: Reads(output.hidden, output.pooled, output.layout).pooled(self._pool)}
 
 
-def _checked(where: str, text: Any, apart: str | None) -> tuple[str, ...]:
-    """Return a text or pair as a tuple; `apart` names a task that encodes the texts of a pair separately."""
+def _checked(where: str, text: Any, apart: str | None, most: int) -> tuple[str, ...]:
+    """Return a text or pair as a tuple.
+
+    Args:
+        where: the beginning of an error message.
+        text: the text or pair.
+        apart: a task that encodes the texts of a pair separately, if there is one.
+        most: the most characters that it may have.
+    """
     parts = tuple(text) if isinstance(text, list | tuple) else (text,)
     if len(parts) not in (1, 2) or not all(isinstance(part, str) for part in parts):
         raise WeftError(f"{where}: expected a text or a pair of texts; found {text!r}")
@@ -148,6 +158,8 @@ def _checked(where: str, text: Any, apart: str | None) -> tuple[str, ...]:
     for part in parts:
         if wrong := wrong_text(part):
             raise WeftError(f"{where} is {text!r}: {wrong}")
+    if (characters := sum(map(len, parts))) > most:
+        raise too_long(where, characters, most)
     return parts
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,16 +58,29 @@ class HostLogits:
 
 
 class AllLogits:
-    """The logits of n examples, filled batch by batch; read them after `finish`.
+    """The logits of n examples in p pieces, filled batch by batch; read them after `finish`.
+
+    Most examples are one piece; `weft.inference.pieces` cuts long ones.
 
     Args:
         heads: the head shape of each task.
-        task: the task id of each example, [n].
+        task: the task id of each piece, [p].
         answers_by: whether the logits of each head shape are by `example`, `row` or `token`.
+        starts: the number of the first piece of each example, and p, [n + 1]; None: each example is one.
+
+    Attributes:
+        odd: whether the logits of each piece are not all finite, [p].
     """
 
-    def __init__(self, heads: Sequence[str], task: NDArray[np.int64], answers_by: Mapping[str, str]) -> None:
-        self._heads, self._task, self._by = heads, task, answers_by
+    def __init__(
+        self,
+        heads: Sequence[str],
+        task: NDArray[np.int64],
+        answers_by: Mapping[str, str],
+        starts: NDArray[np.int64] | None = None,
+    ) -> None:
+        self._heads, self._task, self._by, self._starts = heads, task, answers_by, starts
+        self.odd = np.zeros(len(task), bool)
         self._names = list(dict.fromkeys(heads))
         self._head = np.array([self._names.index(head) for head in heads])[task]  # [n]
         self._whole: dict[str, Logits] = {}  # for shapes with one output per example, [n, C]
@@ -100,6 +114,8 @@ class AllLogits:
         examples = np.asarray(batch.examples)
         self._filled[examples] = True
         heads = self._head[examples]
+        # padding and heads that no example of the batch uses may hold anything
+        doubtful = not all(np.isfinite(shape_logits).all() for shape_logits in logits.values())
         rows: list[range] | None = None
         for number in np.unique(heads).tolist():
             shape = self._names[number]
@@ -108,37 +124,63 @@ class AllLogits:
                 if shape not in self._whole:
                     self._whole[shape] = np.empty((len(self._task), shape_logits.shape[-1]), np.float32)
                 self._whole[shape][examples[positions]] = shape_logits[positions]
+                if doubtful:
+                    self.odd[examples[positions]] = ~np.isfinite(shape_logits[positions]).all(1)
                 continue
             if rows is None:
                 rows = runs(batch.of_rows)
             for position in positions.tolist():
-                own_rows = rows[position]
-                self._each[int(examples[position])] = (
+                own_rows, piece = rows[position], int(examples[position])
+                self._each[piece] = piece_logits = (
                     # a copy: a view would keep the whole batch
                     shape_logits[own_rows.start : own_rows.stop, 0].copy()
                     if self._by[shape] == "row"
                     else np.concatenate([shape_logits[row, : batch.lengths[row]] for row in own_rows])
                 )
+                if doubtful:
+                    self.odd[piece] = not np.isfinite(piece_logits).all()
 
-    def of(self, number: int) -> Logits | None:
-        """Return the logits of one example; None if it was in no batch."""
-        if not self._filled[number]:
+    def of(self, piece: int) -> Logits | None:
+        """Return the logits of one piece; None if it was in no batch."""
+        if not self._filled[piece]:
             return None
-        whole = self._whole.get(self._names[self._head[number]])
-        return self._each.get(number) if whole is None else whole[number]
+        whole = self._whole.get(self._names[self._head[piece]])
+        return self._each.get(piece) if whole is None else whole[piece]
 
     def of_task(self, task: int, numbers: NDArray[np.int64]) -> Sequence[Logits]:
         """Return the logits of k examples of one task, [k, C] if it has one output per example."""
         shape = self._heads[task]
+        firsts = numbers if self._starts is None else self._starts[numbers]
         if self._by[shape] == "example":
-            logits: Sequence[Logits] = self._whole[shape][numbers]  # type: ignore[assignment]
+            logits: Sequence[Logits] = self._whole[shape][firsts]  # type: ignore[assignment]
             return logits
-        return [self._each[number] for number in numbers.tolist()]
+        if self._starts is None:
+            return [self._each[number] for number in numbers.tolist()]
+        ends = self._starts[numbers + 1]
+        return [
+            _joined([self._each[piece] for piece in range(first, end)])
+            for first, end in zip(firsts.tolist(), ends.tolist(), strict=True)
+        ]
+
+    def joined(self, values: list[Logits]) -> list[Logits]:
+        """Return the logits of each example, [n], from those of each piece, [p]."""
+        if self._starts is None:
+            return values
+        bounds = self._starts.tolist()
+        return [_joined(values[first:end]) for first, end in pairwise(bounds)]
+
+    def of_examples(self, odd: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return whether any piece of each example is odd, [n], from whether each piece is, [p]."""
+        return odd if self._starts is None else np.logical_or.reduceat(odd, self._starts[:-1])
+
+
+def _joined(pieces: Sequence[Logits]) -> Logits:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 @dataclass(eq=False)
 class BatchLogits:
-    """The logits of one batch, and which examples they belong to.
+    """The logits of one batch, and which examples or pieces they belong to.
 
     Attributes:
         moving: the logits, by head shape.

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from weft.data.readers.columns import column_values, read_columns
+from weft.data.readers.problem import show
 from weft.data.readers.table import Table
 from weft.data.splits.split import Split
 from weft.data.tokens.tokens import in_memory
 from weft.errors import WeftError
 from weft.inference.calls import check_requests
 from weft.inference.examples import Examples
+from weft.inference.finite import check_logits
+from weft.inference.limits import check_length, most_characters
 from weft.inference.logits import AllLogits
 from weft.inference.precision import Precision, precision_context
 from weft.inference.runner import all_logits
@@ -68,6 +71,9 @@ def predict(
         One dict per request: `task`, and the fields of its kind: `label` with `probabilities` (classify,
         marked), `labels` (multilabel), `value` (regress, similarity), `answer` with `start` and `end` (span),
         `tags` and `entities` (tag), `choice` (choose), `order` (rank).
+
+    Raises:
+        NotFinite: outputs of the model are NaN or infinite; no answer contains such a number.
     """
     if batch_size is not None and batch_size < 1:
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
@@ -156,6 +162,7 @@ class Readers:
             0 if task.marks or task.choices or KINDS[task.kind].windows else len(task.texts)
             for task in model.tasks
         ]
+        self._most = most_characters() // 2  # a pair may have twice as many
 
     def read(self, number: int, request: Request) -> tuple[int, Inputs]:
         """Return the id of a request's task and the input of the encoder."""
@@ -167,7 +174,9 @@ class Readers:
                 texts = value if type(value) is tuple else (value,)
                 if 0 < count == len(texts):
                     for text in texts:
-                        if type(text) is not str or not text.isascii() or not text.strip():
+                        if type(text) is not str or not text.isascii() or len(text) > self._most:
+                            break
+                        if not text.strip():
                             break
                     else:
                         return index, Inputs(texts)
@@ -177,6 +186,7 @@ class Readers:
 def answered(model: Model, slab: Slab, logits: AllLogits) -> list[dict[str, Any]]:
     """Return the answer to each request, in order. The requests of one task are decoded together."""
     logits.finish()
+    check_logits(model.tasks, slab.examples.task, logits.of_examples(logits.odd))
     ordered: list[Any] = [None] * len(slab.examples)
     for index, tokens in slab.tokens.items():
         task = model.tasks[index]
@@ -202,7 +212,7 @@ def _split(task: Task, texts: list[tuple[str, ...]], marks: list[Marks] | None) 
 def _checked(model: Model, number: int, request: Request) -> tuple[int, Inputs]:
     where = f"request {number + 1}"
     if not isinstance(request, list | tuple) or len(request) != 2:
-        raise WeftError(f"{where}: expected (task, text) or (task, (text, text)); found {request!r}")
+        raise WeftError(f"{where}: expected (task, text) or (task, (text, text)); found {show(request)}")
     name, value = request
     try:
         index = model.task_id(name)
@@ -221,13 +231,14 @@ def read_request(task: Task, value: Any, where: str) -> Inputs:
     """
     values = _by_column(task, value, where) if isinstance(value, Mapping) else _plain(task, value)
     if values is None:
-        raise WeftError(f"{where}: task {task.name!r} takes {_expected_input(task)}; found {value!r}")
+        raise WeftError(f"{where}: task {task.name!r} takes {_expected_input(task)}; found {show(value)}")
     inputs, wrong = KINDS[task.kind]().inputs(task, values)
     if wrong:
         column, cell, message = wrong[0]
         raise WeftError(
-            f"{where}: task {task.name!r} takes {_expected_input(task)}; {column} is {cell!r}: {message}"
+            f"{where}: task {task.name!r} takes {_expected_input(task)}; {column} is {show(cell)}: {message}"
         )
+    check_length(task, inputs, where)
     return inputs
 
 

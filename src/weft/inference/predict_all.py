@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,16 +19,19 @@ from torch import Tensor
 
 from weft.data.batching.collate import collate, gather, picked
 from weft.data.readers.columns import read_columns
-from weft.data.tokens.tokens import Tokens, in_memory
+from weft.data.readers.problem import show
 from weft.errors import WeftError
+from weft.inference.batches import ROWS
 from weft.inference.calls import dicts_of, frame_of, listed
 from weft.inference.captured import CapturedModel
 from weft.inference.captures import input_names, run_batch
+from weft.inference.finite import check_logits
 from weft.inference.ladder import FEW, Ladder
 from weft.inference.logits import AllLogits, BatchLogits
 from weft.inference.precision import PassContext, Precision, precision_context, precision_now
-from weft.inference.predict import as_split, plain_form, read_request
-from weft.inference.runner import ROWS, answers
+from weft.inference.predict import plain_form, read_request
+from weft.inference.queries import Query, groups, in_pieces, joined, queries_of
+from weft.inference.runner import answers
 from weft.inference.trunk_pass import ROW_OF, TRUNK
 from weft.model.threads import in_eval
 from weft.model.trunk import Trunk, run_trunk, trunk_depth
@@ -42,20 +44,6 @@ if TYPE_CHECKING:
 
 MANY = 8
 """A pass above the trunk has at most this many times `batch_size` rows: its rows are texts × tasks."""
-
-
-@dataclass(frozen=True)
-class _Query:
-    """One task reading one text: the number of the text, the id of the task, and the tokenized example."""
-
-    text: int
-    task: int
-    tokens: Tokens
-    example: int
-
-    @property
-    def rows(self) -> int:
-        return len(self.tokens.rows_of(self.example))
 
 
 def predict_all(
@@ -113,12 +101,17 @@ def answers_of_inputs(
     ]
     in_eval(model)
     inside = precision_context(model, precision)
-    queries = _queries(model, inputs)
+    queries = queries_of(model, inputs)
+    odd = np.zeros(len(queries), bool)
     with nullcontext() if inside is None else inside():
-        for query, logits in _all_logits(model, queries, batch_size, inside):
+        for number, logits in joined(_all_logits(model, queries, batch_size, inside)):
+            query = queries[number]
             task = model.tasks[query.task]
-            answer = KINDS[task.kind]().answer(logits, task, query.tokens.example(query.example))
-            results[query.text][task.name] = {"task": task.name, **answer}
+            odd[number] = not np.isfinite(logits).all()
+            if not odd[number]:
+                answer = KINDS[task.kind]().answer(logits, task, query.tokens.example(query.example))
+                results[query.text][task.name] = {"task": task.name, **answer}
+    check_logits(model.tasks, np.array([query.task for query in queries]), odd)
     return results
 
 
@@ -151,58 +144,16 @@ def inputs_of(tasks: Sequence[Task], where: str, text: Any, named: Sequence[int]
         except WeftError as wrong:
             last = wrong
     if not inputs:
-        raise WeftError(f"{where}: no task of this model can read it: {text!r}\n  for example, {last}")
+        raise WeftError(f"{where}: no task of this model can read it: {show(text)}\n  for example, {last}")
     return inputs
 
 
-def _queries(model: Model, inputs: Sequence[dict[int, Inputs]]) -> list[_Query]:
-    """Return every query, tokenized. Tasks that make the same rows of the same texts share their tokens."""
-    texts_of: dict[int, list[int]] = {}  # the numbers of the texts that each task reads
-    for number, by_task in enumerate(inputs):
-        for index in by_task:
-            texts_of.setdefault(index, []).append(number)
-    tokens: dict[object, Tokens] = {}
-    queries = []
-    for index, numbers in texts_of.items():
-        task = model.tasks[index]
-        task_inputs = [inputs[number][index] for number in numbers]
-        kind = (task.kind, task.apart, task.choices, task.texts, task.stride)
-        key = (kind, tuple(task_inputs))
-        if key not in tokens:
-            tokens[key] = in_memory(as_split(task, task_inputs), model.tokenizer, model.max_length)
-        queries += [_Query(number, index, tokens[key], example) for example, number in enumerate(numbers)]
-    return queries
-
-
-def _groups(queries: Sequence[_Query], batch_size: int) -> Iterator[list[_Query]]:
-    """Yield all queries about texts of similar length, with at most `batch_size` distinct rows."""
-    of_text: dict[int, list[_Query]] = {}
-    for query in queries:
-        of_text.setdefault(query.text, []).append(query)
-    longest = {text: max(int(q.tokens.lengths[q.example]) for q in of_text[text]) for text in of_text}
-    group: list[_Query] = []
-    rows = 0
-    for text in sorted(of_text, key=longest.__getitem__):
-        same_text = of_text[text]
-        distinct = len({_row_key(q.tokens, row) for q in same_text for row in q.tokens.rows_of(q.example)})
-        if group and rows + distinct > batch_size:
-            yield group
-            group, rows = [], 0
-        group += same_text
-        rows += distinct
-    if group:
-        yield group
-
-
-def _row_key(tokens: Tokens, row: int) -> tuple[bytes, bytes]:
-    types = tokens.types(row)
-    return tokens.ids(row).tobytes(), b"" if types is None or not types.any() else types.tobytes()
-
-
 def _all_logits(
-    model: Model, queries: Sequence[_Query], batch_size: int | None, precision: PassContext | None
-) -> Iterator[tuple[_Query, NDArray[np.float32]]]:
-    """Yield the logits of each query; if tasks share no block, from one mixed batch after another."""
+    model: Model, queries: Sequence[Query], batch_size: int | None, precision: PassContext | None
+) -> Iterator[tuple[Query, NDArray[np.float32]]]:
+    """Yield the logits of each query, or of its pieces; if tasks share no block, from one mixed batch after
+    another.
+    """
     depth = trunk_depth(model, sorted({query.task for query in queries}))
     now = precision_now(model)
     captured = None if now is None else model.captures.of(model, now, exact=precision is not None)
@@ -210,7 +161,7 @@ def _all_logits(
         listed = [(query.task, query.tokens, query.example) for query in queries]
         yield from zip(queries, answers(model, listed, batch_size, precision=precision), strict=True)
         return
-    for group in _groups(queries, batch_size or ROWS):
+    for group in groups(in_pieces(model, queries, batch_size or ROWS), batch_size or ROWS):
         if captured is not None and depth:
             # minus 1: a spare row for padding may raise the number of rows to the next step of the ladder
             for first, last in _passes([query.rows for query in group], MANY * (batch_size or ROWS) - 1):
@@ -220,8 +171,8 @@ def _all_logits(
 
 
 def _captured(
-    model: Model, captured: CapturedModel, queries: Sequence[_Query], depth: int
-) -> Iterator[tuple[_Query, NDArray[np.float32]]]:
+    model: Model, captured: CapturedModel, queries: Sequence[Query], depth: int
+) -> Iterator[tuple[Query, NDArray[np.float32]]]:
     """Yield the logits of some queries; one captured pass runs the trunk and all tasks."""
     keys = input_names(model, (query.tokens for query in queries))
     ladder = Ladder(model.longest, coarse=len(queries) <= FEW)
@@ -252,8 +203,8 @@ def _captured(
 
 @torch.no_grad()
 def _eager(
-    model: Model, queries: Sequence[_Query], batch_size: int
-) -> Iterator[tuple[_Query, NDArray[np.float32]]]:
+    model: Model, queries: Sequence[Query], batch_size: int
+) -> Iterator[tuple[Query, NDArray[np.float32]]]:
     """Yield the logits of some queries, on the host."""
     device = next(model.parameters()).device
     inputs = collate([(query.tokens, query.example) for query in queries], model.pad_id)

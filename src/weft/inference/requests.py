@@ -10,6 +10,7 @@ from weft.data.readers.columns import read_columns, template_columns
 from weft.data.readers.problem import show
 from weft.data.readers.table import wanted_columns
 from weft.errors import WeftError, did_you_mean
+from weft.inference.limits import most_characters
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Inputs
 
@@ -104,6 +105,7 @@ class RequestReader:
             else len(task.texts)
             for task in tasks
         ]
+        self._most = most_characters() // 2  # a pair may have twice as many
         if asked.texts is not None and asked.task is not None:
             self._check_texts(tasks[self._ids[asked.task]])
 
@@ -217,7 +219,7 @@ class RequestReader:
             return None
         texts: tuple[Any, ...] = tuple(map(value.get, self._tasks[index].texts))
         for text in texts:
-            if type(text) is not str or not text.isascii() or not text.strip():
+            if type(text) is not str or not text.isascii() or len(text) > self._most or not text.strip():
                 return None
         return texts
 

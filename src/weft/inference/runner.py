@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.batching.collate import gather
-from weft.inference.batches import Cut, by_rows, by_tokens
+from weft.inference.batches import ROWS, Cut, by_rows, by_tokens
 from weft.inference.captured import USES, CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.examples import Examples, Listed
+from weft.inference.finite import check_logits
 from weft.inference.ladder import FEW, Ladder, by_ladder
 from weft.inference.logits import AllLogits, BatchLogits, HostLogits, Reader
+from weft.inference.pieces import in_pieces
 from weft.inference.precision import PassContext, precision_now
 from weft.model.threads import in_eval
 
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from weft.model.output import Output
     from weft.utils.processes import Processes
 
-ROWS = 64
-"""Rows of an inference batch on a CPU."""
 AHEAD = 8
 """How many batches are queued on a GPU before the host waits for the logits of the first."""
 
@@ -112,13 +112,18 @@ def answers(
         processes: the processes that share the work; each gets all logits. By default this process alone.
         precision: as in `outputs`.
         capture: `always` captures every shape on first use, so that outputs do not depend on earlier calls.
+
+    Raises:
+        NotFinite: logits of an example are NaN or infinite; all processes raise it.
     """
     listed = examples if isinstance(examples, Examples) else Examples.of(examples)
     filled = all_logits(model, listed, batch_size, processes, precision, capture, AHEAD).finish()
-    merged = [filled.of(number) for number in range(len(listed))]
-    for gathered in [] if processes is None else processes.gathered(merged):
+    merged, odd = [filled.of(piece) for piece in range(len(filled))], filled.odd
+    for gathered, remote_odd in [] if processes is None else processes.gathered((merged, odd)):
         merged = [local if remote is None else remote for local, remote in zip(merged, gathered, strict=True)]
-    return [logits for logits in merged if logits is not None]
+        odd = odd | remote_odd
+    check_logits(model.tasks, listed.task, filled.of_examples(odd))
+    return filled.joined([logits for logits in merged if logits is not None])
 
 
 def all_logits(
@@ -141,7 +146,10 @@ def all_logits(
         capture: as in `answers`.
         ahead: how many batches are queued on a GPU before the host waits for the first; None: all.
     """
-    logits = AllLogits([task.head for task in model.tasks], examples.task, model.answers_by)
+    pieces = in_pieces(model, examples, batch_size)
+    starts = None if pieces is None else pieces.starts
+    examples = examples if pieces is None else pieces.examples
+    logits = AllLogits([task.head for task in model.tasks], examples.task, model.answers_by, starts)
     for batch in batches(model, examples, batch_size, processes, precision, capture):
         logits.add(batch, ahead)
     return logits

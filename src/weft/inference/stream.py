@@ -16,6 +16,7 @@ from weft.inference.predict import QUEUED, Readers, Slab, answered, tokenize_inp
 from weft.inference.predict_all import answers_of_inputs
 from weft.inference.runner import all_logits
 from weft.tasks.kinds.kind import Inputs
+from weft.utils.forks import SameProcess
 
 if TYPE_CHECKING:
     from weft.inference.logits import AllLogits
@@ -155,10 +156,12 @@ def in_windows(items: Iterable[Item | None], stages: Stages) -> Iterator[list[tu
     Raises:
         Exception: whatever `items` raises, after everything before it was answered.
     """
+    process = SameProcess()
     with ThreadPoolExecutor(1) as pool:
         preparing: tuple[list[Item], Future[Any]] | None = None
         started: tuple[list[Item], Any] | None = None
         for window, last in _windows(items, stages):
+            process.check("this stream of predictions")
             coming = None
             if window:
                 inputs = [item.inputs for item in window if item.inputs is not None]

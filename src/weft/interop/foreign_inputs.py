@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from pickle import UnpicklingError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from weft.encoder.load import Encoder
+from weft.encoder.pretrained import check_size, tokenizer_from_files
 from weft.errors import WeftError
 from weft.tasks.task import Task
+from weft.utils.safe_json import parse_json
+from weft.utils.weight_files import check_tensors, read_saved
+
+if TYPE_CHECKING:
+    from transformers import BertConfig, BertModel
+
+NEGLIGIBLE = 16_000_000
+"""A number of values that may be allocated whatever the state dict holds."""
 
 
 def read_state(state: Mapping[str, Any] | str | Path) -> dict[str, Tensor]:
     """Return a state dict, from memory or a file, without the prefix that data parallelism adds to keys."""
     if isinstance(state, str | Path):
         path = Path(state)
-        if not path.is_file():
-            raise WeftError(f"{path}: there is no such file")
-        try:
-            safe = path.suffix == ".safetensors"
-            state = load_file(path) if safe else torch.load(path, map_location="cpu", weights_only=True)
-        except (SafetensorError, UnpicklingError, RuntimeError, EOFError) as wrong:
-            reason = str(wrong).split("\n")[0]
-            raise WeftError(f"{path} cannot be read as a file of weights: {reason}") from None
+        state = read_saved(path)
+        if isinstance(state, dict):  # other values are reported below
+            check_tensors(path, {key: value for key, value in state.items() if isinstance(value, Tensor)})
     if not isinstance(state, Mapping):
         raise WeftError(f"state: expected a state dict or its file; found {type(state).__name__}")
     read = {}
@@ -50,12 +50,31 @@ def read_config(config: Mapping[str, Any] | str | Path | Any) -> tuple[str, dict
     if isinstance(config, str | Path):
         where = str(config)
         try:
-            config = json.loads(Path(config).read_text(encoding="utf-8"))
+            config = parse_json(Path(config).read_bytes())
         except (OSError, ValueError) as wrong:
             raise WeftError(f"{where} cannot be read as JSON: {wrong}") from None
     if not isinstance(config, Mapping) and not hasattr(config, "__dict__"):
         raise WeftError(f"config: expected the authors' configuration or its JSON file; found {config!r}")
     return where, dict(config if isinstance(config, Mapping) else vars(config))
+
+
+def bare_bert(config: BertConfig, state: Mapping[str, Tensor], further: Mapping[str, Any]) -> BertModel:
+    """Build the encoder of a checkpoint, unless its configuration describes more than the state dict holds.
+
+    Args:
+        config: the configuration of BERT.
+        state: the state dict.
+        further: the other sizes of the authors' configuration, by name.
+    """
+    from transformers import BertModel
+
+    stored = sum(tensor.numel() for tensor in state.values())
+    for name, size in further.items():
+        # of a matrix of this size and the encoder's width; small ones cost nothing
+        if isinstance(size, int | float) and size * config.hidden_size > max(stored, NEGLIGIBLE):
+            raise WeftError(f"config: {name}: found {size!r}; the state dict has only {stored:,} values")
+    check_size(config, state, "config")
+    return BertModel(config).eval()
 
 
 def named_tasks(sizes: Sequence[int], names: Sequence[str | Task], source: str) -> list[Task]:
@@ -80,7 +99,5 @@ def give_tokenizer(encoder: Encoder, tokenizer: Any) -> None:
     """Set the tokenizer of an encoder, possibly from a folder; None leaves it without a tokenizer."""
     if tokenizer is None:
         return
-    from transformers import AutoTokenizer
-
     named = isinstance(tokenizer, str | Path)
-    encoder.tokenizer = AutoTokenizer.from_pretrained(tokenizer) if named else tokenizer
+    encoder.tokenizer = tokenizer_from_files(encoder.name, str(tokenizer)) if named else tokenizer

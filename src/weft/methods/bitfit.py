@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, LINEAR, NORM, SiteKinds
-from weft.methods.method import LAYERS, ROUND_BERT_BASE, Layers, Method, Share, slots_for
+from weft.methods.method import LAYERS, MORRIS_TASKS, ROUND_BERT_BASE, Layers, Method, Share, slots_for
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -31,6 +31,7 @@ class Bitfit(Method):
     name = "bitfit"
     adds = True
     paper_basis = ROUND_BERT_BASE
+    counted_tasks = MORRIS_TASKS
     biases: Literal["all", "blocks", "dense"] = Field("all", description="all, blocks, or dense")
     sites: SiteKinds | None = Field(None, description="the maps and norms by name, instead of `biases`")
     layers: Layers = Field("all", description=LAYERS)

@@ -38,6 +38,8 @@ Layers = Annotated[str | list[int], BeforeValidator(lambda v: [v] if type(v) is 
 LAYERS = "all, top half, bottom 25%, 6-11, not 0-4, or a list"
 
 ROUND_BERT_BASE = (110_000_000, "MORRIS (Tables 1 and 2) takes BERT-base for 110 million parameters")
+MORRIS_TASKS = 9
+"""MORRIS trains the eight tasks of GLUE without WNLI, and counts the parameters of nine."""
 
 Share = Literal["task", "all"] | dict[str, list[str]]
 """How parameters are shared: one set per `task`, one set for `all` tasks, or one per named group."""
@@ -82,8 +84,11 @@ class Method(Named):
         embeds: whether it represents each task by a vector, from which the other parameters are computed.
         paper_tasks: the number of tasks that `printed` is for.
         paper_encoders: the sizes of the encoders that `printed` is for.
+        largest: the largest width, rank or depth of a setting; that of `Settings` is for counts of steps.
+        counted_tasks: the number of tasks that the ratios of `paper_basis` are for; None: that of the model.
     """
 
+    largest: ClassVar[int] = 65_536
     starts_at_base: ClassVar[bool] = True
     separate: ClassVar[bool] = False
     default_lr: ClassVar[float] = 1e-3
@@ -93,6 +98,7 @@ class Method(Named):
     embeds: ClassVar[bool] = False
     paper_tasks: ClassVar[int] = 0
     paper_encoders: ClassVar[tuple[int, ...]] = (BERT_BASE,)
+    counted_tasks: ClassVar[int | None] = None
 
     train_encoder: TrainEncoder = Field(
         "none",

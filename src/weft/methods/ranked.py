@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from weft.core.gate_settings import L0, L0_ABOUT, L0Setting
 from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, SiteKinds, parse_layers
 from weft.errors import WeftError, did_you_mean
-from weft.methods.method import LAYERS, ROUND_BERT_BASE, Layers, Method, Miscount
+from weft.methods.method import LAYERS, MORRIS_TASKS, ROUND_BERT_BASE, Layers, Method, Miscount
 
 if TYPE_CHECKING:
     from weft.encoder.sites import Site, Sites
@@ -30,6 +30,7 @@ class RankMethod(Method):
 
     adds = True
     paper_basis = ROUND_BERT_BASE
+    counted_tasks = MORRIS_TASKS
     rank: PositiveInt = Field(8, description="r, the rank of every update")
     sites: SiteKinds = Field(("query", "value"), description="the linear maps that are updated")
     layers: Layers = Field("all", description=LAYERS)

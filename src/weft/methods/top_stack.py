@@ -25,7 +25,7 @@ class TopStackMethod(PalsMethod):
 
     starts_at_base: ClassVar[bool] = False
     d_s: PositiveInt = Field(204, description="the width of the projected space, the paper's d_s")
-    depth: PositiveInt = Field(6, description="how many layers; the paper tries 3, 6 and 12")
+    depth: PositiveInt = Field(6, le=1000, description="how many layers; the paper tries 3, 6 and 12")
     residual: bool = Field(True, description="whether each layer adds its input; crucial, the paper says")
     norm: bool = Field(True, description="whether each layer has a norm; crucial, the paper says")
     dropout: NonNegativeFloat = Field(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, PositiveInt
 
 from weft.settings import Settings
+from weft.tasks.checks import WIDEST
 
 if TYPE_CHECKING:
     from weft.tasks.task import Task
@@ -31,9 +32,11 @@ class HeadSettings(Settings):
         description="dropout probability of the heads' input and between their layers, in training",
     )
     layers: int = Field(1, ge=1, le=3, description="layers of a head, with ReLU and dropout between them")
-    hidden: PositiveInt | None = Field(None, description="the width between layers; default: the encoder's")
+    hidden: PositiveInt | None = Field(
+        None, le=WIDEST, description="the width between layers; default: the encoder's"
+    )
     start: Literal["random", "zero", "probe"] = Field(
-        "random",
+        "probe",
         description="initial values of the last layer: drawn from N(0, 0.02²); zero; or probe: logistic or "
         "ridge regression on the model's features, fitted to some training rows before the first step",
     )

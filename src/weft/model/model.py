@@ -37,6 +37,7 @@ from weft.model.targets import Targets
 from weft.model.threads import ModelThreads
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task, check_tasks
+from weft.utils.forks import before_computing
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -92,13 +93,14 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         head_dropout: float = 0.1,
         head_layers: int = 1,
         head_hidden: int | None = None,
-        head_start: str = "random",
+        head_start: str = "probe",
         max_length: int | None = None,
         seed: int = 0,
         device: str | None = None,
         kernels: Setting = "auto",
     ) -> None:
         super().__init__()
+        before_computing()
         self._begin_threads()
         settings = HeadSettings(
             pool=pool, dropout=head_dropout, layers=head_layers, hidden=head_hidden, start=head_start

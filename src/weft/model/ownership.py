@@ -55,6 +55,14 @@ class Owned:
         return self.parameter.requires_grad
 
 
+def of_owner(owner: str) -> str:
+    """Say whose weights an owner's are, for messages: `of task 'rte'`, `that all tasks share`."""
+    kind, _, name = owner.partition(":")
+    if name:
+        return f"of {kind} {name!r}"
+    return "of the encoder" if owner == ENCODER else "that all tasks share"
+
+
 def owned(model: Model) -> Iterator[Owned]:
     """Yield every tensor of the model once, by owner."""
     if model.method.separate:

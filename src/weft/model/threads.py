@@ -13,7 +13,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from weft.errors import WeftError
-from weft.utils.threads import ModelLock, PerThread
+from weft.utils.forks import before_computing
+from weft.utils.threads import PerThread, RenewedLock
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -37,13 +38,13 @@ class ModelThreads:
         takes_turns: whether an engine runs the model, so that its passes run one at a time.
     """
 
-    lock: ModelLock
+    lock: RenewedLock
     takes_turns: bool
     _off: AdaptersOff
 
     def _begin_threads(self) -> None:
         """Initialize these attributes."""
-        self.lock = ModelLock()
+        self.lock = RenewedLock()
         self.takes_turns = False
         self._off = AdaptersOff()
 
@@ -84,6 +85,7 @@ def in_eval(model: Model) -> Model:
     All inference begins with this. The mode is never restored: another thread may be in the middle of a pass,
     and would suddenly run with dropout. Training calls `model.train()` in every step.
     """
+    before_computing(model)
     if model.training:
         # the model itself last: other threads read only its flag, and its parts must be in eval mode by then
         for part in model.children():

@@ -51,6 +51,10 @@ OF_FILES = ("encoding", "delimiter", "quotes")
 """The settings that say how a task's text files are read; None: detected."""
 OF_SPLITS: dict[str, Any] = {"fraction": 1.0, "cut": None, "halves": False, "split_seed": 1}
 """The settings that select the rows of a task's splits, and their defaults."""
+MOST_OUTPUTS = 1_000_000
+"""The most outputs of a task."""
+WIDEST = 65_536
+"""The largest width between the layers of a head."""
 POOLS = ("pooler", "cls", "mean", "task_pooler")
 
 
@@ -122,8 +126,10 @@ def check_head(task: Task) -> None:
         raise WeftError(f"task {task.name!r}: pool {task.pool!r}; {did_you_mean(task.pool, POOLS)}")
     if task.layers is not None and (type(task.layers) is not int or not 1 <= task.layers <= 3):
         raise WeftError(f"task {task.name!r}: layers: expected 1, 2 or 3; found {task.layers!r}")
-    if task.hidden is not None and (type(task.hidden) is not int or task.hidden < 1):
-        raise WeftError(f"task {task.name!r}: hidden: expected a width above 0; found {task.hidden!r}")
+    if task.hidden is not None and (type(task.hidden) is not int or not 0 < task.hidden <= WIDEST):
+        raise WeftError(
+            f"task {task.name!r}: hidden: expected a width above 0, at most {WIDEST:,}; found {task.hidden!r}"
+        )
 
 
 def check_metrics(task: Task, kind: Kind) -> None:

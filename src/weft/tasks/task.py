@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.checks import (
     IDENTITY,
+    MOST_OUTPUTS,
     NAME,
     OF_FILES,
     OF_HEADS,
@@ -162,6 +164,10 @@ class Task:
                 raise WeftError(f"task {self.name!r}: {key}: expected a list; found {value!r}")
         if self.size is not None and (isinstance(self.size, bool) or not isinstance(self.size, int)):
             raise WeftError(f"task {self.name!r}: size: expected a whole number; found {self.size!r}")
+        if self.size is not None and self.size > MOST_OUTPUTS:
+            raise WeftError(
+                f"task {self.name!r}: size: expected at most {MOST_OUTPUTS:,} outputs; found {self.size}"
+            )
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             raise WeftError(
                 f"task name {self.name!r} cannot be used; "
@@ -172,7 +178,7 @@ class Task:
             items = getattr(self, key)
             self._set(key, tuple(None if item is None and key == "drop" else str(item) for item in items))
         if len(set(self.labels)) < len(self.labels):
-            twice = next(x for x in self.labels if self.labels.count(x) > 1)
+            twice = next(label for label, times in Counter(self.labels).items() if times > 1)
             raise WeftError(f"task {self.name!r}: label {twice!r} is listed twice")
         self._set("label", self.label if isinstance(self.label, str) else tuple(self.label))
         self._take_data(data)

@@ -18,6 +18,9 @@ from pydantic import (
 from weft.errors import WeftError, did_you_mean
 from weft.settings import Settings, SettingsError
 
+MOST_STEPS = 100_000_000
+"""The most steps of a run, or of its first phase; the plan of more takes too long to summarize."""
+
 
 def _sampler(value: object) -> object:
     from weft.sampling import build_sampler
@@ -115,12 +118,17 @@ class Training(Settings):
     model_config = ConfigDict(allow_inf_nan=False)
 
     steps: NonNegativeInt = Field(
-        1000, description="optimizer steps; 0: only the initial heads are evaluated"
+        1000, le=MOST_STEPS, description="optimizer steps; 0: only the initial heads are evaluated"
     )
-    batch_size: PositiveInt = Field(32, description="examples per step")
-    accumulate: PositiveInt = Field(1, description="micro-batches per step, for gradient accumulation")
+    batch_size: PositiveInt = Field(32, le=131_072, description="examples per step")
+    accumulate: PositiveInt = Field(
+        1, le=65_536, description="micro-batches per step, for gradient accumulation"
+    )
     max_length: int = Field(
-        128, ge=4, description="maximum tokens per row; of a pair, the longer text is truncated first"
+        128,
+        ge=4,
+        le=1_000_000,
+        description="maximum tokens per row; of a pair, the longer text is truncated first",
     )
     sampler: Annotated[Any, AfterValidator(_sampler)] = Field(
         "proportional",
@@ -208,8 +216,9 @@ class Training(Settings):
     )
     best: str = Field(
         "average",
-        description="score that selects the best model: average, a task's name, or per_task: the best "
-        "weights of each task, if tasks share no weight that trains",
+        description="score that selects the best model: average, a task's name, one metric of one task "
+        "(mrpc.accuracy), an average of the papers (pals_dev, glue9, superglue, mrqa, ner, ca_mtl24), or "
+        "per_task: the best weights of each task, if tasks share no weight that trains",
     )
     stop: Annotated[Stop | None, _within(Stop)] = Field(
         None, description="early stopping per task: patience, min_delta, after; null: none"

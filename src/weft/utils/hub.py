@@ -67,13 +67,19 @@ def offline_if(problem: str | None) -> Iterator[None]:
 
 def model_in_cache(name: str) -> bool:
     """Return whether the cache holds files of a model."""
+    return cached_config(name) is not None
+
+
+def cached_config(name: str) -> Path | None:
+    """Return the path of a model's config.json in the cache; None if the cache does not have it."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
-        return isinstance(try_to_load_from_cache(name, "config.json"), str)
+        file = try_to_load_from_cache(name, "config.json")
     except HFValidationError:  # not an id
-        return False
+        return None
+    return Path(file) if isinstance(file, str) else None
 
 
 def data_set_in_cache(name: str) -> bool:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+from weft.utils.forks import renew_after_fork
+
 
 class PerThread(threading.local):
     """An object with thread-local attributes; `__init__` runs once in every thread.
@@ -23,10 +25,18 @@ class PerThread(threading.local):
         return type(self), ()
 
 
-class ModelLock:
-    """A re-entrant lock; a copy of it, or an unpickled one, is a new lock that nobody holds."""
+class RenewedLock:
+    """A re-entrant lock; a copy of it, or an unpickled one, is a new lock that nobody holds.
+
+    In a forked process it is new too: the thread that held it does not exist there.
+    """
 
     def __init__(self) -> None:
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Replace the lock by one that nobody holds."""
         self._lock = threading.RLock()
 
     def __enter__(self) -> Self:
@@ -57,7 +67,7 @@ class WhileUsed:
 
     def __init__(self, change: Callable[[], Callable[[], object]]) -> None:
         self._change = change
-        self._lock = threading.Lock()
+        self._lock = RenewedLock()
         self._users = 0
         self._restore: Callable[[], object] | None = None
 

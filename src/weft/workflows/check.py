@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from weft.config.run_file import RunFile, load_run
 from weft.data.checks.report import Facts, Finding, Report
+from weft.encoder.limits import EncoderLimits, encoder_limits
 from weft.errors import WeftError
 from weft.utils.devices import check_device
 from weft.utils.notes import teller
@@ -26,10 +27,14 @@ class CheckedRun:
         data: findings and facts about the data.
         estimate: the memory and time that the run will take; None if it was not requested, or if errors made
             it impossible.
+        encoder: the name of the encoder.
+        limits: the encoder's number of layers and longest row, if its configuration is on this machine.
     """
 
     data: Report
     estimate: Estimate | None
+    encoder: str = ""
+    limits: EncoderLimits | None = None
 
     @property
     def ok(self) -> bool:
@@ -53,11 +58,14 @@ class CheckedRun:
 
     def as_dict(self) -> dict[str, object]:
         """Everything, as `weft check --json` prints it."""
-        return {**self.data.as_dict(), "estimate": None if self.estimate is None else self.estimate.as_dict()}
+        limits = None if self.limits is None else {"name": self.encoder, **self.limits._asdict()}
+        estimate = None if self.estimate is None else self.estimate.as_dict()
+        return {**self.data.as_dict(), "encoder": limits, "estimate": estimate}
 
     def lines(self) -> list[str]:
         """The report as lines of text."""
-        return [*self.data.lines(), *([] if self.estimate is None else self.estimate.lines())]
+        encoder = [] if self.limits is None else [f"encoder {self.encoder}: {self.limits}"]
+        return [*self.data.lines(), *encoder, *([] if self.estimate is None else self.estimate.lines())]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -106,7 +114,12 @@ def check(
     ]
     # random encoders have no tokenizer, so there are no batches to run
     possible = estimate and report.ok and tokenizer is not None
-    return CheckedRun(report, estimate_run(run_file, report, device, progress) if possible else None)
+    return CheckedRun(
+        report,
+        estimate_run(run_file, report, device, progress) if possible else None,
+        run_file.encoder,
+        encoder_limits(run_file.encoder),
+    )
 
 
 def _run_file(run: RunFile | Run | str | Path, overrides: Sequence[str]) -> RunFile:

@@ -16,7 +16,8 @@ from weft.config.model_data import (
     labelled_rows,
     tasks_with_data,
 )
-from weft.errors import WeftError, did_you_mean, words
+from weft.errors import RunFailed, WeftError, did_you_mean, words
+from weft.evaluation.run_metrics import FILES, VALIDATION, write_metrics
 from weft.evaluation.scores import Scores
 from weft.inference.precision import checked_precision
 from weft.tasks.task import SPLITS
@@ -24,9 +25,11 @@ from weft.utils.devices import check_device
 from weft.utils.notes import Tell, teller
 
 if TYPE_CHECKING:
+    from weft.bundle.state import BundleState
     from weft.data.splits.split import Split
     from weft.data.tokens.tokens import Tokens
     from weft.model.model import Model
+    from weft.tasks.task import Task
     from weft.training.run.run import Run
 
 
@@ -67,6 +70,9 @@ def evaluate(
         >>> scores["tasks"]["rte"], scores["average"]
         ({'accuracy': 0.71}, 0.71)
         >>> weft.evaluate("bundles/first", tasks="run.yaml", rows=500, precision="bf16")
+
+    Of a run, the metrics of the test split are also written into its folder, as metrics.test.json, which
+    `weft show averages --split test` reads.
 
     Args:
         model: a model, a finished run, or the folder of a run or bundle.
@@ -112,6 +118,7 @@ def evaluate(
     from weft.evaluation.evaluate import evaluate as scores_of
     from weft.evaluation.evaluate import fixed_examples
 
+    before = _before(model, tune_thresholds)
     loaded = _loaded(model, source, encoder, device)
     with_data = tasks_with_data(loaded, source, known, tell)
     splits = labelled_rows(with_data, split, source, tell)
@@ -123,7 +130,7 @@ def evaluate(
             for name, labelled in splits.items()
         }
     chosen = {name: fixed_examples(tokens, rows, seed, name) for name, tokens in data.items()}
-    thresholds = _tune(loaded, data, chosen, precision, _folder(model), tell) if tune_thresholds else {}
+    thresholds = _tune(loaded, data, chosen, precision, before, tell) if tune_thresholds else {}
     scores = scores_of(loaded, data, chosen, precision=precision)
     evaluation = cast(Evaluation, {"split": split, **scores})
     if tune_thresholds:
@@ -138,7 +145,38 @@ def evaluate(
         evaluated = [task for task in with_data if task.name in splits]
         train = {task.name: rows_of_task(task, ["train"]).splits[task.name, "train"] for task in evaluated}
         evaluation["baselines"] = _baselines(loaded, train, splits, chosen)
+    if folder is not None and split != VALIDATION and (folder / "run.yaml").is_file():
+        _record(folder, evaluation, bool(tasks), rows, precision, tell)
     return evaluation
+
+
+def _record(
+    folder: Path, evaluation: Evaluation, other_data: bool, rows: int | None, precision: str, tell: Tell
+) -> None:
+    """Write the metrics of a run's test split into its folder, unless they are not comparable.
+
+    Args:
+        folder: the run's folder.
+        evaluation: the result.
+        other_data: whether the data is not that of the run.
+        rows: the requested number of rows; None: all.
+        precision: the precision of the passes.
+        tell: called with a note on what was written, or why nothing was.
+    """
+    file = FILES[evaluation["split"]]
+    if other_data:
+        reason = f"the data is not that of the run ({words('--tasks', 'tasks')})"
+    elif rows is not None and evaluation["rows"] != evaluation["of"]:
+        reason = f"not all rows were evaluated ({words('--rows', 'rows')})"
+    elif precision != "float32":
+        reason = f"the precision is {precision}; expected float32, as in {FILES[VALIDATION]}"
+    else:
+        try:
+            tell(f"written: {write_metrics(folder, evaluation)}")
+        except OSError as failed:
+            tell(f"{file} is not written into {folder}: {failed.strerror or failed}")
+        return
+    tell(f"{file} is not written into {folder}: {reason}")
 
 
 def _known(model: Model | Run | str | Path, tasks: Any) -> tuple[str | Path, KnownTasks]:
@@ -194,12 +232,22 @@ def _loaded(model: Any, source: str | Path, encoder: Any, device: str | None) ->
     return as_model if device is None else as_model.to(device_of(device))
 
 
+def _before(model: Any, tune_thresholds: bool) -> tuple[Path, BundleState] | None:
+    """The bundle that tuned thresholds are written to, and what it holds before it is loaded."""
+    folder = _folder(model)
+    if folder is None or not tune_thresholds:
+        return None
+    from weft.bundle.state import state_of
+
+    return find_bundle(folder), state_of(folder)
+
+
 def _tune(
     model: Model,
     data: Mapping[str, Tokens],
     rows: Mapping[str, Sequence[int]],
     precision: str,
-    folder: Path | None,
+    before: tuple[Path, BundleState] | None,
     tell: Tell,
 ) -> dict[str, list[dict[str, Any]]]:
     """Tune the thresholds of the model and write them to its bundle, if it has one."""
@@ -210,13 +258,26 @@ def _tune(
     for name, labels in found.items():
         if few := [label.label for label in labels if label.examples < FEW]:
             tell(f"{name}: fewer than {FEW} rows have {', '.join(few)}: their thresholds are uncertain")
-    if folder is not None:
-        from weft.bundle.one_task import with_settings
-
-        bundle = find_bundle(folder)
-        for name in found:
-            with_settings(bundle, model.tasks[model.task_id(name)])
+    if before is not None:
+        _store(*before, [model.tasks[model.task_id(name)] for name in found])
     return {name: [label.as_dict() for label in labels] for name, labels in found.items()}
+
+
+def _store(bundle: Path, before: BundleState, tasks: Sequence[Task]) -> None:
+    """Write the settings of tasks to a bundle, unless others have changed their weights since it was read."""
+    from weft.bundle.one_task import with_settings
+    from weft.bundle.state import state_of
+    from weft.bundle.writing import writing_bundle
+
+    with writing_bundle(bundle, words("weft evaluate", "weft.evaluate")):
+        now = state_of(bundle)
+        names = [task.name for task in tasks if now.tasks.get(task.name) != before.tasks[task.name]]
+        if names or now.base != before.base:
+            raise RunFailed(
+                f"{bundle} was changed while it was evaluated ({', '.join(names) or 'what tasks share'}); "
+                "the tuned thresholds belong to the weights before, and were not stored: evaluate it again"
+            )
+        with_settings(bundle, tasks)
 
 
 def _baselines(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from weft.errors import WeftError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -61,7 +63,16 @@ class RunPlan:
 
 
 def plan_run(run_file: RunFile) -> RunPlan:
-    """Make the plan of a run file from its training rows."""
+    """Make the plan of a run file from its training rows.
+
+    Raises:
+        WeftError: if the run has no steps, and so samples no task.
+    """
+    if not run_file.training.steps:
+        raise WeftError(
+            "train.steps is 0: the heads start from a probe and no task is sampled; to see a plan, set the "
+            "number of steps, for example: train.steps=1000"
+        )
     from weft.data.splits.splits import load_rows
     from weft.encoder.load import load_tokenizer
 

@@ -74,7 +74,7 @@ def predict_rows(
         tell: called with notes.
         progress: shows how many rows were answered.
     """
-    from weft.bundle.manifest import bundle_tasks, check_encoder, check_has, find_bundle, read_manifest
+    from weft.bundle.manifest import check_encoder, check_has, find_bundle, read_bundle
     from weft.utils.devices import check_device
 
     # what can be wrong is checked before torch is imported, which takes seconds
@@ -82,11 +82,11 @@ def predict_rows(
     _check(on_error, precision, digits)
     check_device(device)
     folder = find_bundle(bundle)
-    manifest = read_manifest(folder)
+    manifest, bundle_tasks = read_bundle(folder)
     for name in (*(asked.tasks or ()), *([] if asked.task is None else [asked.task])):
         check_has(folder, manifest, name)
     check_encoder(manifest, encoder)
-    tasks = bundle_tasks(bundle)
+    tasks = list(bundle_tasks.values())
     stream, reader = _opened(Path(bundle), file, texts, second_texts, asked, form, tasks, tell)
     with closing(stream):
         requests = reader.requests(stream)

@@ -22,6 +22,8 @@ from typing import IO, Any, Protocol, cast
 
 from weft.errors import WeftError
 from weft.utils.files import sync
+from weft.utils.temporary import create_file
+from weft.utils.write_errors import explained, explained_stream
 
 TABLES = ("csv", "tsv", "parquet")
 BATCH = 4096
@@ -113,8 +115,9 @@ class _Lines:
         self._stream = stream
 
     def write(self, rows: list[dict[str, Any]]) -> None:
-        self._stream.write("".join(map(as_line, rows)))
-        self._stream.flush()
+        with explained_stream(getattr(self._stream, "name", "the output")):
+            self._stream.write("".join(map(as_line, rows)))
+            self._stream.flush()
 
     def close(self, complete: bool) -> None:
         if self._stream is not sys.stdout:
@@ -126,10 +129,11 @@ class _Atomic:
 
     def __init__(self, file: Path) -> None:
         self._file, self._form = file, output_form(file)
-        self._new = file.with_name(f".{file.name}.new")
-        self._rows = file.with_name(f".{file.name}.rows") if self._form in TABLES else self._new
         self._gzip = file.name.lower().endswith(".gz")
-        self._stream: IO[str] = _open(self._rows, self._gzip and self._form == "jsonl")
+        with explained(file):
+            self._new = create_file(file)
+            self._rows = create_file(file) if self._form in TABLES else self._new
+        self._stream: IO[str] = _open(self._rows.path, self._gzip and self._form == "jsonl")
         self._columns: dict[str, None] = {}
         self._written = False
 
@@ -138,22 +142,30 @@ class _Atomic:
             rows = [flat(row) for row in rows]
             for row in rows:
                 self._columns.update(dict.fromkeys(row))
-        self._stream.write("".join(map(as_line, rows)))
-        self._stream.flush()
+        with explained(self._file):
+            self._stream.write("".join(map(as_line, rows)))
+            self._stream.flush()
         self._written = self._written or bool(rows)
 
     def close(self, complete: bool) -> None:
-        self._stream.close()
         try:
-            # with nothing to show for it, an error leaves the old file as it was
-            if complete or self._written:
-                if self._form in TABLES:
-                    _TABLES[self._form](self._rows, self._new, list(self._columns))
-                sync(self._new)
-                os.replace(self._new, self._file)
+            with explained(self._file):
+                self._stream.close()
+                self._complete(complete)
         finally:
-            for leftover in (self._new, self._rows):
-                leftover.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._stream.close()
+            self._new.remove()
+            self._rows.remove()
+
+    def _complete(self, complete: bool) -> None:
+        # with nothing to show for it, an error leaves the old file as it was
+        if not complete and not self._written:
+            return
+        if self._form in TABLES:
+            _TABLES[self._form](self._rows.path, self._new.path, list(self._columns), self._gzip)
+        sync(self._new.path)
+        os.replace(self._new.path, self._file)
 
 
 def _open(file: Path, compress: bool) -> IO[str]:
@@ -168,8 +180,8 @@ def _batches(rows: Path) -> Iterator[list[dict[str, Any]]]:
             yield batch
 
 
-def _write_delimited(rows: Path, file: Path, columns: list[str], delimiter: str) -> None:
-    with _open(file, ".gz." in file.name) as stream:
+def _write_delimited(rows: Path, file: Path, columns: list[str], delimiter: str, compress: bool) -> None:
+    with _open(file, compress) as stream:
         writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
         writer.writerow(columns)
         for batch in _batches(rows):
@@ -218,10 +230,10 @@ def _typed(value: Any, kind: Any) -> Any:
     return json.dumps(value, ensure_ascii=False)
 
 
-_TABLES: dict[str, Callable[[Path, Path, list[str]], None]] = {
-    "csv": lambda rows, file, columns: _write_delimited(rows, file, columns, ","),
-    "tsv": lambda rows, file, columns: _write_delimited(rows, file, columns, "\t"),
-    "parquet": _write_parquet,
+_TABLES: dict[str, Callable[[Path, Path, list[str], bool], None]] = {
+    "csv": lambda rows, file, columns, compress: _write_delimited(rows, file, columns, ",", compress),
+    "tsv": lambda rows, file, columns, compress: _write_delimited(rows, file, columns, "\t", compress),
+    "parquet": lambda rows, file, columns, compress: _write_parquet(rows, file, columns),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,18 @@ def train_run(
         device: cpu, cuda, …; None: a GPU if there is one.
         tell: called with each note, such as rows that were left out.
     """
+    from weft.training.run.lock import writing_run
+    from weft.utils import launch_env
+
+    # at once, before the data is read; of several processes the first one locks the folder, in `train`
+    alone = launch_env.world() == 1
+    with writing_run(Path(out)) if alone else nullcontext():
+        return _train_run(run_file, out, resume, with_encoder, device, tell)
+
+
+def _train_run(
+    run_file: RunFile, out: str | Path, resume: bool, with_encoder: bool, device: str | None, tell: Tell
+) -> Run:
     from weft.data.splits.task_rows import rows_of_task
 
     check_start(run_file, out, resume=resume, device=device)
@@ -71,7 +84,7 @@ def train_run(
 
     from weft.bundle.start import start_from
     from weft.config.build import model_of
-    from weft.training.run.checkpoint import last_checkpoint
+    from weft.training.run.checkpoint_files import last_checkpoint
     from weft.training.run.run import train
     from weft.utils.devices import device_of
 

@@ -48,7 +48,7 @@ def test_json(runs, capsys):
     found = json.loads(told.out)
     assert list(found) == ["whole", "less"]
     whole, less = found["whole"], found["less"]
-    assert list(whole["averages"]) == ["pals_dev", "glue9", "superglue"]
+    assert list(whole["averages"]) == ["pals_dev", "glue9", "superglue", "mrqa", "ner", "ca_mtl24"]
     assert round(100 * whole["averages"]["glue9"]["value"], 1) == 80.9
     assert whole["averages"]["glue9"]["parts"]["qqp f1"] == 0.692
     assert whole["other_rows"] == {"qqp": {"rows": 20212, "official": 40430}}
@@ -104,7 +104,38 @@ def test_tasks_of_ones_own_beside_those_of_a_paper(runs, capsys):
     assert facts["parts"]["mine entity_f1"] == 0.6
 
 
+def test_the_groups_of_table_3_4(runs, capsys):
+    more = {"superglue_rte": {"accuracy": 0.5}, "wnut17": {"entity_f1": 0.25, "surface_f1": 0.9}}
+    write(runs / "groups", {**GLUE, **more})
+    code, told = said(capsys, "groups")
+    assert code == 0
+    lines = [line.split() for line in told.out.splitlines()]
+    assert ["ner", "wnut17", "entity_f1", "25.0"] in lines
+    assert ["rte", "accuracy", "50.0"] in lines  # SuperGLUE's
+    assert ["rte", "accuracy", "76.4"] in lines  # GLUE's
+    nine = (0.531, 0.859, 0.858, 0.886, 0.905, 0.692, 0.764, 0.932, 0.853)
+    mean = f"({100 * (sum(nine) + 0.5 + 0.25) / 11:.1f}"
+    words = ["ca_mtl24", "glue9", "+", "superglue", "+", "mrqa", "+", "ner"]
+    assert [*words, mean, "over", "11", "of", "24)"] in lines
+    assert "all tasks" not in told.out  # every task is in an average
+    assert "ca_mtl24 is not reported" not in told.err
+
+
+def test_the_test_split_and_halves(runs, capsys):
+    rows = {"cola": 522, "mnli": 4908, "mrpc": 204, "qnli": 2731, "qqp": 20215, "rte": 138, "sst2": 436}
+    contents = {"tasks": GLUE, "split": "test", "rows": {**rows, "stsb": 750}}
+    (runs / "whole" / "metrics.test.json").write_text(json.dumps(contents), encoding="utf-8")
+    code, told = said(capsys, "whole", "--split", "test")
+    assert code == 0
+    notes = told.err.splitlines()
+    assert "note: whole: scores of the split 'test'" in notes
+    assert any("half of the official validation set, as in MORRIS's Table 2" in note for note in notes)
+    assert "the official validation set has" not in told.err
+
+
 CALLS = {
+    "no test scores": (["whole", "--split", "test"], ["weft evaluate whole --split test"]),
+    "unknown split": (["whole", "--split", "train"], ["split 'train': no metrics of it are stored"]),
     "nowhere": (["nowhere"], ["nowhere: there is no such folder"]),
     "no run": (["."], [". holds no run"]),
     "twice": (["whole", "whole"], ["whole is listed twice"]),

@@ -299,3 +299,9 @@ def test_policy_refuses_runs_that_do_not_go_together(tmp_path, capsys):
     code, told = said(capsys, "policy", one, other)
     assert_refused(code, told, ["do not have the same tasks: c, d", f"weft policy {one}"])
     assert_refused(*said(capsys, "policy", one, one), ["listed twice"])
+
+
+def test_a_run_without_steps_has_no_plan(file, capsys):
+    code, printed = said(capsys, "show", "plan", file, "train.steps=0")
+    assert code == 2
+    assert "train.steps=1000" in printed.err

@@ -74,13 +74,14 @@ def test_a_kill_leaves_no_entry_and_is_swept_up(tmp_path, monkeypatch):
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert caching.open_entry(tmp_path, "key") is None
-    assert [p.name.startswith(".writing-") for p in (tmp_path / "tokens").iterdir()] == [True]
+    assert [p.name.startswith(".key.weft-") for p in (tmp_path / "tokens").iterdir()] == [True]
+    (tmp_path / "tokens" / ".writing-abc").mkdir()  # left by an earlier version
     arrays = {"ids": np.arange(9), "offsets": np.array([0, 4, 9]), "full_lengths": np.array([4, 5])}
-    caching.write_entry(tmp_path, "key", arrays, {})
-    assert len(list((tmp_path / "tokens").iterdir())) == 2
+    caching.write_entry(tmp_path, "another", arrays, {})
+    assert sorted(p.name for p in (tmp_path / "tokens").iterdir()) == [".writing-abc", "another"]
     monkeypatch.setattr(caching, "_ABANDONED", -1.0)
     caching.write_entry(tmp_path, "other", arrays, {})
-    assert sorted(p.name for p in (tmp_path / "tokens").iterdir()) == ["key", "other"]
+    assert sorted(p.name for p in (tmp_path / "tokens").iterdir()) == ["another", "other"]
 
 
 def test_processes_that_write_the_same_at_once(tmp_path):
@@ -141,9 +142,52 @@ def empty_ids(folder):
     (folder / "ids.npy").write_bytes(b"")
 
 
+def flipped(name, at):
+    def damage(folder):
+        data = bytearray((folder / name).read_bytes())
+        data[at] ^= 4
+        (folder / name).write_bytes(bytes(data))
+
+    damage.__name__ = f"flipped {name} {at}"
+    return damage
+
+
+def as_written_before(folder, **changes):
+    """An entry of a version that recorded no checksums."""
+    meta = json.loads((folder / "meta.json").read_text())
+    for key in ("checksums", "sha256"):
+        meta.pop(key)
+    (folder / "meta.json").write_text(json.dumps(meta))
+    for name, change in changes.items():
+        np.save(folder / f"{name}.npy", change(np.load(folder / f"{name}.npy")))
+
+
+def swapped_offsets(folder):
+    """Rows that begin before the ones in front of them, in an entry without checksums."""
+    as_written_before(folder, offsets=lambda x: np.concatenate([x[:1], x[2:0:-1], x[3:]]))
+
+
+def test_an_entry_without_checksums_is_read(tokenizer, tmp_path):
+    split = split_of(PAIRS)
+    tokenize(split, tokenizer, 256, tmp_path)
+    (entry,) = entries(tmp_path)
+    as_written_before(entry)
+    identity = entry.stat().st_ino
+    assert_same_as_the_tokenizer(tokenize(split, tokenizer, 256, tmp_path), PAIRS, tokenizer, 256)
+    assert entry.stat().st_ino == identity
+
+
 @pytest.mark.parametrize(
     "damage",
     [
+        *(
+            flipped(f"{name}.npy", at)
+            for name in ("ids", "types", "offsets", "full_lengths")
+            for at in (20, -1)
+        ),
+        flipped("meta.json", 5),
+        flipped("meta.json", -8),
+        swapped_offsets,
         cut,
         shorter,
         other_dtype,

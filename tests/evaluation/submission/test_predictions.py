@@ -92,6 +92,20 @@ def test_a_task_that_the_model_has_not(stand_in):
     assert why["rte"] == "the model has no task 'rte'"
 
 
+def test_a_task_that_two_suites_have(stand_in):
+    """A run with `twins: true` has GLUE's rte and SuperGLUE's, which is named superglue_rte."""
+    labels = ("entailment", "not_entailment")
+    tasks = {
+        "rte": task("rte", labels, files={"test": pairs(3000, "glue")}),
+        "superglue_rte": task("superglue_rte", labels, files={"test": pairs(3000, "superglue")}),
+    }
+    assert find_test_sets(GLUE, tasks).splits["rte"].texts[0] == ("glue 0", "so")
+    sets = find_test_sets(SUPERGLUE, tasks)
+    assert sets.splits["rte"].texts[0] == ("superglue 0", "so")
+    answers, _ = predictions_of(stand_in(*tasks.values()), SUPERGLUE, sets)
+    assert list(answers) == ["rte"]
+
+
 def test_a_file_that_is_not_the_official_test_set():
     rte = task("rte", ("entailment", "not_entailment"), files={"test": pairs(5, "r")})
     with pytest.raises(WeftError, match=r"'rte': found 5 examples in rows of task .* RTE.tsv takes 3,000"):

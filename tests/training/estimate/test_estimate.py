@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,7 +24,7 @@ from weft.data.tokens.tokens import tokenize
 from weft.training.engines.eager import EagerEngine
 from weft.training.engines.graph import GraphEngine
 from weft.training.estimate.estimate import _evaluated, _fitting, duration, estimate, size
-from weft.training.estimate.step_time import PASSES, Costs, Examples, _timed, fitted_line
+from weft.training.estimate.step_time import PASSES, Costs, Examples, Rate, _timed, fitted_line
 from weft.training.run.plan import plan_of
 from weft.training.settings import Training
 from weft.training.step import driver
@@ -93,13 +94,14 @@ def test_the_largest_batch_counts_every_row(encoder):
 
 def test_what_is_told(encoder):
     found = estimate(*setting(encoder), budget=0.05)
-    memory, times = found.lines()
+    memory, times = replace(found, note=None).lines()  # the note may report a busy machine
     assert memory.startswith("memory: about ")
     assert "(16 rows of " in memory
     assert "the largest of 12 steps" in memory
     assert "per step on this machine (cpu, 1 thread), 12 steps " in times
-    assert times.endswith(f" (engine eager, {found.timed} batches timed)")
-    small = replace(found, room=1000)
+    batches = "batch" if found.timed == 1 else "batches"  # a busy machine times fewer
+    assert times.endswith(f" (engine eager, {found.timed} {batches} timed)")
+    small = replace(found, room=1000, note=None)
     assert small.lines()[2] == (
         "warning: this machine has 1 kB of memory; lower Training(batch_size=…) or "
         "Training(max_length=…), or raise Training(accumulate=…)"
@@ -281,3 +283,32 @@ def test_durations(seconds, text):
 )
 def test_sizes(count, text):
     assert size(count) == text
+
+
+def test_a_run_without_steps_takes_no_time_for_them(encoder):
+    estimated = estimate(*setting(encoder, steps=0), budget=0.05)
+    assert estimated.steps == 0
+    assert estimated.seconds == estimated.evaluation_seconds
+    assert ", 0 steps " in estimated.lines()[1]
+
+
+@pytest.mark.parametrize("slow", [1.0, 6.0])
+def test_the_spread_of_repeated_passes_is_measured(slow, monkeypatch):
+    clock, passes = [0.0], count()
+    monkeypatch.setattr("weft.training.estimate.step_time.time.perf_counter", lambda: clock[0])
+    costs = SimpleNamespace(of=lambda rows, length: rows * length)
+
+    def run(examples):
+        clock[0] += 0.01 * len(examples.items) * (slow if next(passes) % 3 == 2 else 1.0)
+
+    batch = Examples([(tokens_of([10] * 8), i) for i in range(8)], np.zeros(8, np.int64))
+    rate, _ = _timed(run, [batch], costs, torch.device("cpu"), budget=3.0)
+    assert rate.spread == pytest.approx(slow)
+
+
+def test_a_busy_machine_is_reported(encoder, monkeypatch):
+    for spread, noted in ((1.2, False), (6.0, True)):
+        rate = Rate(0.1, 0.0, spread)
+        monkeypatch.setattr("weft.training.estimate.estimate.time_training", lambda *_, rate=rate: (rate, 1))
+        estimated = estimate(*setting(encoder), budget=0.05)
+        assert ("took up to 6.0 times as long" in "".join(estimated.lines())) == noted

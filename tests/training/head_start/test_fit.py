@@ -83,3 +83,54 @@ def test_nothing_to_learn_is_no_fit():
     assert fit("flags", features, np.zeros((50, 2)), 2) is None
     assert fit("numbers", features, np.full((50, 1), 0.5), 1) is None
     assert fit("classes", features[: FEW - 1], np.arange(FEW - 1) % 2, 2) is None
+
+
+@pytest.mark.parametrize("probe", ["classes", "flags", "numbers"])
+def test_around_zero_is_scikit_learn(probe):
+    features, draw = drawn(100, 5, 6, scale=1.5)
+    noise = draw.normal(size=(100, 3))
+    targets = {
+        "classes": (features[:, 1:4] + noise).argmax(1),
+        "flags": (features[:, 1:4] + noise > 5).astype(int),
+        "numbers": features[:, 1:4] + noise,
+    }[probe]
+    plain, around = (fit(probe, features, targets, 3, around=x) for x in (None, np.zeros((3, 5))))
+    assert around.strength == plain.strength
+    logits = [features @ x.weight.T + x.bias for x in (plain, around)]
+    if probe == "classes":  # a constant added to all logits of a row changes nothing
+        logits = [x - x.mean(1, keepdims=True) for x in logits]
+    np.testing.assert_allclose(*logits, atol=2e-3)
+
+
+def test_two_classes_around_zero_are_scikit_learns():
+    features, draw = drawn(100, 5, 7, scale=1.5)
+    labels = (features[:, 1] + draw.normal(size=100) > 5).astype(int)
+    plain, around = (fit("classes", features, labels, 2, around=x) for x in (None, np.zeros((2, 5))))
+    logits = [features @ x.weight.T + x.bias for x in (plain, around)]
+    np.testing.assert_allclose(*(x[:, 1] - x[:, 0] for x in logits), atol=2e-3)
+
+
+@pytest.mark.parametrize("probe", ["classes", "flags", "numbers"])
+def test_without_signal_the_given_weights_stay(probe):
+    """Regularized towards zero the weights would vanish; the bias still fits how often each label occurs."""
+    draw = np.random.default_rng(8)
+    features = draw.normal(size=(600, 30)) + 1
+    rare = (draw.random(600) < 0.2).astype(int)
+    targets = {"classes": rare, "flags": rare[:, None], "numbers": draw.normal(size=(600, 1)) * 0.05}[probe]
+    size = 2 if probe == "classes" else 1
+    initial = draw.normal(size=(size, 30)) * 0.02
+    plain, around = (fit(probe, features, targets, size, around=x) for x in (None, initial))
+    assert np.linalg.norm(around.weight - initial) < 0.5 * np.linalg.norm(initial)
+    assert np.linalg.norm(plain.weight) < 0.5 * np.linalg.norm(initial)
+    if probe == "classes":
+        logits = features @ around.weight.T + around.bias
+        assert (logits.argmax(1) == 0).mean() > 0.97
+
+
+def test_signal_outweighs_the_given_weights():
+    draw = np.random.default_rng(9)
+    features = draw.normal(size=(600, 30))
+    labels = (features[:, 0] > 0).astype(int)
+    around = fit("classes", features, labels, 2, around=draw.normal(size=(2, 30)) * 0.02)
+    predicted = (features @ around.weight.T + around.bias).argmax(1)
+    assert (predicted == labels).mean() > 0.95

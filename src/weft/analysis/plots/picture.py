@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.errors import WeftError
+from weft.utils.files import write_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +39,7 @@ def write_figure(draw: Callable[[], Figure], file: Path, title: str) -> None:
         # text stays text, which can be searched; ids are hashes with this salt instead of random
         matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "weft"})
         draw().savefig(drawn, format=form, dpi=150, metadata=metadata)
-    file.write_bytes(drawn.getvalue())  # written at the end: a drawing that fails leaves no partial file
+    write_output(file, drawn.getvalue())
 
 
 def check_suffix(file: Path) -> None:

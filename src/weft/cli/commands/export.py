@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from weft.cli.commands import Command
 from weft.cli.completion import export_formats
@@ -15,6 +14,7 @@ from weft.cli.options import BundleArgument, EncoderOption, Json, TaskOption, ch
 from weft.cli.output import print_json, print_text
 from weft.errors import WeftError, did_you_mean
 from weft.settings import SettingsError
+from weft.utils.safe_yaml import YamlError, parse_yaml
 
 
 class WithFormats(PlainCommand):
@@ -106,8 +106,8 @@ def _settings(options: list[str]) -> dict[str, Any]:
         if not key or not equals:
             raise WeftError(f"--set {option!r}: expected KEY=VALUE, such as head=file")
         try:
-            settings[key] = yaml.safe_load(value)
-        except yaml.YAMLError:
+            settings[key] = parse_yaml(value)
+        except YamlError:
             raise WeftError(f"--set {option!r}: the value {value!r} cannot be read as YAML") from None
     return settings
 

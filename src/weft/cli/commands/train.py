@@ -43,6 +43,7 @@ def train(
     """
     from weft.config import load_run
     from weft.evaluation.baselines import not_beaten
+    from weft.training.run.folder import RunEnded
     from weft.training.run.interrupt import Interrupted
     from weft.workflows.train import train_run
 
@@ -51,6 +52,9 @@ def train(
     print_warnings(run_file.warnings)
     try:
         done = train_run(run_file, out, resume=resume, with_encoder=with_encoder, device=device)
+    except RunEnded as ended:
+        _print_ended(ended, out, as_json)
+        return
     except Interrupted as stopped:
         print(
             f"stopped after step {stopped.step}; the checkpoint is written\n"
@@ -67,3 +71,15 @@ def train(
     print_scores(done.metrics, title=f"{done.folder}: validation, best model", baselines=done.baselines)
     print_text(f"bundle: {done.folder / 'bundle'}")
     print_warnings(not_beaten(done.metrics["tasks"], done.baselines))
+
+
+def _print_ended(ended: Exception, out: Path, as_json: bool) -> None:
+    """Report a run that had ended before; with --json its metrics, as if it had ended just now."""
+    import json
+
+    print(ended, file=sys.stderr if as_json else sys.stdout)
+    if as_json:
+        metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+        known = ("tasks", "rows", "of", "average")
+        scores = {key: metrics[key] for key in known if key in metrics}
+        print_json({"run": str(out), **scores, "baselines": metrics.get("baselines", {})})

@@ -11,6 +11,7 @@ from weft.cli.options import BundleArgument, EncoderOption, Json, Layers, TaskOp
 from weft.cli.output import print_json, print_note, print_written
 from weft.cli.paths import check_place
 from weft.errors import WeftError
+from weft.utils.files import write_output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,9 +85,9 @@ def attention(
 
     # the files first: the reader of a pipe may close it before everything is printed
     if svg is not None:
-        svg.write_text(attention_svg(attention_map), encoding="utf-8")
+        write_output(svg, attention_svg(attention_map))
     if html is not None:
-        html.write_text(attention_html(attention_map, source), encoding="utf-8")
+        write_output(html, attention_html(attention_map, source))
     if as_json:
         print_json(attention_map.as_dict())
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.options import Json
+from weft.cli.options import Json, MetricsSplit
 from weft.cli.output import print_json, print_notes, print_table
 from weft.errors import WeftError
 
@@ -19,22 +19,26 @@ if TYPE_CHECKING:
 
 def averages(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN", help="folders of finished runs")],
+    split: MetricsSplit = "validation",
     as_json: Json = False,
 ) -> None:
     """Show the averages over tasks that papers report.
 
-    In percent: pals_dev (8 values of GLUE, as in the PALs paper), glue9 (9 values) and superglue (8 tasks).
-    If a run lacks a value, there is no average; the mean of the values it has is shown in brackets. Runs with
-    other tasks also have the average over all tasks, of the first metric of each.
+    In percent: pals_dev (8 values of GLUE, as in the PALs paper), glue9 (9 values), superglue (8 tasks), mrqa
+    (6 tasks), ner (WNUT17) and ca_mtl24 (the 24 values of these four, as in the CA-MTL thesis). If a run
+    lacks a value, there is no average; the mean of the values it has is shown in brackets. Runs with other
+    tasks also have the average over all tasks, of the first metric of each.
 
     Example: weft show averages runs/glue runs/glue-lora
+
+    Example: weft show averages runs/halves --split test
     """
     from weft.evaluation.averages_of_run import averages_of_run
 
     if len(set(folders)) < len(folders):
         twice = next(folder for folder in folders if folders.count(folder) > 1)
         raise WeftError(f"the run {twice} is listed twice; leave one out")
-    runs = [averages_of_run(folder) for folder in folders]
+    runs = [averages_of_run(folder, split) for folder in folders]
     if as_json:
         print_json({run.folder: run.as_dict() for run in runs})
         return
@@ -48,12 +52,17 @@ def averages(
 
 def _papers(runs: Sequence[RunAverages]) -> list[list[object]]:
     """The averages of the papers that some run has a value of."""
-    from weft.evaluation.averages import AVERAGES
+    from weft.evaluation.averages import AVERAGES, JOINT
 
     rows: list[list[object]] = []
     for kind, parts in AVERAGES.items():
         averages = [run.averages[kind] for run in runs]
-        if any(average.values for average in averages):
+        groups = JOINT.get(kind)
+        if groups is not None:
+            # its values are in the tables of its groups; it says something new if there are several of them
+            if any(sum(bool(run.averages[group].values) for group in groups) > 1 for run in runs):
+                rows.append([kind, " + ".join(groups), *map(_whole, averages)])
+        elif any(average.values for average in averages):
             for part in parts:
                 values = [_shown(average.values.get(part)) for average in averages]
                 rows.append([kind if part is parts[0] else "", part.name, *values])

@@ -26,6 +26,15 @@ def storage(
     Example: weft show storage runs/first
     """
     rounded_size = None if basis is None else parse_basis(basis)
+    amounts, files = _counted(folder, encoder, rounded_size)
+    if as_json:
+        print_json({**amounts, "files": files})
+        return
+    _print(folder, amounts, files)
+
+
+def _counted(folder: Path, encoder: str | None, basis: int | None) -> tuple[Storage, list[StoredFile]]:
+    from weft.bundle.consistent import consistently
     from weft.bundle.load import load
     from weft.bundle.manifest import find_bundle
 
@@ -33,12 +42,11 @@ def storage(
     from weft.bundle.files import files_of
     from weft.model.accounting.storage import storage as count
 
-    model = load(bundle, encoder=encoder)
-    amounts, files = count(model, rounded_size), files_of(model, bundle)
-    if as_json:
-        print_json({**amounts, "files": files})
-        return
-    _print(folder, amounts, files)
+    def read() -> tuple[Storage, list[StoredFile]]:
+        model = load(bundle, encoder=encoder)
+        return count(model, basis), files_of(model, bundle)
+
+    return consistently(bundle, read)
 
 
 def _print(folder: Path, amounts: Storage, files: list[StoredFile]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from weft.data.tokens.tokens import Tokens, tokenize
 from weft.errors import WeftError, words
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import ALSO, SPLITS, Task
+from weft.utils.temporary import scratch_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -95,7 +95,7 @@ def _check_task(
         report.findings.append(Finding("note", task.name, None, None, None, None, None, note))
     for name, split in rows.splits.items():
         # the valid rows of a split with problems are never trained on alone: not worth a cache entry
-        with tempfile.TemporaryDirectory() as scratch:
+        with scratch_folder("weft-check") as scratch:
             folder = scratch if rows.parts[name].file in broken else cache
             tokens = None
             if tokenizer is not None:

@@ -16,10 +16,12 @@ from weft.data.readers.formats import FORMATS, format_of
 from weft.data.readers.json_lines import parsed_lines
 from weft.data.readers.json_list import objects
 from weft.data.readers.lines import text_lines
+from weft.data.readers.parquet_batches import parquet_batches
 from weft.data.readers.problem import DataError, Problem
 from weft.data.readers.read import read_rows
 from weft.data.readers.source import as_source
 from weft.data.readers.table import no_rows
+from weft.utils.safe_json import parse_json
 
 QUESTIONS = ("id", "question", "context", "answers")
 RECORDS = 20_000
@@ -135,9 +137,14 @@ def _parquet(path: Path, form: FileFormat, records: int) -> Sample:
     try:
         with pq.ParquetFile(path) as file:
             schema, total = file.schema_arrow, file.metadata.num_rows
-            batches = file.iter_batches(min(records, max(total, 1)))
-            batch = next(batches, None)
-            columns = {} if batch is None else {name: batch[name].to_pylist() for name in schema.names}
+            columns: dict[str, list[object]] = {name: [] for name in schema.names}
+            read = 0
+            for batch in parquet_batches(path, file, rows=records):
+                for name in schema.names:
+                    columns[name] += batch[name].to_pylist()[: records - read]
+                read += batch.num_rows
+                if read >= records:
+                    break
     except (pa.ArrowException, OSError) as failed:
         words = str(failed).strip().split("\n")[0]
         message = f"the file is not complete parquet: {words}; download or write it again"
@@ -152,14 +159,15 @@ def _stored_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for key, value in metadata.items():
         try:
-            entry = json.loads(value)
+            entry = parse_json(value)
         except ValueError:
             continue
         if isinstance(entry, list) and all(isinstance(name, str) for name in entry):
             names[key.decode(errors="replace")] = entry
         elif key == b"huggingface" and isinstance(entry, dict):
-            features = (entry.get("info") or {}).get("features") or {}
-            for column, feature in features.items():
+            info = entry.get("info")
+            features = info.get("features") if isinstance(info, dict) else None
+            for column, feature in features.items() if isinstance(features, dict) else ():
                 inner = feature.get("feature", feature) if isinstance(feature, dict) else {}
                 if isinstance(inner, dict) and isinstance(inner.get("names"), list):
                     names[column] = [str(name) for name in inner["names"]]

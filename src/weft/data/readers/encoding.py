@@ -20,6 +20,7 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.readers.compressed import BoundedGzip
 from weft.data.readers.problem import DataError, Problem
 from weft.errors import WeftError
 
@@ -50,7 +51,7 @@ _WESTERN = 0.3
 def open_binary(path: Path) -> BinaryIO:
     """Open a file for reading bytes; it is decompressed if its name ends in .gz."""
     if path.name.lower().endswith(".gz"):
-        return cast(BinaryIO, gzip.open(path, "rb"))
+        return cast(BinaryIO, BoundedGzip(path))
     return path.open("rb")
 
 

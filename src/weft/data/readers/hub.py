@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,10 +77,13 @@ def read_hub_source(path: Path, columns: Sequence[str], optional: Sequence[str] 
 
 def _load(datasets: Any, name: str, split: str) -> Any:
     parts = name.split("/")
+    settings: dict[str, Any] = {"split": split}
+    if "trust_remote_code" in inspect.signature(datasets.load_dataset).parameters:
+        settings["trust_remote_code"] = False  # before version 4 a data set could come with code
     if len(parts) == 2:
         # glue/cola is a data set and its configuration, stanfordnlp/imdb an owner and a data set
         try:
-            return datasets.load_dataset(parts[0], parts[1], split=split)
+            return datasets.load_dataset(parts[0], parts[1], **settings)
         except FileNotFoundError:  # the base class of DatasetNotFoundError
-            return datasets.load_dataset(name, split=split)
-    return datasets.load_dataset("/".join(parts[:2]), *parts[2:], split=split)
+            return datasets.load_dataset(name, **settings)
+    return datasets.load_dataset("/".join(parts[:2]), *parts[2:], **settings)

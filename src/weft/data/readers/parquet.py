@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.data.readers.parquet_batches import parquet_batches
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table, no_rows, wanted_columns
 from weft.errors import WeftError
@@ -27,14 +28,15 @@ def read_parquet(path: Path, columns: Sequence[str], optional: Sequence[str] = (
     try:
         with pq.ParquetFile(path) as file:
             chosen = wanted_columns(source, file.schema_arrow.names, columns, optional)
-            table = file.read(columns=chosen)
+            batches = list(parquet_batches(path, file, chosen))
     except (pa.ArrowException, OSError) as failed:
         words = str(failed).strip().split("\n")[0]
         raise DataError(
             Problem(source, f"the file is not complete parquet: {words}; download or write it again")
         ) from failed
-    if not table.num_rows:
+    if not sum(batch.num_rows for batch in batches):
         raise no_rows(source, "the file has no rows")
+    table = pa.Table.from_batches(batches)
     values = {column: _values(source, column, table[column]) for column in chosen}
     return Table(source, values, np.arange(1, table.num_rows + 1))
 

@@ -8,7 +8,7 @@ import select
 import sys
 from collections.abc import Iterable, Iterator
 
-from weft.data.readers.streamed import Lines
+from weft.data.readers.streamed import BEGINNING, LINE, Lines, LongLine
 from weft.errors import WeftError
 
 CHUNK = 1 << 16
@@ -35,8 +35,9 @@ def lines_of(descriptor: int) -> Lines:
     return _decoded(_lines(descriptor))
 
 
-def _lines(descriptor: int) -> Iterator[bytes | None]:
+def _lines(descriptor: int) -> Iterator[bytes | LongLine | None]:
     parts: list[bytes] = []  # of a line whose end has not arrived
+    size = 0
     fresh = False
     while True:
         if fresh and not _ready(descriptor):
@@ -47,19 +48,28 @@ def _lines(descriptor: int) -> Iterator[bytes | None]:
             break
         *lines, rest = chunk.split(b"\n")
         if lines:
-            yield b"".join([*parts, lines[0]])
+            yield _line(parts, lines[0], size)
             yield from lines[1:]
-            parts, fresh = [], True
-        parts.append(rest)
-    if last := b"".join(parts):
+            parts, size, fresh = [], 0, True
+        if size <= LINE:  # of a line that is too long, only the beginning is kept
+            parts.append(rest)
+        size += len(rest)
+    if last := _line(parts, b"", size):
         yield last
 
 
-def _decoded(lines: Iterable[bytes | None]) -> Lines:
+def _line(parts: list[bytes], last: bytes, size: int) -> bytes | LongLine:
+    """Return a line from its parts, [size] bytes, and its end."""
+    if size + len(last) <= LINE:
+        return b"".join([*parts, last])
+    return LongLine(b"".join(parts)[:BEGINNING].decode("utf-8", "replace"))
+
+
+def _decoded(lines: Iterable[bytes | LongLine | None]) -> Lines:
     first = True
     for line in lines:
-        if line is None:
-            yield None
+        if line is None or isinstance(line, str):
+            yield line
             continue
         encoding = "utf-8-sig" if first else "utf-8"
         yield line.decode(encoding, "surrogateescape")

@@ -14,20 +14,30 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from weft.data.readers.delimited import csv_records
 from weft.data.readers.dialect import Dialect, long_fields
 from weft.data.readers.encoding import open_binary
+from weft.data.readers.parquet_batches import parquet_batches
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table
 from weft.errors import WeftError
 
-BATCH = 1024
-"""How many rows of a parquet file are decoded at once."""
+LINE = 1 << 24
+"""The most characters of a line of JSON or text. The rest of a longer one is not kept in memory."""
+BEGINNING = 80
+"""How many characters of such a line are kept, for messages."""
+
+
+class LongLine(str):
+    """The beginning of a line that is too long."""
+
+    __slots__ = ()
 
 
 class Row(NamedTuple):
@@ -88,7 +98,20 @@ def stream_lines(path: Path, encoding: str, parse: Callable[[Lines], Rows]) -> R
         parse: `json_rows` or `text_rows`.
     """
     stack, text, share = _opened(path, encoding)
-    return RowStream(str(path), parse(_explained(path, text)), None, "line", "", share, stack.close)
+    lines = bounded_lines(text)
+    return RowStream(str(path), parse(_explained(path, lines)), None, "line", "", share, stack.close)
+
+
+def bounded_lines(text: TextIO) -> Iterator[str]:
+    """Yield the lines of an open file; of a line that is too long, its beginning as a `LongLine`."""
+    for line in iter(partial(text.readline, LINE + 1), ""):
+        if len(line) <= LINE:
+            yield line
+            continue
+        rest = line
+        while rest and not rest.endswith(("\n", "\r")):
+            rest = text.readline(LINE)
+        yield LongLine(line[:BEGINNING])
 
 
 def json_rows(lines: Lines) -> Rows:
@@ -96,7 +119,7 @@ def json_rows(lines: Lines) -> Rows:
     for number, line in _numbered(lines):
         if line is None:
             yield None
-        elif wrong := wrong_bytes(line):
+        elif wrong := wrong_line(line):
             yield Row(number, None, wrong)
         else:
             try:
@@ -113,7 +136,7 @@ def text_rows(lines: Lines) -> Rows:
         if line is None:
             yield None
         else:
-            yield Row(number, line.strip(), wrong_bytes(line))
+            yield Row(number, line.strip(), wrong_line(line))
 
 
 def _numbered(lines: Lines) -> Iterator[tuple[int, str | None]]:
@@ -202,7 +225,7 @@ def stream_parquet(path: Path, wanted: Callable[[tuple[str, ...]], Sequence[str]
     def rows() -> Rows:
         chosen = wanted(columns)
         try:
-            for batch in file.iter_batches(BATCH, columns=None if chosen is None else list(chosen)):
+            for batch in parquet_batches(path, file, chosen):
                 yield from _parquet_rows(batch, done[0] + 1)
                 done[0] += batch.num_rows
         except (pa.ArrowException, OSError) as failed:
@@ -236,6 +259,13 @@ def stream_table(table: Table) -> RowStream:
             yield Row(number, {name: table.columns[name][at] for name in names})
 
     return RowStream(table.source, rows(), names, table.unit)
+
+
+def wrong_line(line: str) -> str | None:
+    """Return what is wrong with a line before it is parsed, or None."""
+    if type(line) is LongLine:
+        return f"the line has more than {LINE:,} characters; found {show(line, 40)}; expected a shorter one"
+    return wrong_bytes(line)
 
 
 def wrong_bytes(text: str) -> str | None:

@@ -8,11 +8,11 @@ lives. If the tokenizer is changed, new copies are made.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from weft.errors import WeftError
+from weft.utils.threads import RenewedLock
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -60,7 +60,7 @@ class Backends:
         # read before copying: if the tokenizer changes in between, the next call makes new copies
         self._facts = _facts(backend)
         self._cut: dict[Cut, Any] = {}
-        self._lock = threading.Lock()
+        self._lock = RenewedLock()
         self.plain = copied(backend)
         self.plain.no_truncation()
         self.plain.no_padding()
@@ -88,7 +88,7 @@ class Backends:
 
 
 _known: WeakKeyDictionary[Any, Backends] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = RenewedLock()
 
 
 def backends_of(tokenizer: PreTrainedTokenizerBase) -> Backends:

@@ -9,11 +9,14 @@ An entry is a folder `tokens/KEY` that holds, for R rows of n examples:
 - types.npy, marks.npy: int8 as ids.npy, the token types and the marks that contain a token (1, 2, both 3)
 - starts.npy, ends.npy, words.npy: int32 as ids.npy, a token's characters in the context, and the index of
   the word it begins; −1 if there is none
-- meta.json: sizes and settings
+- meta.json: sizes and settings, the CRC-32 of each array's file (`checksums`) and its own sha256
 
 Arrays that a kind does not need are absent.
 
-An entry is written under a temporary name and renamed in one step, so it is either complete or absent.
+An entry is written under a temporary name, flushed to the disk and renamed in one step, so it is either
+complete or absent. Opening it reads all of its files once and compares the checksums. A damaged entry counts
+as absent: it is built again from the texts. Entries of earlier versions have no checksums; only their sizes
+and the order of their offsets are checked.
 """
 
 from __future__ import annotations
@@ -24,15 +27,19 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import WeftError
-from weft.utils.files import open_to_others
+from weft.errors import RunFailed, WeftError
+from weft.utils.checksums import SEAL, file_crc32, is_sealed, sealed
+from weft.utils.files import open_to_others, sync, sync_all
+from weft.utils.temporary import create_folder, sweep_leftovers
+from weft.utils.write_errors import FAILED, number_of
 
 FORMAT = 2
 """Increased whenever the files of an entry, or their content for equal texts, change."""
@@ -50,6 +57,7 @@ _DTYPES = {
     "ends": np.int32,
     "words": np.int32,
 }
+_CHECKSUMS = "checksums"
 _WRITING = ".writing-"
 _ABANDONED = 24 * 3600.0
 
@@ -61,11 +69,13 @@ def cache_folder(cache: str | Path | None = None) -> Path:
 
 
 def open_entry(cache: Path, key: str) -> Arrays | None:
-    """Return the arrays of an entry, mapped into memory; None if it is missing or its sizes are wrong."""
+    """Return the arrays of an entry, mapped into memory; None if it is missing or damaged."""
     folder = cache / "tokens" / key
     try:
         meta = json.loads((folder / "meta.json").read_text("utf-8"))
         names = meta["arrays"]
+        if not _undamaged(folder, meta, names):
+            return None
         # asarray: slices of a plain view take a tenth of the time of a memmap's
         arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in names}
         rows, tokens, examples = meta["rows"], meta["tokens"], meta["examples"]
@@ -77,10 +87,30 @@ def open_entry(cache: Path, key: str) -> Arrays | None:
             and arrays["offsets"][0] == 0
             and arrays["offsets"][-1] == tokens
             and ("first_rows" in arrays or rows == examples)
+            and (_CHECKSUMS in meta or _in_order(arrays))
         )
-    except (OSError, ValueError, KeyError, TypeError, EOFError):
+    except Exception:  # whatever damage leads to, the entry is built again
         return None
     return arrays if sound else None
+
+
+def _undamaged(folder: Path, meta: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Whether an entry's files have the checksums of meta.json; True for an entry of an earlier version."""
+    if _CHECKSUMS not in meta and SEAL not in meta:
+        return True
+    return is_sealed(meta) and all(
+        file_crc32(folder / f"{name}.npy") == meta[_CHECKSUMS][name] for name in names
+    )
+
+
+def _in_order(arrays: Arrays) -> bool:
+    """Whether every row and every example of an entry begins where it can."""
+    offsets, first_rows = arrays["offsets"], arrays.get("first_rows")
+    rows = len(offsets) - 1
+    return bool((np.diff(offsets) >= 0).all()) and (
+        first_rows is None
+        or bool(first_rows[0] == 0 and first_rows[-1] == rows and (np.diff(first_rows) >= 1).all())
+    )
 
 
 def write_entry(
@@ -98,7 +128,9 @@ def write_entry(
         parent = cache / "tokens"
         parent.mkdir(parents=True, exist_ok=True)
         _sweep(parent)
-        writing = Path(tempfile.mkdtemp(prefix=_WRITING, dir=parent))
+        sweep_leftovers(parent)
+        folder = create_folder(parent / key)
+        writing = folder.path
         try:
             for name, array in arrays.items():
                 np.save(writing / f"{name}.npy", array.astype(_DTYPES[name], copy=False))
@@ -108,16 +140,20 @@ def write_entry(
                 "rows": len(arrays["offsets"]) - 1,
                 "tokens": len(arrays["ids"]),
                 "arrays": sorted(arrays),
+                _CHECKSUMS: {name: file_crc32(writing / f"{name}.npy") for name in arrays},
                 **about,
             }
-            (writing / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", "utf-8")
+            (writing / "meta.json").write_text(json.dumps(sealed(meta), indent=1) + "\n", "utf-8")
             open_to_others(writing)  # a cache may be shared
+            sync_all(writing)
             _move(writing, cache, key)
         finally:
-            shutil.rmtree(writing, ignore_errors=True)
+            folder.remove()
     except OSError as failed:
-        raise WeftError(
-            f"the token cache {str(cache)!r} cannot be written: {failed.strerror or failed}; "
+        number = number_of(failed, cache)
+        reason = failed.strerror or failed if number is None else os.strerror(number)
+        raise (RunFailed if number in FAILED else WeftError)(
+            f"the token cache {str(cache)!r} cannot be written: {reason}; "
             "set WEFT_CACHE to a different folder"
         ) from failed
 
@@ -146,6 +182,7 @@ def _renamed(writing: Path, place: Path) -> bool:
     """Rename a folder to its place; False if a file, or a folder with files, is there."""
     try:
         writing.rename(place)
+        sync(place.parent)
     except OSError as failed:
         if failed.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             return False

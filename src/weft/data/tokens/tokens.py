@@ -85,6 +85,23 @@ class Tokens:
         ends = np.cumsum(counts)
         return np.repeat(self._first_rows[index] - ends + counts, counts) + np.arange(counts.sum())
 
+    def in_pieces(self, most: int) -> tuple[Tokens, NDArray[np.int64]]:
+        """Cut each example of more than `most` rows into several, which share these tokens.
+
+        Returns:
+            The tokens of p examples; and the number of the first of them that each example became, and p,
+            [n + 1].
+        """
+        first_rows = np.arange(len(self) + 1) if self._first_rows is None else self._first_rows
+        counts = -(-self.row_counts // most)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        within = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
+        finer = np.append(np.repeat(first_rows[:-1], counts) + most * within, first_rows[-1])
+        full_lengths = np.repeat(self.full_lengths, counts)
+        arrays = {"offsets": self._offsets, "full_lengths": full_lengths, "first_rows": finer}
+        arrays |= {name: flat for name in ("ids", "types", "marks") if (flat := self.flat(name)) is not None}
+        return Tokens(self.key, arrays, self.split), starts
+
     @property
     def one_row_each(self) -> bool:
         """Whether every example has exactly one row."""

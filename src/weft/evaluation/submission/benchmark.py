@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from weft.data.readers.problem import Problem
 from weft.errors import WeftError, did_you_mean
 from weft.evaluation.submission.archive import unzipped, zipped
 from weft.evaluation.submission.form import Form, Predicted, Written
-from weft.utils.files import write_bytes
+from weft.utils.files import write_output
 
 Predictions = Mapping[str, Predicted | Sequence[Any]]
 """The answers by the keys of the forms: with ids, or a plain list in the official order."""
@@ -120,7 +121,7 @@ class Benchmark(ABC):
                 entries.append(Entry(form.file, form.key, form.rows, form.written(form.filler), explanation))
             else:
                 entries.append(Entry(form.file, form.key, form.rows))
-        write_bytes(out, zipped(texts))
+        write_output(out, zipped(texts))
         return Report(out, tuple(entries))
 
     def check(self, path: Path) -> list[Problem]:
@@ -128,8 +129,17 @@ class Benchmark(ABC):
         texts, problems = unzipped(path, {form.file: form for form in self.forms})
         for form in self.forms:
             if form.file in texts:
-                problems += self.problems(form, f"{path}: {form.file}", texts[form.file])
+                problems += self._problems_of(form, f"{path}: {form.file}", texts.pop(form.file))
         return problems
+
+    def _problems_of(self, form: Form, where: str, text: str) -> Iterator[Problem]:
+        """Yield the problems of a file; far too many lines are one problem, and not one per line."""
+        most = 2 * form.rows + 1000
+        lines = text.count("\n")
+        if lines > most:
+            yield Problem(where, f"found {lines:,} lines; expected about {form.rows:,}")
+            return
+        yield from islice(self.problems(form, where, text), most)
 
 
 def lines_of(where: str, text: str) -> tuple[list[str], list[Problem]]:

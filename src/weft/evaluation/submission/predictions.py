@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.errors import WeftError, did_you_mean
 from weft.evaluation.submission.form import Form, LabelForm, Predicted
+from weft.suites.overlaps import twin_name
 
 if TYPE_CHECKING:
     from weft.data.splits.split import Split
@@ -45,7 +46,7 @@ def find_test_sets(benchmark: Benchmark, tasks: Mapping[str, Task], fill: Collec
             raise WeftError(f"--fill {key}: {benchmark.title} has no such answers; {did_you_mean(key, keys)}")
     splits, why = {}, {}
     for form in benchmark.forms:
-        task = tasks.get(form.task)
+        task = tasks.get(_name(benchmark, form, tasks))
         if form.key in fill:
             why[form.key] = "requested by --fill"
         elif task is None:
@@ -69,11 +70,18 @@ def predictions_of(
     for form in benchmark.forms:
         if form.key not in sets.splits:
             continue
-        if form.task not in names:
+        name = _name(benchmark, form, names)
+        if name not in names:
             why[form.key] = f"the model has no task {form.task!r}"
             continue
-        answers[form.key] = _answers(model, form, sets.splits[form.key])
+        answers[form.key] = _answers(model, name, form, sets.splits[form.key])
     return answers, why
+
+
+def _name(benchmark: Benchmark, form: Form, names: Collection[str]) -> str:
+    """The name of a form's task in a run that also has a task of that name from a different suite."""
+    apart = twin_name(benchmark.name, form.task)
+    return apart if apart in names else form.task
 
 
 def _test_alone(task: Task, name: str | None) -> Task | None:
@@ -89,11 +97,11 @@ def _test_alone(task: Task, name: str | None) -> Task | None:
     return replace(task, files={"test": file}, also={}, halves=False, cut=None, fraction=1.0)
 
 
-def _answers(model: Model, form: Form, split: Split) -> Predicted:
+def _answers(model: Model, name: str, form: Form, split: Split) -> Predicted:
     from weft.data.tokens.tokens import tokenize
     from weft.evaluation.evaluate import decoded
 
-    task = model.tasks[model.task_id(form.task)]
+    task = model.tasks[model.task_id(name)]
     data_task = split.task
     if (data_task.kind, data_task.labels, data_task.size) != (task.kind, task.labels, task.size):
         raise WeftError(
@@ -102,7 +110,7 @@ def _answers(model: Model, form: Form, split: Split) -> Predicted:
             "the run file that the model was trained with: --tasks RUN.yaml"
         )
     order = label_order(form, task)
-    answers = decoded(model, form.task, tokenize(split, model.tokenizer, model.max_length))
+    answers = decoded(model, name, tokenize(split, model.tokenizer, model.max_length))
     if order is not None:
         answers = [order[int(answer)] for answer in answers]
     return Predicted(answers, split.ids)

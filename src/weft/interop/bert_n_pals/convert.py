@@ -13,7 +13,7 @@ from weft.encoder.load import Encoder, weights_sha256
 from weft.errors import WeftError
 from weft.interop.bert_n_pals.keys import places_of_encoder, places_of_tasks
 from weft.interop.bert_n_pals.variant import PAL_HEADS, TOP_HEADS, Variant, check_runs, read_variant
-from weft.interop.foreign_inputs import give_tokenizer, named_tasks, read_state
+from weft.interop.foreign_inputs import bare_bert, give_tokenizer, named_tasks, read_state
 from weft.methods import (
     Composed,
     Full,
@@ -56,15 +56,14 @@ def load_bert_n_pals(
             the layers for which the state dict has such keys, with a warning if these are not all.
         tokenizer: the tokenizer of BERT, for `predict`: a Hugging Face tokenizer, or its folder.
     """
-    from transformers import BertModel
-
     state = read_state(state)
     tasks = _tasks(num_labels, task_names)
     variant = read_variant(config, len(tasks))
     pooled_by_task = any(key.startswith("bert.pooler.mult_dense_layers.") for key in state)
     check_runs(variant, pooled_by_task)
     where = _layers(variant, state) if layers is None else [int(n) for n in layers]
-    bert = BertModel(variant.bert()).eval()
+    widths = {"hidden_size_aug": variant.hidden_size_aug, "extra_dim": variant.extra_dim}
+    bert = bare_bert(variant.bert(), state, widths)
     encoder = Encoder("bert_n_pals", bert)
     give_tokenizer(encoder, tokenizer)
     method = _method(variant, state, where, pooled_by_task)

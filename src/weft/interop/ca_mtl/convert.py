@@ -13,7 +13,7 @@ from torch import Tensor
 from weft.encoder.load import Encoder, weights_sha256
 from weft.errors import WeftError, did_you_mean
 from weft.interop.ca_mtl.keys import places_of_adapters, places_of_encoder, places_of_heads
-from weft.interop.foreign_inputs import give_tokenizer, named_tasks, read_config, read_state
+from weft.interop.foreign_inputs import bare_bert, give_tokenizer, named_tasks, read_config, read_state
 from weft.methods import CaMtl
 from weft.model.model import Model
 from weft.tasks.task import Task
@@ -56,12 +56,10 @@ def load_ca_mtl(
         train_encoder: which encoder weights train from now on; by default the upper half, as in the paper.
         tokenizer: the tokenizer of BERT, for `predict`: a Hugging Face tokenizer, or its folder.
     """
-    from transformers import BertModel
-
     state = read_state(state)
     variant = _read_variant(state, config)
     named = _tasks(state, tasks, variant)
-    bert = BertModel(variant.bert).eval()
+    bert = bare_bert(variant.bert, state, {})
     encoder = Encoder("ca_mtl", bert)
     give_tokenizer(encoder, tokenizer)
     method = CaMtl(size=variant.size, length=variant.length, train_encoder=train_encoder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from weft.errors import WeftError
 from weft.interop.peft.format import FORMAT
+from weft.interop.peft.patterns import PatternError, module_pattern
 
 POOLS = ("pooler", "cls", "mean")
 """The poolings of a head; an export never has `auto`."""
@@ -139,15 +139,10 @@ def check_config(config: Mapping[str, Any], path: Path) -> None:
     for name, check in PATTERNS.items():
         for key, value in (config.get(name) or {}).items():
             try:
-                re.compile(module_pattern(key))
-            except re.error as wrong:
+                module_pattern(key)
+            except PatternError as wrong:
                 raise WeftError(f"{path}: {name}: {key!r} is not a valid pattern: {wrong}") from None
             _check(path, f"{name}: {key!r}", value, check)
-
-
-def module_pattern(key: str) -> str:
-    """A key of rank_pattern or alpha_pattern as a regular expression for the end of a module's path."""
-    return rf"(.*\.)?({key})"
 
 
 def check_weft_file(settings: Mapping[str, Any], path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors.torch import save_file
 from torch import Tensor
 
 from weft.bundle.updates import check_finite
@@ -31,6 +30,7 @@ from weft.interop.peft.format import (
 from weft.interop.peft.updates import Updates, filled, no_update, updates_of
 from weft.methods import Lora
 from weft.utils.files import new_folder, write_json, write_text
+from weft.utils.tensor_files import save_file
 from weft.utils.version import __version__
 
 if TYPE_CHECKING:

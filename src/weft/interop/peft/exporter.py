@@ -45,11 +45,11 @@ class PeftExporter(Exporter):
     def export(self, model: Model, task: str, out: Path) -> dict[str, Any]:
         """Write the folder; return the main settings of its configuration."""
         from weft.interop.peft.export import export_peft
-        from weft.interop.peft.folder import read_json
         from weft.interop.peft.format import CONFIG_FILE, SEQ_CLS
+        from weft.utils.safe_json import read_json
 
         export_peft(model, task, out, self.head, self.base)
-        config = read_json(out / CONFIG_FILE)
+        config = read_json(out / CONFIG_FILE, "the export has written none")
         return {
             "folder": str(out),
             "task_type": config["task_type"],

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from weft.bundle.updates import check_finite
 from weft.errors import WeftError
-from weft.interop.peft.config import check_config, check_weft_file, module_pattern
+from weft.interop.peft.config import check_config, check_weft_file
 from weft.interop.peft.format import (
     CONFIG_FILE,
     HEAD_FILE,
@@ -28,7 +23,14 @@ from weft.interop.peft.format import (
     WEFT_FILE,
     WEIGHTS_FILE,
 )
+from weft.interop.peft.patterns import module_pattern
+from weft.utils.plain_files import check_plain_top
+from weft.utils.safe_json import read_json
+from weft.utils.weight_files import read_tensors
 
+EXPECTED = "expected the folder of a PEFT adapter"
+LONGEST_NAME = 1000
+"""The longest name of a tensor; those of encoders have about 60 characters."""
 LORA = re.compile(r"(?P<path>.+)\.lora_(?P<factor>A|B)\.(?P<what>weight|bias)")
 
 
@@ -113,7 +115,7 @@ class PeftFolder:
     def _number(self, name: str, pattern: str, path: str) -> Any:
         """A module's rank or α: of the first pattern that matches the end of its path, else the default."""
         for key, special in (self.config.get(pattern) or {}).items():
-            if re.fullmatch(module_pattern(key), path):
+            if module_pattern(key)(path):
                 return special
         return self.config.get(name, 8)  # PEFT's default for both
 
@@ -123,9 +125,10 @@ def read_folder(folder: str | Path) -> PeftFolder:
     folder = Path(folder)
     if not folder.is_dir():
         raise WeftError(f"{folder}: there is no such folder")
-    config = read_json(folder / CONFIG_FILE)
+    check_plain_top(folder, "a PEFT adapter")
+    config = read_json(folder / CONFIG_FILE, EXPECTED)
     check_config(config, folder / CONFIG_FILE)
-    weft_settings = read_json(folder / WEFT_FILE) if (folder / WEFT_FILE).exists() else None
+    weft_settings = read_json(folder / WEFT_FILE, EXPECTED) if (folder / WEFT_FILE).exists() else None
     if weft_settings is not None:
         check_weft_file(weft_settings, folder / WEFT_FILE)
     head = _tensors(folder / HEAD_FILE) if (folder / HEAD_FILE).exists() else None
@@ -139,37 +142,17 @@ def read_folder(folder: str | Path) -> PeftFolder:
     return PeftFolder(folder, config, tensors, weft_settings, head)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file that holds an object."""
-    if not path.is_file():
-        raise WeftError(f"{path} is missing; expected the folder of a PEFT adapter")
-    try:
-        contents = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as wrong:
-        raise WeftError(f"{path} is not JSON: {wrong}") from None
-    if not isinstance(contents, dict):
-        raise WeftError(f"{path}: expected an object; found {type(contents).__name__}")
-    return contents
-
-
 def _weights(folder: Path) -> dict[str, Tensor]:
     for name in (WEIGHTS_FILE, OLD_WEIGHTS_FILE):
         if (folder / name).is_file():
             return _tensors(folder / name)
-    raise WeftError(f"{folder / WEIGHTS_FILE} is missing; expected the folder of a PEFT adapter")
+    raise WeftError(f"{folder / WEIGHTS_FILE} is missing; {EXPECTED}")
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        if path.suffix == ".safetensors":
-            tensors = load_file(path)
-        else:
-            tensors = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, UnpicklingError, RuntimeError, EOFError) as wrong:
-        reason = str(wrong).split("\n")[0]
-        raise WeftError(f"{path} cannot be read as a file of weights: {reason}") from None
-    if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
-        raise WeftError(f"{path}: expected tensors by name")
+    tensors = read_tensors(path)
     for name, value in tensors.items():
+        if not isinstance(name, str) or len(name) > LONGEST_NAME:
+            raise WeftError(f"{path}: a tensor's name is not the path of a module: {str(name)[:60]!r}")
         check_finite(f"{path}: {name}", value)
     return tensors

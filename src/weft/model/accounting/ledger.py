@@ -63,13 +63,14 @@ class Ledger(dict[str, Any]):
 
 
 class PaperCount(TypedDict):
-    """A paper's own accounting: the ratios, what they divide by, and why.
+    """A paper's own accounting: the ratios, what they divide by, for how many tasks, and why.
 
     A figure that the paper prints for exactly this model is reported as printed, even if it is wrong; `why`
     says so. What the paper does not report is None.
     """
 
     basis: int
+    tasks: int
     total_ratio: float
     trained_percent_per_task: float | None
     why: str
@@ -85,7 +86,7 @@ def count(model: Model, basis: int | None = None) -> Ledger:
     names = [task.name for task in model.tasks]
     per_task = dict.fromkeys(names, 0)
     heads = dict.fromkeys(names, 0)
-    held_encoder = shared = trained = 0
+    held_encoder = shared = trained = trained_per_task = 0
     for item in owned(model):
         kind, _, name = item.owner.partition(":")
         if item.part == "heads":
@@ -94,6 +95,7 @@ def count(model: Model, basis: int | None = None) -> Ledger:
         trained += item.numel * item.trains
         if kind == "task":
             per_task[name] += item.numel
+            trained_per_task += item.numel * item.trains
         elif kind == "encoder":
             held_encoder += item.numel
         else:
@@ -102,9 +104,11 @@ def count(model: Model, basis: int | None = None) -> Ledger:
     encoder = held_encoder or sum(per_task.values()) // len(names)
     added = shared + sum(per_task.values())
 
-    def ratios(divisor: int, more: int = 0) -> tuple[float, float]:
-        held = (divisor if held_encoder else 0) + added + more
-        return held / divisor, 100 * (trained + more) / divisor / len(names)
+    def ratios(divisor: int, more: int = 0, tasks: int = len(names)) -> tuple[float, float]:
+        """The ratios for a number of tasks, of which each has the mean of the parameters per task."""
+        further = tasks / len(names) - 1
+        held = (divisor if held_encoder else 0) + added + further * sum(per_task.values()) + more
+        return held / divisor, 100 * (trained + further * trained_per_task + more) / divisor / tasks
 
     total, percent = ratios(encoder)
     paper = None
@@ -116,13 +120,20 @@ def count(model: Model, basis: int | None = None) -> Ledger:
         by = requested or (part.paper_basis if fits else None)
         if by is not None:
             divisor, why = by
-            miscount = part.miscount(model.num_layers, len(names)) if encoder == BERT_BASE else None
+            tasks = len(names) if requested else part.counted_tasks or len(names)
+            if tasks != len(names):
+                why = f"{why}; for {tasks} tasks, as it counts, and not for the {len(names)} of this model"
+            miscount = part.miscount(model.num_layers, tasks) if encoder == BERT_BASE else None
             more = 0
             if miscount is not None and len(parts) == 1:
                 more, why = miscount.parameters, f"{why}; {miscount.why}"
-            paper_total, paper_percent = ratios(divisor, more)
+            paper_total, paper_percent = ratios(divisor, more, tasks)
             paper = PaperCount(
-                basis=divisor, total_ratio=paper_total, trained_percent_per_task=paper_percent, why=why
+                basis=divisor,
+                tasks=tasks,
+                total_ratio=paper_total,
+                trained_percent_per_task=paper_percent,
+                why=why,
             )
     only = parts[0] if len(parts) == 1 else None
     if basis is None and only and encoder in only.paper_encoders and len(names) == only.paper_tasks:
@@ -130,6 +141,7 @@ def count(model: Model, basis: int | None = None) -> Ledger:
         if printed is not None:
             paper = PaperCount(
                 basis=encoder,
+                tasks=len(names),
                 total_ratio=printed.ratio,
                 trained_percent_per_task=printed.percent,
                 why=printed.why,

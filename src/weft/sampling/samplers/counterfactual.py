@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +26,8 @@ def read_policy(path: str | Path) -> dict[str, float]:
     Args:
         path: a file such as `weft policy --out` writes; relative to the working directory.
     """
-    import yaml
+    from weft.utils.safe_json import parse_json
+    from weft.utils.safe_yaml import YamlError, parse_yaml
 
     file = Path(path).expanduser()
     if not file.is_file():
@@ -37,10 +37,9 @@ def read_policy(path: str | Path) -> dict[str, float]:
         )
     try:
         text = file.read_text(encoding="utf-8")
-        content = json.loads(text) if file.suffix.lower() == ".json" else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError) as wrong:
-        first = str(wrong).splitlines()[0]
-        raise WeftError(f"policy: {path} can be read neither as YAML nor as JSON: {first}") from None
+        content = parse_json(text) if file.suffix.lower() == ".json" else parse_yaml(text)
+    except (ValueError, YamlError) as wrong:
+        raise WeftError(f"policy: {path} can be read neither as YAML nor as JSON: {wrong}") from None
     if isinstance(content, Mapping) and isinstance(content.get("policy"), Mapping):
         content = content["policy"]
     try:

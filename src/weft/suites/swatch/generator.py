@@ -11,6 +11,7 @@ from weft.errors import WeftError, did_you_mean
 from weft.suites.swatch import acceptability, entailment, paraphrase, question, sentiment, similarity
 from weft.suites.swatch.grammar import Draw
 from weft.suites.swatch.table import SPLITS, SWATCH
+from weft.utils.files import write_text
 
 Row = dict[str, str | float]
 
@@ -57,7 +58,7 @@ def write(folder: str | Path) -> list[Path]:
             path = Path(folder) / task / f"{split}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
             lines = [json.dumps(row) + "\n" for row in generate(task, split)]
-            path.write_text("".join(lines), encoding="utf-8", newline="\n")
+            write_text(path, "".join(lines))
             paths.append(path)
     return paths
 

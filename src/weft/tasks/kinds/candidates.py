@@ -109,5 +109,15 @@ def rows_of_choices(texts: tuple[str, ...], before: int) -> list[tuple[str, ...]
     return [(questions[0], f"{stem} {choice}") for choice in choices]
 
 
+def characters_of_choices(texts: tuple[str, ...], before: int) -> int:
+    """Return how many characters the rows of `rows_of_choices` have together, without making them.
+
+    Each row has all texts, and its choice once or at each placeholder.
+    """
+    questions, choices = texts[:before], texts[before:]
+    times = max(1, questions[1].count(PLACEHOLDER)) if before == 2 else 1
+    return len(choices) * sum(map(len, questions)) + times * sum(map(len, choices))
+
+
 def _absent(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())

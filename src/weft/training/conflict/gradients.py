@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from weft.core.stacked import ENCODER, SHARED, task_owner
-from weft.errors import RunFailed, WeftError, train_key
+from weft.errors import Diverged, WeftError, train_key
 from weft.model.ownership import Owned, owned
 from weft.training.conflict.conflict import Conflict, Merged
 from weft.training.conflict.telemetry import Telemetry
@@ -169,7 +169,7 @@ class TaskGradients:
             bad = [
                 self._names[t] for t, g in zip(present, gramian.diagonal(), strict=True) if not g.isfinite()
             ]
-            raise RunFailed(
+            raise Diverged(
                 f"the gradient of task {', '.join(bad)} is not finite; the run diverged.\n"
                 f"  start again with a smaller {train_key('lr')}, or with {train_key('clip')} set"
             )

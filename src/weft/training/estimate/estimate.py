@@ -30,6 +30,8 @@ SAMPLE = 256
 """The number of the plan's steps in the sample."""
 TYPICAL = (0.5, 0.1, 0.9)
 """The quantiles of the batches' cost at which batches are timed."""
+BUSY = 1.8
+"""If repeated passes differ by this factor, the machine is busy with something else."""
 EVALUATED = 64
 """The approximate number of rows in an evaluation batch."""
 
@@ -82,14 +84,14 @@ class Estimate:
         """The estimate as lines of text."""
         m = self.memory
         time = f"{duration(self.step_seconds)} per step on this machine ({self.machine}), "
-        time += f"{self.steps} steps {duration(self.steps * self.step_seconds)}"
+        time += f"{_steps(self.steps)} {duration(self.steps * self.step_seconds)}"
         if self.evaluation_seconds is not None:
             time += f", evaluations {duration(self.evaluation_seconds)}"
         averages = f"moving average {size(m.averages)}, " if m.averages else ""
         lines = [
             f"memory: about {size(m.peak)}: weights {size(m.weights)}, gradients {size(m.gradients)}, "
             f"optimizer {size(m.optimiser)}, {averages}activations {size(m.passing)} "
-            f"({m.rows} rows of {m.length} tokens, the largest of {self.looked_at} steps); "
+            f"({m.rows} rows of {m.length} tokens, the largest of {_steps(self.looked_at)}); "
             "the program itself and its allocator need more",
             f"time: about {time} ({self._timed()})",
         ]
@@ -107,7 +109,7 @@ class Estimate:
         if not ENGINES[self.engine].compiles:
             return f"engine {self.engine}, {self.timed} {'batch' if self.timed == 1 else 'batches'} timed"
         startup = f"about {duration(self.startup_seconds)} more to compile and capture"
-        return f"engine {self.engine}, {self.timed} steps timed; {startup}, partly done by this estimate"
+        return f"engine {self.engine}, {_steps(self.timed)} timed; {startup}, partly done by this estimate"
 
 
 def estimate(
@@ -156,6 +158,11 @@ def estimate(
     if times is None:
         rate, timed = time_training(model, training, typical, costs, budget)
         step_seconds, startup = sum(map(rate.seconds, cost.tolist())) / len(steps), 0.0
+        if note is None and rate.spread > BUSY:
+            note = (
+                f"the same batch took up to {rate.spread:.1f} times as long as at its fastest: this machine "
+                "is busy, and the times above are rough"
+            )
     else:
         step_seconds, startup, timed = times.step_seconds, times.startup_seconds, times.timed
     lengths = [int(tokens.row_lengths.max()) for tokens in (validation or {}).values()]
@@ -171,7 +178,8 @@ def estimate(
     tasks = min(len(plan.names), training.batch_size) if apart else 0
     memory = memory_at(model, count, largest, widest, tasks, training.ema is not None)
     facts = (len(steps), timed, _machine(device), room, engine, startup, note)
-    return Estimate(memory, step_seconds, plan.steps, evaluations, *facts)
+    # a run without steps has a plan of one step that is never followed
+    return Estimate(memory, step_seconds, plan.steps if training.steps else 0, evaluations, *facts)
 
 
 def size(count: float) -> str:
@@ -238,6 +246,10 @@ def _evaluated(training: Training, validation: Mapping[str, Tokens], costs: Cost
         whole += cost
         once += cost * min(1.0, (training.evaluate_rows or np.inf) / len(tokens.lengths))
     return times * once + (whole if training.last_evaluation == "whole" else once)
+
+
+def _steps(number: int) -> str:
+    return f"{number} step{'s' * (number != 1)}"
 
 
 def _room(device: torch.device) -> int | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,10 +54,17 @@ class Examples(NamedTuple):
 
 @dataclass(frozen=True)
 class Rate:
-    """Seconds = fixed + slope·cost."""
+    """Seconds = fixed + slope·cost.
+
+    Attributes:
+        fixed: seconds per batch, whatever its size.
+        slope: seconds per unit of cost.
+        spread: the longest over the shortest time of the same batch: about 1 on a quiet machine.
+    """
 
     fixed: float
     slope: float
+    spread: float = 1.0
 
     def seconds(self, cost: float) -> float:
         """The time of a batch of this cost."""
@@ -149,21 +156,35 @@ def _timed(
     per_cost = small[1] / small[0]  # an upper bound: small batches are slow
     end = time.perf_counter() + budget
     points: list[tuple[float, float]] = []
+    spread = 1.0
     for number, batch in enumerate(batches):
         left = end - time.perf_counter()
         if points and left <= 0:
             break
         # the remaining time is divided equally among the batches, and each is run three times
         allowed = max(left, budget / 10) / (len(batches) - number) / PASSES
-        cost = float(costs.of(*batch.shape))
-        share = min(1.0, allowed / (per_cost * cost))
-        chosen = batch.first(max(1, int(share * len(batch.items))))
+        count = _affordable(batch, allowed / per_cost, costs)
+        taken = seconds(batch.first(count))
+        while count < len(batch.items) and 2 * taken <= allowed:
+            # a small batch is slow for its size, so more examples fit than its time suggests
+            count = min(2 * count, len(batch.items))
+            taken = seconds(batch.first(count))
+        chosen = batch.first(count)
         cost = float(costs.of(*chosen.shape))
-        taken = float(np.median([seconds(chosen) for _ in range(PASSES)]))
+        times = [taken, *(seconds(chosen) for _ in range(PASSES - 1))]
+        taken = float(np.median(times))
+        spread = max(spread, max(times) / max(min(times), 1e-9))
         points.append((cost, taken))
         per_cost = min(per_cost, taken / cost)
     # one batch alone cannot tell the fixed part of a step from the part that grows with the batch
-    return fitted_line(points if len(points) > 1 else [small, *points]), len(points)
+    line = fitted_line(points if len(points) > 1 else [small, *points])
+    return replace(line, spread=spread), len(points)
+
+
+def _affordable(batch: Examples, cost: float, costs: Costs) -> int:
+    """The number of a batch's examples, at least 1, that together have about this cost."""
+    share = min(1.0, cost / float(costs.of(*batch.shape)))
+    return max(1, int(share * len(batch.items)))
 
 
 def fitted_line(points: Sequence[tuple[float, float]]) -> Rate:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from weft.inference.finite import check_logits
 from weft.inference.runner import outputs
 
 if TYPE_CHECKING:
@@ -54,4 +55,6 @@ def head_features(model: Model, name: str, tokens: Tokens, which: Sequence[int])
     finally:
         hook.remove()
     assert features is not None
+    odd = np.asarray(~np.isfinite(features).all(1))
+    check_logits(model.tasks, np.full(len(which), number), odd)
     return features

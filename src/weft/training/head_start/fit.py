@@ -9,7 +9,8 @@ A kind declares which of them its head can begin with (`Kind.probe`):
 Features are divided by one number, the root of their mean variance, so that one range of regularization fits
 every encoder; the map is then rewritten for features as they are. Dividing each feature by its own deviation
 would give large weights to features that hardly vary, and dropout would destroy what they say. scikit-learn
-does the fitting.
+does the fitting. If the features will change in training, the map is regularized towards the head's initial
+values and not towards zero (`weft.training.head_start.around`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from weft.training.head_start.around import logistic_around
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
@@ -66,6 +69,7 @@ def fit(
     targets: NDArray[Any],
     size: int,
     label_weights: NDArray[Any] | None = None,
+    around: Floats | None = None,
 ) -> LinearFit | None:
     """Fit a map to all rows, or return None if there is nothing to learn: few rows, or one label alone.
 
@@ -75,10 +79,11 @@ def fit(
         targets: [n] label ids, or [n, C] flags or numbers.
         size: C, the number of outputs.
         label_weights: the weight of the rows of each label, [C], for `classes`; None: 1.
+        around: the weights that regularization pulls towards, [C, d]; None: zero.
 
     Example:
-        >>> found = fit("classes", np.random.randn(100, 4), np.arange(100) % 2, size=2)
-        >>> found.weight.shape, found.bias.shape
+        >>> probe = fit("classes", np.random.randn(100, 4), np.arange(100) % 2, size=2)
+        >>> probe.weight.shape, probe.bias.shape
         ((2, 4), (2,))
     """
     if len(features) < FEW:
@@ -87,33 +92,39 @@ def fit(
     if scale == 0:
         return None
     standard = (features - mean) / scale
+    pull = None if around is None else np.asarray(around, float) * scale
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fold without some label, a solver that stops early: both harmless
         if probe == "classes":
-            found = _classes(standard, targets, size, label_weights)
+            solution = _classes(standard, targets, size, label_weights, pull)
         elif probe == "flags":
-            found = _flags(standard, targets, size)
+            solution = _flags(standard, targets, size, pull)
         else:
-            found = _numbers(standard, targets, size)
-    if found is None:
+            solution = _numbers(standard, targets, size, pull)
+    if solution is None:
         return None
-    weight, bias, strength = found
+    weight, bias, strength = solution
     weight = weight / scale
     return LinearFit(weight, bias - weight @ mean, strength, len(features))
 
 
 def _classes(
-    x: Floats, y: Ints, size: int, label_weights: NDArray[Any] | None
+    x: Floats, y: Ints, size: int, label_weights: NDArray[Any] | None, around: Floats | None
 ) -> tuple[Floats, Floats, float] | None:
     if len(np.unique(y)) < 2:
         return None
     weights = np.ones(len(y)) if label_weights is None else np.asarray(label_weights, float)[y]
     strength = _best_strength(x, y, weights)
-    model = _logistic(x, y, EXACT).set_params(C=strength).fit(x, y, weights)
-    present, weight, bias = model.classes_, model.coef_, model.intercept_
-    if len(present) == 2:  # scikit-learn has one row for two classes: the difference of their logits
-        weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
-    every_weight, every_bias = np.zeros((size, x.shape[1])), np.zeros(size)
+    present, ids = np.unique(y, return_inverse=True)
+    if around is None:
+        model = _logistic(x, y, EXACT).set_params(C=strength).fit(x, y, weights)
+        weight, bias = model.coef_, model.intercept_
+        if len(present) == 2:  # scikit-learn has one row for two classes: the difference of their logits
+            weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
+    else:
+        weight, bias = logistic_around(around[present], x, ids, weights, strength)
+    every_weight = np.zeros((size, x.shape[1])) if around is None else around.copy()
+    every_bias = np.zeros(size)
     every_weight[present], every_bias[present] = weight, bias
     absent = np.setdiff1d(np.arange(size), present)
     if len(absent):
@@ -123,28 +134,39 @@ def _classes(
     return every_weight, every_bias, strength
 
 
-def _flags(x: Floats, y: Ints, size: int) -> tuple[Floats, Floats, float] | None:
-    weight, bias, strengths = np.zeros((size, x.shape[1])), np.zeros(size), []
+def _flags(x: Floats, y: Ints, size: int, around: Floats | None) -> tuple[Floats, Floats, float] | None:
+    weight = np.zeros((size, x.shape[1])) if around is None else around.copy()
+    bias, strengths = np.zeros(size), []
     for output in range(size):
         flags = y[:, output].astype(np.int64)
         if len(np.unique(flags)) == 2:
             strengths.append(_best_strength(x, flags, np.ones(len(x))))
-            model = _logistic(x, flags, EXACT).set_params(C=strengths[-1]).fit(x, flags)
-            weight[output], bias[output] = model.coef_[0], model.intercept_[0]
+            if around is None:
+                model = _logistic(x, flags, EXACT).set_params(C=strengths[-1]).fit(x, flags)
+                weight[output], bias[output] = model.coef_[0], model.intercept_[0]
+            else:  # a flag's logit is the difference of two
+                pair = np.stack([-around[output], around[output]]) / 2
+                both, biases = logistic_around(pair, x, flags, np.ones(len(x)), strengths[-1])
+                weight[output], bias[output] = both[1] - both[0], biases[1] - biases[0]
         else:
             rows = len(x) + 2 * HALF
             bias[output] = np.log((flags.sum() + HALF) / (rows - flags.sum() - HALF))
     return (weight, bias, float(np.mean(strengths))) if strengths else None
 
 
-def _numbers(x: Floats, y: Floats, size: int) -> tuple[Floats, Floats, float] | None:
-    from sklearn.linear_model import RidgeCV
+def _numbers(x: Floats, y: Floats, size: int, around: Floats | None) -> tuple[Floats, Floats, float] | None:
+    from sklearn.linear_model import Ridge, RidgeCV
 
     if not np.ptp(y, axis=0).any():
         return None
+    y = y.reshape(len(y), size)
     # leave-one-out, in closed form; alpha = 1/C in scikit-learn's terms
-    model = RidgeCV(alphas=[1 / c for c in (*STRENGTHS, 10.0)]).fit(x, y.reshape(len(y), size))
-    return model.coef_.reshape(size, -1), np.atleast_1d(model.intercept_), 1 / float(model.alpha_)
+    model = RidgeCV(alphas=[1 / c for c in (*STRENGTHS, 10.0)]).fit(x, y)
+    alpha = float(model.alpha_)
+    pull = np.zeros((size, x.shape[1]))
+    if around is not None:
+        pull, model = around, Ridge(alpha).fit(x, y - x @ around.T)
+    return pull + model.coef_.reshape(size, -1), np.atleast_1d(model.intercept_), 1 / alpha
 
 
 def _logistic(x: Floats, y: Ints, tolerance: float) -> LogisticRegression:
@@ -185,5 +207,5 @@ def _cross_entropy(model: LogisticRegression, x: Floats, y: Ints, weights: Float
     chances = model.predict_proba(x)
     places = np.searchsorted(model.classes_, y).clip(max=len(model.classes_) - 1)
     known = model.classes_[places] == y
-    own = np.where(known, chances[np.arange(len(y)), places], HALF / len(x))
-    return float(-(weights * np.log(np.maximum(own, 1e-12))).sum())
+    of_label = np.where(known, chances[np.arange(len(y)), places], HALF / len(x))
+    return float(-(weights * np.log(np.maximum(of_label, 1e-12))).sum())

@@ -54,7 +54,7 @@ class HeadStart:
         """One line for the user."""
         if not self.fits:
             return f"no head starts from a probe: {_reasons(self.kept)}"
-        rows = [found.rows for found in self.fits.values()]
+        rows = [linear.rows for linear in self.fits.values()]
         count = f"{min(rows):,}" if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
         text = f"heads of {len(rows)} tasks start from a probe on {count} rows each ({self.seconds:.1f} s)"
         return f"{text}; not those of {_reasons(self.kept)}" if self.kept else text
@@ -86,6 +86,7 @@ def probe_heads(
         else:
             kept[name] = why
     limit = rows_per_task(training, len(open_names))
+    moving = bool(training.steps) and features_train(model)
     for name in open_names:
         tokens, task = train[name], model.tasks[model.task_id(name)]
         which = fixed_rows(len(tokens), limit, training.seed, name)
@@ -97,24 +98,38 @@ def probe_heads(
         features = head_features(model, name, tokens, which)
         targets = targets_of(model, name, tokens, which)
         weights = class_weights(tokens) if probe == "classes" else None
-        found = fit(probe, features, targets, task.size or 1, weights)
-        if found is None:
+        around = _initial_weight(model, name) if moving else None
+        linear = fit(probe, features, targets, task.size or 1, weights, around)
+        if linear is None:
             kept[name] = "all rows have one label"
         else:
-            fits[name] = found
+            fits[name] = linear
     return HeadStart(fits, kept, time.monotonic() - began)
 
 
 @torch.no_grad()
 def apply_probes(model: Model, start: HeadStart) -> None:
     """Write the fitted maps into the heads."""
-    for name, found in start.fits.items():
-        number = model.task_id(name)
-        head: Head = model.heads[model.tasks[number].head]  # type: ignore[assignment]
-        slot = head.stacks["weight"].slots.of_task[number]
-        for parameter, value in (("weight", found.weight), ("bias", found.bias)):
+    for name, linear in start.fits.items():
+        head, slot = _head_and_slot(model, name)
+        for parameter, value in (("weight", linear.weight), ("bias", linear.bias)):
             live = head.get_parameter(parameter)[slot]
             live.copy_(torch.from_numpy(value))
+
+
+def features_train(model: Model) -> bool:
+    """Whether training changes what heads read: the encoder, an adapter, or a task's pooler trains.
+
+    If it does, a head that begins at nearly zero would hold back everything below it: probes are then
+    regularized towards the initial weights (`weft.training.head_start.around`).
+    """
+    last_layers = {
+        id(parameter)
+        for head in model.heads.values()
+        for name, parameter in head.named_parameters()
+        if name in ("weight", "bias")
+    }
+    return any(p.requires_grad and id(p) not in last_layers for p in model.parameters())
 
 
 def rows_per_task(training: Training, tasks: int) -> int:
@@ -136,6 +151,18 @@ def targets_of(model: Model, name: str, tokens: Tokens, which: Sequence[int]) ->
     values = [kind.as_array(task.target(tokens.target(i)), task.size or 1) for i in which]
     stacked: NDArray[Any] = np.stack(values)
     return stacked if kind.probe == "classes" else stacked.reshape(len(which), -1)
+
+
+def _head_and_slot(model: Model, name: str) -> tuple[Head, int]:
+    number = model.task_id(name)
+    head: Head = model.heads[model.tasks[number].head]  # type: ignore[assignment]
+    return head, head.stacks["weight"].slots.of_task[number]
+
+
+def _initial_weight(model: Model, name: str) -> NDArray[np.float64]:
+    """The weight of a task's last layer as it is, [C, d']."""
+    head, slot = _head_and_slot(model, name)
+    return head.get_parameter("weight")[slot].detach().double().cpu().numpy()
 
 
 def _not_linear(model: Model, name: str) -> str | None:

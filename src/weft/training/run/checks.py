@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.errors import WeftError, did_you_mean, train_key, words
+from weft.evaluation.selection import AVERAGE, Reported, selection_mistake
 from weft.sampling import build_sampler
 from weft.settings import SettingsError
 from weft.training.settings import Training
 
 
-def mistakes(training: Training, tasks: Sequence[str]) -> list[tuple[str, str]]:
+def mistakes(
+    training: Training, tasks: Sequence[str], reported: Reported | None = None
+) -> list[tuple[str, str]]:
     """List the mistakes as (key, message).
 
     Args:
         training: the settings, each of which is valid by itself.
         tasks: the names of the tasks that train.
+        reported: the metrics that an evaluation reports for each of them; None: not known.
     """
     problems: list[tuple[str, str]] = []
     try:
@@ -23,10 +27,9 @@ def mistakes(training: Training, tasks: Sequence[str]) -> list[tuple[str, str]]:
     except WeftError as wrong:
         problems.append(("sampler", str(wrong).removeprefix("sampler.")))
     sampler = training.sampler["use"]
-    chosen = ["average", "per_task", *tasks]
-    if training.best not in chosen:
-        problems.append(("best", f"{training.best!r}; {did_you_mean(training.best, chosen)}"))
-    elif training.best != "average" and not training.evaluate_every:
+    if wrong_best := selection_mistake(training.best, tasks, reported):
+        problems.append(("best", wrong_best))
+    elif training.best != AVERAGE and not training.evaluate_every:
         problems.append(("best", f"{training.best} needs evaluations: set {train_key('evaluate_every')}"))
     if training.stop is not None and not training.evaluate_every:
         problems.append(("stop", f"early stopping needs evaluations: set {train_key('evaluate_every')}"))
@@ -61,8 +64,8 @@ def mistakes(training: Training, tasks: Sequence[str]) -> list[tuple[str, str]]:
     return problems
 
 
-def check_training(training: Training, tasks: Sequence[str]) -> None:
-    """Raise SettingsError with all mistakes if settings contradict each other."""
-    problems = mistakes(training, tasks)
+def check_training(training: Training, tasks: Sequence[str], reported: Reported | None = None) -> None:
+    """Raise SettingsError with all mistakes if settings contradict each other. See `mistakes`."""
+    problems = mistakes(training, tasks, reported)
     if problems:
         raise SettingsError(words("train", "Training"), problems)

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from weft.bundle.writing import writing_bundle
 from weft.errors import WeftError, words
-from weft.training.run.resume import differences
+from weft.evaluation.run_metrics import FILES as METRICS
+from weft.training.run.checkpoint_files import last_checkpoint
+from weft.training.run.recorded import as_yaml, check_settings, start_from_run
 from weft.utils.files import new_folder, sweep, write_text
+from weft.utils.lock import LOCK, held
+from weft.utils.plain_files import check_plain_entries
+from weft.utils.temporary import is_leftover_name, sweep_leftovers
 
 if TYPE_CHECKING:
     from weft.model.model import Model
 
 
-FILES = ("run.yaml", "log.jsonl", "metrics.json", "checkpoints", "bundle", "tensorboard")
-"""What a run writes into its folder."""
+class RunEnded(WeftError):
+    """A run that was to be resumed has ended already. `weft train --resume` says so with exit code 0."""
+
+
+FILES = ("run.yaml", "log.jsonl", *METRICS.values(), "checkpoints", "bundle", "tensorboard")
+"""What a run, and an evaluation of it, write into its folder."""
 
 
 def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite: bool = False) -> None:
@@ -35,28 +42,23 @@ def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite
     if resume and overwrite:
         raise WeftError("found resume=True and overwrite=True; expected one of them")
     if resume:
+        check_plain_entries(folder, FILES, "a run")  # it writes into them
         without = words("--resume", "resume=True")
-        if not file.is_file():
+        if not file.is_file() and last_checkpoint(folder / "checkpoints") is None:
             raise WeftError(f"{folder} has no run to resume: run.yaml is missing; leave out {without}")
+        check_settings(folder, json.loads(json.dumps(resolved)))
         if (folder / "metrics.json").is_file():
             see = words(f"weft evaluate {folder}", f"weft.evaluate({str(folder)!r})")
-            raise WeftError(
-                f"the run in {folder} has ended; see it with: {see}\n"
-                f"  to train its model further, start a new run from it: {_start(folder)} and a different "
-                f"{out}, without {without}"
-            )
-        before = yaml.safe_load(file.read_text(encoding="utf-8"))
-        differs = differences(before, json.loads(json.dumps(resolved)))
-        if differs:
-            raise WeftError(
-                f"the run in {folder} was started with different settings and cannot continue with these:\n"
-                + "\n".join(differs)
-                + _more_steps(folder, differs)
+            raise RunEnded(
+                f"the run in {folder} has ended, and nothing is left to do; see it with: {see}\n"
+                f"  to train its model further, start a new run from it: {start_from_run(folder)} and a "
+                f"different {out}, without {without}"
             )
     elif folder.is_file():
         raise WeftError(f"{folder} is a file; expected a folder as {out}")
     elif folder.is_dir():
-        sweep(folder, ".run.yaml.new")  # left by a run that was killed while it wrote run.yaml
+        sweep(folder, ".run.yaml.new")  # left by a run of an earlier version that was killed
+        sweep_leftovers(folder)
         if overwrite:
             check_replaceable(folder)
             return
@@ -67,13 +69,13 @@ def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite
             instead = words(f"set a different {out}", f"replace it with overwrite=True, or set another {out}")
             resuming = words("--resume", "resume=True")
             raise WeftError(f"{folder} holds a run; continue it with {resuming}, or {instead}")
-        if any(folder.iterdir()):
+        if any(not is_leftover_name(path.name) for path in folder.iterdir()):
             raise WeftError(f"{folder} is not empty and holds no run; set a different {out}")
 
 
 def check_replaceable(folder: Path) -> None:
     """Refuse to replace a folder unless it is empty, or a run and nothing but a run."""
-    names = sorted(path.name for path in folder.iterdir())
+    names = sorted(path.name for path in folder.iterdir() if not is_leftover_name(path.name))
     other = [name for name in names if not _of_a_run(name)]
     if folder.is_symlink():
         reason = "is a link"
@@ -91,32 +93,29 @@ def _of_a_run(name: str) -> bool:
     return name.removeprefix(".").startswith(FILES) if name.startswith(".") else name in FILES
 
 
-def _start(folder: Path) -> str:
-    """How to start a new run from a finished one."""
-    return words(f"add start={folder}", f"call weft.start_from(model, {str(folder)!r}) before weft.train")
-
-
-def _more_steps(folder: Path, differs: Sequence[str]) -> str:
-    """What to do if only the number of steps differs: schedules and samplers depend on it."""
-    if len(differs) != 1 or not differs[0].startswith("  train.steps:"):
-        return ""
-    return (
-        "\n  the learning rate and the sampler depend on the number of steps: finish this run with its own "
-        f"number, then train further in a new run: {_start(folder)} and a different {words('--out', 'out')}, "
-        f"without {words('--resume', 'resume=True')}"
-    )
-
-
 def begin_folder(folder: Path, resolved: dict[str, Any], overwrite: bool) -> None:
     """Write run.yaml into a new folder; with `overwrite` into one that replaces the old folder at once."""
-    text = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True)
+    text = as_yaml(resolved)
     if overwrite and folder.is_dir():
         check_replaceable(folder)  # again: files may have been added while the data was read
-        with new_folder(folder) as work:
+        # nobody may be changing the old bundle while it is deleted
+        old_bundle = writing_bundle(folder / "bundle", words("weft train", "weft.train"), at_once=True)
+        with old_bundle, new_folder(folder) as work:
             write_text(work / "run.yaml", text)
+            if (lock := held(folder / LOCK)) is not None:
+                lock.follow(work)
         return
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "run.yaml", text)
+
+
+def sweep_run(folder: Path) -> None:
+    """Remove what killed processes have left in a run's folder; the caller holds its lock."""
+    sweep_leftovers(folder)
+    sweep_leftovers(folder / "checkpoints")
+    # of earlier versions
+    sweep(folder, ".run.yaml.new", ".metrics.json.new", ".bundle-*")
+    sweep(folder / "checkpoints", ".step-*", ".best-*", ".tmp??????")
 
 
 def check_apart(model: Model, folder: Path) -> None:

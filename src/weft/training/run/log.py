@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
+
+from weft.training.run.lock import check_still_ours
+from weft.utils.checksums import start_sha256
+from weft.utils.strict_json import strict_json
+from weft.utils.write_errors import explained
 
 
 class Log:
@@ -23,7 +27,8 @@ class Log:
             self.path.write_bytes(b"")
         else:
             with self.path.open("ab") as file:
-                file.truncate(cut_to)
+                # never longer: a log that has lost lines would get zeros for them
+                file.truncate(min(cut_to, self.path.stat().st_size))
         self._board: Any = _board(folder) if tensorboard else None
 
     @property
@@ -31,11 +36,16 @@ class Log:
         """The length of the log in bytes."""
         return self.path.stat().st_size
 
+    def sha256(self) -> str | None:
+        """The sha256 of the log so far; None if there is none."""
+        return start_sha256(self.path, self.size)
+
     def write(self, event: str, **facts: Any) -> None:
         """Add one line; the numbers of a step are also written to TensorBoard."""
         line = {"event": event, "time": round(time.time(), 3), **facts}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        check_still_ours(self.path.parent)
+        with explained(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(strict_json(line) + "\n")
         if self._board is not None and "step" in facts:
             for name, value in _numbers(event, facts):
                 self._board.add_scalar(name, value, facts["step"])
@@ -56,6 +66,10 @@ class NoLog(Log):
     def size(self) -> int:
         """See `Log`."""
         return 0
+
+    def sha256(self) -> str | None:
+        """See `Log`."""
+        return None
 
     def write(self, event: str, **facts: Any) -> None:
         """See `Log`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +14,13 @@ from weft.evaluation.scores import Scores, shown_metric
 from weft.sampling.plan.plan import Plan, Step
 from weft.training.engines.engine import Move
 from weft.training.optim.owners import OwnerOptimizers
-from weft.training.run.checkpoint import (
-    environment,
-    load_checkpoint,
-    read_more,
-    read_state,
-    save_checkpoint,
-    trained_tensors,
-)
+from weft.training.run.checkpoint import load_checkpoint, read_more, trained_tensors
+from weft.training.run.checkpoint_files import read_state
 from weft.training.run.component import Component, StepDone
 from weft.training.run.components import Components, components_of
 from weft.training.run.interrupt import Interrupted, Interruptions
 from weft.training.run.log import Log, NoLog
+from weft.training.run.loop_state import save_loop
 from weft.training.run.phases import Phases
 from weft.training.run.plan import RunPlan, plan_of
 from weft.training.run.progress import Progress, Quiet, early
@@ -68,6 +62,8 @@ class Loop:
         components: all components of the run; see `Component` for when each hook is called.
         run_plan: which examples the steps train on, and the tasks that have stopped.
         validation: the evaluations and the best weights.
+        settings: the content of run.yaml, which checkpoints hold too.
+        finished: whether the steps are done and the model has its final weights.
     """
 
     def __init__(
@@ -91,6 +87,7 @@ class Loop:
         self.folder, self.checkpoints = folder, folder / "checkpoints"
         self.log: Log = NoLog()
         self.progress: Progress = Quiet()
+        self.settings: dict[str, Any] = {}
         self.phases = Phases(model, training)
         self.before, self.total = self.phases.before, self.phases.total
         sizes = [len(tokens) for tokens in train]
@@ -103,15 +100,17 @@ class Loop:
             "plan": self.plan.fingerprint(),
             "rows": keys,
             "encoder": model.encoder_source.sha256,
+            "encoder_files": dict(model.encoder_source.files),
         }
         self.state = State.fresh(len(train))
+        self.finished = False
+        self.records = Records(self.names, self.processes)
         self.validation = Validation(
-            model, training, validation, self.names, self.checkpoints, self.processes
+            model, training, validation, self.names, self.checkpoints, self.processes, self.records
         )
         sharded(model, training, self.processes)
         self.driver = Driver(model, training, train, self.names, self.ids, self.plan, self.processes)
         self.chooser = chooser_of(model, self.names, sizes, self.plan)
-        self.records = Records(self.names, self.processes)
         epoch = max(1, round(self.plan.epoch().steps))
         gradients = self.driver.gradients
         configured = components_of(model, training, self.names, sizes, epoch, self.phases, gradients)
@@ -127,6 +126,7 @@ class Loop:
             self.optimizers = self._new_optimizers()
             self.driver.gradients.arrange()
         facts = load_checkpoint(checkpoint, self.model, self.optimizers)
+        self.validation.best.checksums.update(facts.get("best", {}))
         self.run_plan.follow(self.state.stops)
         self.components.load_states(self.state.parts, read_more(checkpoint), self.state.step)
         return facts
@@ -168,7 +168,7 @@ class Loop:
                 self._evaluate()
             self._steps(interruptions)
         self.finish()
-        return self.validation.scores(whole=self.training.last_evaluation == "whole")
+        return self.validation.scores(self.state.step, whole=self.training.last_evaluation == "whole")
 
     def _steps(self, interruptions: Interruptions) -> None:
         """Take all steps that are left."""
@@ -206,6 +206,7 @@ class Loop:
         self.components.make_lasting(trained_tensors(self.model))
         if self.training.evaluate_every or not stopped:
             self.validation.best.restore(self.state)
+        self.finished = True
 
     def since(self) -> dict[str, Any]:
         """The log fields of the steps since the last evaluation and of components; a new window begins."""
@@ -294,12 +295,11 @@ class Loop:
         """Score the validation rows; save the weights if they are the best so far; stop tasks."""
         state = self.state
         self.records.lost(self.driver.losses())  # a run that has diverged ends before it is evaluated
-        counts = (
-            state.step > self.before or not self.before
-        )  # else the gates are not decided, or were decided just now
+        # else the gates are not decided, or were decided just now
+        counts = state.step > self.before or not self.before
         # at rest: the best weights must be saved unpatched, in full precision
         with self.driver.engine.at_rest(), self.components.around_evaluation():
-            scores = self.validation.scores()
+            scores = self.validation.scores(state.step)
             if counts:
                 self.validation.note(state, scores)
         self.log.write("evaluation", step=state.step, **scores, **self.since())
@@ -314,17 +314,8 @@ class Loop:
     def _checkpoint(self) -> None:
         self.records.lost(self.driver.losses())
         self.records.sum_losses(self.state)
-        self.state.parts, tensors = self.components.states()
-        self.log.write("checkpoint", step=self.state.step)
-        facts = {
-            "loop": asdict(self.state),
-            "data": self.data,
-            "log_bytes": self.log.size,
-            **environment(self.processes.world),
-        }
         with self.driver.engine.at_rest():
-            save_checkpoint(
-                self.checkpoints, self.state.step, self.model, self.optimizers, facts, tensors, self.processes
-            )
-        if self.processes.is_main:
-            self.validation.best.sweep(self.state)
+            # the last good checkpoint is not replaced by a bad one
+            self.validation.check_weights(self.state.step)
+        self.log.write("checkpoint", step=self.state.step)
+        save_loop(self)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weft.errors import WeftError, words
-from weft.training.run.best import PER_TASK, check_per_task
+from weft.evaluation.selection import PER_TASK
+from weft.training.run.best import check_per_task
 from weft.training.run.plan import plan_of
 from weft.training.settings import Training
 from weft.training.step.trunk_cache import check_trunk

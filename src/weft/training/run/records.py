@@ -25,6 +25,7 @@ class Records:
 
     def __init__(self, names: Sequence[str], processes: Processes) -> None:
         self.names, self.processes = names, processes
+        self._last = np.zeros(len(names), np.int64)  # the number of examples of the last step, by task
         self._local = TaskLosses.zero(len(names))  # of this process, since they were last summed
 
     def add(
@@ -45,13 +46,18 @@ class Records:
         task = step.task[: step.real]
         window = state.window
         window.steps += 1
-        counts = np.bincount(task, minlength=len(self.names))
+        self._last = counts = np.bincount(task, minlength=len(self.names))
         window.examples = [int(n) for n in counts + window.examples]
         window.draws = [int(n) for n in (counts if mixed else np.minimum(counts, 1)) + window.draws]
         if share is None:
             window.share = []
         elif window.share:
             window.share = [float(s) for s in share + window.share]
+
+    @property
+    def last_tasks(self) -> list[str]:
+        """The names of the tasks that the last step had examples of."""
+        return [self.names[task] for task in np.flatnonzero(self._last).tolist()]
 
     def lost(self, losses: TaskLosses) -> None:
         """Add the losses of this process's examples of some steps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,25 +14,32 @@ from weft.data.splits.subset import rows_of
 from weft.data.splits.task_rows import rows_of_task
 from weft.data.tokens.progress import tokenizing
 from weft.data.tokens.tokens import tokenize
-from weft.errors import WeftError, words
+from weft.errors import Diverged, words
 from weft.evaluation.baselines import Baselines, quick_baselines
 from weft.evaluation.scores import Scores
+from weft.evaluation.selection import reported_metrics
 from weft.evaluation.thresholds import without_tuned
 from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
-from weft.training.run.checkpoint import environment, last_checkpoint, read_state
+from weft.training.run.checkpoint import environment
+from weft.training.run.checkpoint_files import last_checkpoint
 from weft.training.run.checks import check_training
+from weft.training.run.divergence import end_diverged
 from weft.training.run.folder import begin_folder, check_apart, check_folder
 from weft.training.run.interrupt import Interrupted
+from weft.training.run.lock import one_writer
 from weft.training.run.log import Log, NoLog
 from weft.training.run.loop import Loop
+from weft.training.run.loop_state import restore_loop
 from weft.training.run.model_checks import check_model
 from weft.training.run.plan import notes
 from weft.training.run.progress import Progress, Quiet, progress_for
 from weft.training.settings import Training
-from weft.utils.files import sweep, write_json
+from weft.utils.files import write_json
+from weft.utils.forks import before_computing
 from weft.utils.out_of_memory import out_of_memory_explained
 from weft.utils.processes import Processes
+from weft.utils.strict_json import finite_or_null
 
 if TYPE_CHECKING:
     from weft.data.splits.split import Split
@@ -70,6 +78,7 @@ class Run:
         )
 
 
+@one_writer
 def train(
     model: Model,
     training: Training | None = None,
@@ -108,6 +117,7 @@ def train(
             the data has been read and the first step is about to begin. A folder that holds anything but a
             run is refused.
     """
+    before_computing(model)
     training = training or Training()
     if training.lr is None:
         training = training.model_copy(update={"lr": model.method.default_lr})
@@ -117,7 +127,7 @@ def train(
     )
     resolved = resolved or _resolved(model, training)
     trained = [task for task in model.tasks if tasks is None or task.name in tasks]
-    check_training(training, [task.name for task in trained])
+    check_training(training, [task.name for task in trained], reported_metrics(trained))
     folder = Path(out)
     processes = Processes.join(next(model.parameters()).device)
     processes.on_main(lambda: check_folder(folder, resolved, resume, overwrite))
@@ -153,10 +163,11 @@ def train(
         components,
         evaluate_start=head_start is not None and bool(head_start.fits),
     )
+    loop.settings = json.loads(json.dumps(resolved))
     # nothing is written before all data have been read
     if not resume:
         processes.on_main(lambda: begin_folder(folder, resolved, overwrite))
-    saved = _resume(loop, folder) if resume else None
+    saved, about_checkpoints = restore_loop(loop, folder) if resume else (None, [])
     log: Log = NoLog()
     shown: Progress = Quiet()
     if processes.is_main:
@@ -177,7 +188,7 @@ def train(
         if head_start is not None:
             log.write("head_start", **head_start.facts())
             shown.say(f"note: {head_start.line()}")
-        for note in (*about_rows, *notes(loop)):
+        for note in (*about_checkpoints, *about_rows, *notes(loop)):
             shown.say(f"note: {note}")
         try:
             with out_of_memory_explained(_lower(training)):
@@ -185,6 +196,8 @@ def train(
         except Interrupted as stopped:
             _save_stopped(loop, stopped, with_bundle, with_encoder)
             raise
+        except Diverged as failed:
+            raise end_diverged(loop, failed, with_bundle, with_encoder) from None
         with whole_model(model):
             if with_bundle and processes.is_main:
                 save(model, folder / "bundle", with_encoder)
@@ -205,7 +218,7 @@ def train(
         if training.baselines and with_bundle and processes.is_main:
             baselines = final["baselines"] = _baselines(trained, splits, loop)
         # written last: metrics.json marks the run as finished
-        processes.on_main(lambda: write_json(folder / "metrics.json", final))
+        processes.on_main(lambda: write_json(folder / "metrics.json", finite_or_null(final)))
     finally:
         loop.driver.close()
         shown.close()
@@ -243,46 +256,6 @@ def _save_stopped(loop: Loop, stopped: Interrupted, with_bundle: bool, with_enco
         with whole_model(loop.model):
             if loop.processes.is_main:
                 save(loop.model, stopped.folder / "bundle", with_encoder)
-
-
-def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
-    """Restore the loop from the last checkpoint; returns its JSON state, or None if there is no checkpoint.
-
-    A run that was killed before its first checkpoint starts from the beginning.
-    """
-    loop.processes.on_main(lambda: sweep(folder, ".run.yaml.new", ".metrics.json.new", ".bundle-*"))
-    loop.processes.on_main(lambda: sweep(loop.checkpoints, ".step-*", ".best-*"))
-    checkpoint = last_checkpoint(loop.checkpoints)
-    if checkpoint is None:
-        return None
-    data = read_state(checkpoint)["data"]
-    if data.get("tokens", 1) != loop.data["tokens"]:
-        raise WeftError(
-            f"{checkpoint} was written by an earlier version of weft, which tokenized texts differently "
-            f"(format {data.get('tokens', 1)}, now {loop.data['tokens']}).\n"
-            f"  finish the run with that version, or start a new run with a different {words('--out', 'out')}"
-        )
-    for key, noun in (("encoder", "encoder weights"), ("rows", "data"), ("plan", "data or settings")):
-        if data[key] != loop.data[key]:
-            tasks = _changed(loop, data[key]) if key == "rows" else ""
-            raise WeftError(
-                f"{checkpoint} was written with different {noun}{tasks}, which have changed since.\n"
-                f"  start a new run with a different {words('--out', 'out')}, or restore what was there"
-            )
-    return loop.resume(checkpoint)
-
-
-def _changed(loop: Loop, before: list[str]) -> str:
-    """Name the splits whose rows have changed."""
-    names = [
-        *(f"{name}/train" for name in loop.names),
-        *(f"{name}/validation" for name in loop.validation.validation),
-    ]
-    if len(before) != len(names):
-        return ""
-    now: Any = loop.data["rows"]
-    changed = [name for name, a, b in zip(names, before, now, strict=True) if a != b]
-    return f" of {', '.join(changed)}"
 
 
 def _warn(saved: dict[str, Any], shown: Progress, world: int) -> None:

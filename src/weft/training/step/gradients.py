@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weft.data.batching.batch import TrainingBatch
-from weft.errors import RunFailed, train_key
+from weft.errors import Diverged, train_key
 from weft.sampling.plan.plan import Candidates, Step
 from weft.training.optim.precision import precision
 from weft.training.optim.sharding import shard_blocks, sum_gradients
@@ -235,12 +235,17 @@ class StepGradients:
         return nullcontext() if self.runs is self.model else self.runs.no_sync()  # type: ignore[operator]
 
 
-def diverged(step: int, task: str, loss: float, training: Training) -> RunFailed:
+def diverged(step: int, task: str, loss: float, training: Training) -> Diverged:
     """The error that ends a run whose loss is not finite."""
-    return RunFailed(
-        f"step {step}: the loss of task {task!r} is {loss}; the run diverged.\n"
-        f"  start again with {train_key('lr')} below {training.lr}, or with {train_key('clip')} set"
+    return Diverged(
+        f"step {step}: the loss of task {task!r} is {loss}; the run diverged.\n  {after_divergence(training)}"
     )
+
+
+def after_divergence(training: Training) -> str:
+    """What to do after a run has diverged."""
+    clip = "set" if training.clip is None else f"below {training.clip:g}"
+    return f"start again with {train_key('lr')} below {training.lr:g}, or with {train_key('clip')} {clip}"
 
 
 def sharded(model: Model, training: Training, processes: Processes) -> None:

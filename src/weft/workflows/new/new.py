@@ -15,7 +15,8 @@ from weft.data.drafting.draft import TaskDraft, draft_task
 from weft.data.drafting.grouping import group_files
 from weft.data.drafting.question import Choose, take_guess
 from weft.errors import WeftError
-from weft.utils.files import write_text
+from weft.utils.files import write_output
+from weft.utils.temporary import sweep_leftovers
 from weft.workflows.new.run_file_text import run_file_text
 from weft.workflows.new.train_settings import train_settings
 
@@ -128,7 +129,10 @@ def new_run_file(
         if draft.sample_labels:  # a task without labels would be read whole to find them
             raw["tasks"][draft.name]["labels"] = draft.sample_labels
     read_run(raw, reading, ())
-    write_text(target, text)
+    try:
+        write_output(target, text, replace=force)
+    except FileExistsError:  # created by somebody else since the check
+        raise _exists(target) from None
     return NewRunFile(target, text, tuple(drafts), train)
 
 
@@ -151,9 +155,14 @@ def _next(target: Path) -> list[str]:
 def _check_target(target: Path, force: bool) -> None:
     if target.is_dir():
         raise WeftError(f"{target}: this is a folder; expected the name of a run file: --out run.yaml")
+    sweep_leftovers(target.parent, target.name)
     if target.exists() and not force:
-        raise WeftError(f"{target} exists; to overwrite it add --force, or choose another name: --out FILE")
+        raise _exists(target)
     if not target.parent.is_dir():
         raise WeftError(
             f"{target}: there is no folder {target.parent}; create it first: mkdir -p {target.parent}"
         )
+
+
+def _exists(target: Path) -> WeftError:
+    return WeftError(f"{target} exists; to overwrite it add --force, or choose another name: --out FILE")
