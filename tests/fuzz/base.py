@@ -48,6 +48,11 @@ class Base:
         return self.folder / "cache"
 
     @property
+    def spreadsheets(self) -> Path:
+        """A folder with files as people have them, of six formats and habits."""
+        return self.folder / "spreadsheets"
+
+    @property
     def kinds_file(self) -> Path:
         """A run file with a task of every kind."""
         return self.folder / "kinds" / "run.yaml"
@@ -68,6 +73,7 @@ class Base:
 def build_base(folder: Path) -> Base:
     """Make all the files in an empty folder, which replaces an older one."""
     from tests.support.every_kind import write_every_kind
+    from tests.support.own_files import SIX
     from tests.support.tiny_run import breaking_off, write_run
     from weft.evaluation.submission import BENCHMARKS
 
@@ -89,6 +95,9 @@ def build_base(folder: Path) -> Base:
             write_every_kind(base.folder / "kinds", {**TRAIN, "steps": 1, "max_length": 24}, layers=1)
         )
         _weft(0, "train", kinds, "--out", base.run("kinds"))
+        base.spreadsheets.mkdir()
+        for write in SIX.values():
+            write(base.spreadsheets)
         for name in BENCHMARKS:
             BENCHMARKS[name].write({}, base.submission(name))
     return base
