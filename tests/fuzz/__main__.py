@@ -34,7 +34,10 @@ def main() -> int:
         results.append(result)
         record.write(json.dumps(result._asdict()) + "\n")
         if not result.right:
-            print(f"{result.area} {result.number}: {result.kind}: {result.detail}\n    {result.command}", flush=True)
+            print(
+                f"{result.area} {result.number}: {result.kind}: {result.detail}\n    {result.command}",
+                flush=True,
+            )
         if len(results) % 500 == 0:
             wrong = sum(not result.right for result in results)
             print(f"{len(results):,} of {len(cases):,} cases, {wrong} wrong", file=sys.stderr, flush=True)
@@ -43,7 +46,10 @@ def main() -> int:
     failures = [result for result in results if not result.right]
     if failures:
         print(f"\n{failures_of(failures)}")
-        print(f"\ntheir files: {fuzzer.folder / 'failed'}; one again: python -m tests.fuzz --area AREA --case NUMBER")
+        print(
+            f"\ntheir files: {fuzzer.folder / 'failed'}\n"
+            "to run one again: python -m tests.fuzz --area AREA --case NUMBER"
+        )
     print(f"\nseed {options.seed}, {minutes:.1f} minutes with {options.jobs} jobs\n{table_of(results)}")
     return int(bool(failures))
 

@@ -43,12 +43,22 @@ class Base:
         return self.folder / "three" / "encoder"
 
     @property
+    def cache(self) -> Path:
+        """The token cache of that run's data."""
+        return self.folder / "cache"
+
+    @property
+    def spreadsheets(self) -> Path:
+        """A folder with files as people have them, of six formats and habits."""
+        return self.folder / "spreadsheets"
+
+    @property
     def kinds_file(self) -> Path:
         """A run file with a task of every kind."""
         return self.folder / "kinds" / "run.yaml"
 
     def run(self, name: str) -> Path:
-        """The folder of a run: `ended`, `broken` (off before its end), `kinds`, `gated`, `pals` or `whole`."""
+        """The folder of a run: `ended`, `broken` off, `kinds`, `gated`, `pals`, `whole` with its encoder."""
         return self.folder / "runs" / name
 
     def peft(self, name: str) -> Path:
@@ -63,12 +73,13 @@ class Base:
 def build_base(folder: Path) -> Base:
     """Make all the files in an empty folder, which replaces an older one."""
     from tests.support.every_kind import write_every_kind
+    from tests.support.own_files import SIX
     from tests.support.tiny_run import breaking_off, write_run
     from weft.evaluation.submission import BENCHMARKS
 
     shutil.rmtree(folder, ignore_errors=True)
     base = Base(folder.resolve())
-    with _at_rest(base.folder / "cache"):
+    with _at_rest(base.cache):
         run_file = str(write_run(base.folder / "three", layers=1, **TRAIN))
         _weft(0, "train", run_file, "--out", base.run("ended"))
         _weft(0, "train", run_file, "--out", base.run("whole"), "--with-encoder")
@@ -76,11 +87,17 @@ def build_base(folder: Path) -> Base:
             _weft(None, "train", run_file, "--out", base.run("broken"))
         _weft(0, "train", run_file, *GATED, "--out", base.run("gated"))
         _weft(0, "train", run_file, "method=pals", "train.steps=1", "--out", base.run("pals"))
-        kinds = str(write_every_kind(base.folder / "kinds", {**TRAIN, "steps": 1, "max_length": 24}, layers=1))
-        _weft(0, "train", kinds, "--out", base.run("kinds"))
         for head in ("auto", "file"):
             export = ("export", base.run("ended"), "--task", "cat", "--to", "peft", "--head", head)
             _weft(0, *export, "--out", base.peft(head))
+    with _at_rest(base.folder / "more-cache"):
+        kinds = str(
+            write_every_kind(base.folder / "kinds", {**TRAIN, "steps": 1, "max_length": 24}, layers=1)
+        )
+        _weft(0, "train", kinds, "--out", base.run("kinds"))
+        base.spreadsheets.mkdir()
+        for write in SIX.values():
+            write(base.spreadsheets)
         for name in BENCHMARKS:
             BENCHMARKS[name].write({}, base.submission(name))
     return base

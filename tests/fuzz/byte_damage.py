@@ -7,9 +7,12 @@ from random import Random
 
 ODD_BYTES = (
     *(b"\x00", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\xe9", b"\xed\xa0\x80", b"\xf4\x90\x80\x80"),
-    *(b"\r", b"\r\n", b"\n\n", b"\t", b",", b";", b"|", b'"', b"'", b'""', b"\\", b"#", b"{", b"}", b"[", b"]"),
-    *(b"\x1b[2J\x1b]0;x\x07", b"\x0c", b"\x1a", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xae", b"\xf0\x9f\x99\x82"),
-    *(b"NaN", b"Infinity", b"-1", b"1e999", b"null", b"true", b"99999999999999999999", b"\\ud800", b"\\u0000"),
+    *(b"\r", b"\r\n", b"\n\n", b"\t", b",", b";", b"|", b'"', b"'", b'""', b"\\", b"#", b"{", b"}", b"["),
+    *(b"]",),
+    *(b"\x1b[2J\x1b]0;x\x07", b"\x0c", b"\x1a", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xae"),
+    *(b"\xf0\x9f\x99\x82",),
+    *(b"NaN", b"Infinity", b"-1", b"1e999", b"null", b"true", b"99999999999999999999", b"\\ud800"),
+    *(b"\\u0000",),
 )
 """Bytes that parsers stumble over."""
 
@@ -27,9 +30,7 @@ def overwrite(draw: Random, data: bytearray) -> None:
     """Replace a slice by random bytes, or by one byte."""
     start, end = _slice(draw, data)
     value = draw.choice([0, 255, 10, 32, None])
-    data[start:end] = (
-        draw.randbytes(end - start) if value is None else bytes([value]) * (end - start)
-    )
+    data[start:end] = draw.randbytes(end - start) if value is None else bytes([value]) * (end - start)
 
 
 def delete(draw: Random, data: bytearray) -> None:
@@ -101,7 +102,9 @@ def damaged_lines(draw: Random, text: str) -> str:
         case 5:
             lines[at : at + 2] = [" ".join(lines[at : at + 2])]
         case 6:
-            lines[at] += draw.choice(["x", ",", "\t", '"', "\u2028", "é", "\u202e"]) * draw.choice([1, 10, 20_000])
+            lines[at] += draw.choice(["x", ",", "\t", '"', "\u2028", "é", "\u202e"]) * draw.choice(
+                [1, 10, 20_000]
+            )
         case 7:
             lines[at] = ""
     return "\n".join(lines)

@@ -102,7 +102,9 @@ def read_case(folder: Path) -> tuple[Case, list[str]] | None:
     record: dict[str, Any] = json.loads((folder / BUILT).read_text())
     inputs = tuple(map(Path, record["inputs"]))
     changed = [
-        path.name for path, before in zip(inputs, record["before"], strict=True) if fingerprint(path) != before
+        path.name
+        for path, before in zip(inputs, record["before"], strict=True)
+        if fingerprint(path) != before
     ]
     return Case(tuple(record["arguments"]), None, tuple(record["codes"]), inputs, record["json"]), changed
 
@@ -138,9 +140,8 @@ def _redirect(folder: Path, stdin: bytes | None) -> None:
         os.close(descriptor)
     sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8")  # noqa: SIM115
     sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", errors="strict")  # noqa: SIM115
-    sys.stderr = io.TextIOWrapper(
-        open(2, "wb", closefd=False), encoding="utf-8", errors="backslashreplace", line_buffering=True  # noqa: SIM115
-    )
+    stderr = open(2, "wb", closefd=False)  # noqa: SIM115
+    sys.stderr = io.TextIOWrapper(stderr, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 def _limit() -> None:

@@ -40,7 +40,9 @@ def damaged_contents(draw: Random, file: Path) -> bytes:
     """Return the bytes of a file, damaged as fits its ending."""
     data = file.read_bytes()
     if draw.random() < 0.12:
-        return draw.choice([b"", b"\n", b"{}", b"[]", b"null", b"\0" * len(data), draw.randbytes(64), data * 2])
+        return draw.choice(
+            [b"", b"\n", b"{}", b"[]", b"null", b"\0" * len(data), draw.randbytes(64), data * 2]
+        )
     try:
         match file.suffix:
             case ".json":
@@ -52,8 +54,8 @@ def damaged_contents(draw: Random, file: Path) -> bytes:
                 return damaged_yaml(draw, yaml.safe_load(data))
             case ".safetensors":
                 return damaged_tensors(draw, data)
-    except (ValueError, yaml.YAMLError, RecursionError):
-        pass  # damaged before
+    except Exception:  # whatever the first damage has left
+        pass
     return damaged_bytes(draw, data)
 
 
@@ -99,7 +101,9 @@ def _damage_entry(draw: Random, folder: Path, file: Path) -> None:
             if name.encode("utf-8", "replace").decode() == name and name not in ("", ".", ".."):
                 file.rename(file.with_name(name))
         case 7:
-            extra = file.with_name(draw.choice(["more.json", ".x.tmp", "a b.safetensors", "x.py", "..x", "tasks.lock"]))
+            extra = file.with_name(
+                draw.choice(["more.json", ".x.tmp", "a b.safetensors", "x.py", "..x", "tasks.lock"])
+            )
             if not extra.exists():
                 extra.write_bytes(to_bytes(str(odd_value(draw)))[:1000])
         case 8:

@@ -190,8 +190,10 @@ def import_everything() -> None:
         if not module.name.endswith(("__main__", "attention_triton")):
             importlib.import_module(module.name)
     for name in (
-        *("pyarrow.parquet", "rich.console", "rich.table", "rich.progress", "safetensors.torch", "scipy.stats"),
-        *("scipy.cluster.hierarchy", "sklearn.linear_model", "sklearn.feature_extraction.text", "sklearn.multiclass"),
+        *("pyarrow.parquet", "rich.console", "rich.table", "rich.progress", "safetensors.torch"),
+        *("scipy.stats",),
+        *("scipy.cluster.hierarchy", "sklearn.linear_model", "sklearn.feature_extraction.text"),
+        *("sklearn.multiclass",),
         *("transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
         *("transformers.models.bert.modeling_bert", "tests.fuzz.areas", "tests.support.tiny_run"),
     ):

@@ -9,7 +9,10 @@ from tests.fuzz.case import RIGHT, WRONG
 from tests.fuzz.runner import Result
 
 COLUMNS = ("cases", *RIGHT, *WRONG)
-TITLES = ("area", "cases", "accepted", "refused", "tracebacks", "crashes", "hangs", "memory", "codes", "output", "changed")
+TITLES = (
+    *("area", "cases", "accepted", "refused", "tracebacks", "crashes", "hangs", "memory", "codes"),
+    *("output", "changed"),
+)
 
 
 def counts(results: Iterable[Result]) -> dict[str, Counter[str]]:
@@ -28,7 +31,10 @@ def table_of(results: Sequence[Result]) -> str:
     rows.append(["all", *(str(sums[column]) for column in COLUMNS)])
     widths = [max(len(row[n]) for row in (TITLES, *rows)) for n in range(len(TITLES))]
     lines = [
-        "  ".join(cell.ljust(width) if n == 0 else cell.rjust(width) for n, (cell, width) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(
+            cell.ljust(width) if n == 0 else cell.rjust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
         for row in ([*TITLES], *rows)
     ]
     return "\n".join(lines)

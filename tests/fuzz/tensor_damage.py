@@ -1,4 +1,4 @@
-"""Damage to safetensors files: to the header (names, dtypes, shapes, offsets, metadata) and to the numbers."""
+"""Damage to safetensors files: the header (names, dtypes, shapes, offsets, metadata) and the numbers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from typing import Any
 from tests.fuzz.byte_damage import damaged_bytes
 from tests.fuzz.value_damage import damaged_value
 
-DTYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL", "F8_E4M3", "F4", "C64", "X", "")
-SHAPES = ([], [0], [1], [-1], [2**40, 2**40], [1, 1, 1, 1, 1, 1, 1, 1, 1], ["2"], None, [2.5], [2**63], [10**30])
+DTYPES = (
+    *("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL", "F8_E4M3", "F4", "C64", "X"),
+    *("",),
+)
+SHAPES = (
+    *([], [0], [1], [-1], [2**40, 2**40], [1, 1, 1, 1, 1, 1, 1, 1, 1], ["2"], None, [2.5], [2**63]),
+    *([10**30],),
+)
 ODD_FLOATS = (float("nan"), float("inf"), float("-inf"), 3.4e38, 1e-45, -0.0)
 
 
@@ -84,11 +90,15 @@ def _other_entry(draw: Random, header: dict[str, Any]) -> dict[str, Any]:
             entry["shape"] = entry["shape"][::-1]
         case 3:
             start, end = entry["data_offsets"]
-            entry["data_offsets"] = draw.choice([[end, start], [0, end], [start, end + 4], [-1, 2**63], [start, start]])
+            entry["data_offsets"] = draw.choice(
+                [[end, start], [0, end], [start, end + 4], [-1, 2**63], [start, start]]
+            )
         case 4:
             del header[name]
         case 5:
-            header[draw.choice([f"{name}x", name.upper(), "", "../x", "__class__", "a" * 5000])] = header.pop(name)
+            header[draw.choice([f"{name}x", name.upper(), "", "../x", "__class__", "a" * 5000])] = header.pop(
+                name
+            )
         case 6:
             header[f"{name}.more"] = dict(entry)
     return header

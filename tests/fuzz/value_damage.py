@@ -8,20 +8,28 @@ from random import Random
 from typing import Any
 
 ODD_TEXTS = (
-    *("", " ", "\t", "\n", "\x00", "\x1b[31mred\x1b[0m", "\ud800", "é", "\u202e", "𝔘𝔫𝔦", "a" * 5000, "a" * 300),
-    *("null", "yes", "no", "on", "1", "-1", "1e5", "0x10", "nan", "inf", "1_000", "01", "2024-01-01", "12:30:45"),
-    *("..", ".", "/", "~", "../../../etc/passwd", "/dev/null", "//x", "a/b", "a\\b", "C:\\x", "file:///x", "http://x"),
-    *("$HOME", "${HOME}", "%s", "%n", "{", "}", "{}", "{0}", "{text}", "{text!r:>99}", "{0.__class__}", "{{text}}"),
-    *("*", "*a", "&a", "!!str", "!!python/object/apply:os.system", "<<", "=", "?", "-", "[]", "#", "'", '"', "`"),
-    *("(a+)+$", "(?:x", "[", "\\", "a|" * 50, ".*" * 20, "all", "auto", "none", "encoder", "task", "train", "label"),
+    *("", " ", "\t", "\n", "\x00", "\x1b[31mred\x1b[0m", "\ud800", "é", "\u202e", "𝔘𝔫𝔦", "a" * 5000),
+    *("a" * 300,),
+    *("null", "yes", "no", "on", "1", "-1", "1e5", "0x10", "nan", "inf", "1_000", "01", "2024-01-01"),
+    *("12:30:45",),
+    *("..", ".", "/", "~", "../../../etc/passwd", "/dev/null", "//x", "a/b", "a\\b", "C:\\x", "file:///x"),
+    *("http://x",),
+    *("$HOME", "${HOME}", "%s", "%n", "{", "}", "{}", "{0}", "{text}", "{text!r:>99}", "{0.__class__}"),
+    *("{{text}}",),
+    *("*", "*a", "&a", "!!str", "!!python/object/apply:os.system", "<<", "=", "?", "-", "[]", "#", "'"),
+    *('"', "`"),
+    *("(a+)+$", "(?:x", "[", "\\", "a|" * 50, ".*" * 20, "all", "auto", "none", "encoder", "task"),
+    *("train", "label"),
 )
 ODD_NUMBERS = (
     *(0, -1, 1, 2, 3, 17, 0.0, -0.0, 0.5, -0.5, 1.5, 1e-300, 1e300, 5e-324, 1e5),
-    *(2**15, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 10**30, 10**400, -(2**63), -(10**30)),
+    *(2**15, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 10**30, 10**400, -(2**63)),
+    *(-(10**30),),
     *(float("inf"), float("-inf"), float("nan")),
 )
 ODD_VALUES: tuple[Any, ...] = (
-    *(None, True, False, [], {}, [[]], [{}], {"": ""}, [None], ["a", "a"], [1, "a", None], {"a": {"b": {"c": 1}}}),
+    *(None, True, False, [], {}, [[]], [{}], {"": ""}, [None], ["a", "a"], [1, "a", None]),
+    *({"a": {"b": {"c": 1}}},),
     *([0] * 300, {"use": "lora"}, {"path": "x"}, {str(n): n for n in range(100)}),
 )
 
@@ -120,7 +128,9 @@ def same_type(draw: Random, value: Any) -> Any:
     if isinstance(value, str):
         words = value.split()
         draw.shuffle(words)
-        return draw.choice([" ".join(words), value.upper(), f"{value} the cat", value[: len(value) // 2], *ODD_TEXTS[:3]])
+        return draw.choice(
+            [" ".join(words), value.upper(), f"{value} the cat", value[: len(value) // 2], *ODD_TEXTS[:3]]
+        )
     if isinstance(value, list):
         changed = draw.sample(value, len(value))
         return changed[:-1] if draw.random() < 0.3 else changed
@@ -136,7 +146,9 @@ def _other_type(draw: Random, value: Any) -> Any:
     if isinstance(value, int | float):
         return draw.choice([str(value), -value, value + 0.5, bool(value), [value], f"{value} "])
     if isinstance(value, str):
-        return draw.choice([[value], value.split(), list(value[:20]), len(value), {value[:20]: value}, value.encode().hex()])
+        return draw.choice(
+            [[value], value.split(), list(value[:20]), len(value), {value[:20]: value}, value.encode().hex()]
+        )
     return draw.choice([str(value)[:200], len(value) if value is not None else 0, None, 1, True])
 
 

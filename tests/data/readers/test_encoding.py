@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.data.readers.encoding import decode_sample, encoding_of
+from weft.data.readers.encoding import check_encoding, decode_sample, encoding_of
 from weft.data.readers.problem import DataError
+from weft.errors import WeftError
 
 PATH = Path("reviews.csv")
 
@@ -53,3 +54,16 @@ def test_an_alphabet_that_cannot_be_guessed_asks_for_its_encoding():
     data = ("текст;метка\n" + "Очень хороший фильм;1\n" * 20).encode("cp1251")
     with pytest.raises(DataError, match=r"reviews\.csv: .*encoding: cp1251"):
         encoding_of(PATH, data, True)
+
+
+@pytest.mark.parametrize("name", ["UTF8", "latin1", "cp1251", "utf_16", "shift-jis", "gb18030"])
+def test_names_of_encodings(name):
+    assert "naïve"[:2].encode(check_encoding(name)).decode(name) == "na"
+
+
+@pytest.mark.parametrize(
+    "name", ["klingon", "", 7, None, "a\0b", "base64", "rot13", "zip", "idna", "undefined"]
+)
+def test_names_that_are_no_encoding_of_files(name):
+    with pytest.raises(WeftError, match=r"encoding: expected a name such as utf-8, .*; found "):
+        check_encoding(name)

@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -142,6 +143,15 @@ def empty_ids(folder):
     (folder / "ids.npy").write_bytes(b"")
 
 
+def piped(name):
+    def damage(folder):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    damage.__name__ = f"piped {name}"
+    return damage
+
+
 def flipped(name, at):
     def damage(folder):
         data = bytearray((folder / name).read_bytes())
@@ -198,6 +208,8 @@ def test_an_entry_without_checksums_is_read(tokenizer, tmp_path):
         broken_meta,
         list_meta,
         empty_ids,
+        piped("ids.npy"),
+        piped("meta.json"),
     ],
 )
 @pytest.mark.usefixtures("counted_copies")

@@ -11,20 +11,34 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import yaml
-
 from tests.fuzz.areas.tables import odd_parquet, odd_table
 from tests.fuzz.base import Base
 from tests.fuzz.byte_damage import damaged_bytes, damaged_lines, reencoded
 from tests.fuzz.case import Case
 from tests.fuzz.value_damage import as_json, damaged_value, odd_value, to_bytes
+from tests.support.every_kind import NAMES, SETTINGS
 from tests.support.malformed import FOLDER
 from tests.support.malformed import Case as File
 from tests.support.malformed_kinds import FINE, WRONG
 
-ENDINGS = ("csv", "tsv", "jsonl", "json", "conll", "parquet", "csv.gz", "jsonl.gz", "txt", "zip", "xlsx", "ndjson", "data")
+ENDINGS = (
+    *("csv", "tsv", "jsonl", "json", "conll", "parquet", "csv.gz", "jsonl.gz", "txt", "zip", "xlsx"),
+    *("ndjson", "data"),
+)
 OPTIONS: dict[str, tuple[Any, ...]] = {
-    "encoding": ("utf-8", "latin-1", "utf-16", "cp1252", "klingon", "", 7, "utf-8-sig", "base64", "rot13", "idna"),
+    "encoding": (
+        "utf-8",
+        "latin-1",
+        "utf-16",
+        "cp1252",
+        "klingon",
+        "",
+        7,
+        "utf-8-sig",
+        "base64",
+        "rot13",
+        "idna",
+    ),
     "delimiter": (",", "\t", ";", "|", "", "ab", " ", "\n", "\0", 3),
     "quotes": (True, False, "yes", None),
     "header": (["a", "b"], [], "a", ["text", "text"], [1], None),
@@ -41,16 +55,36 @@ def files() -> tuple[File, ...]:
     return tuple(file for file in (*sound * 12, *WRONG.values()) if file.data != FOLDER)
 
 
+@cache
+def data_of_kinds(base: Base) -> tuple[File, ...]:
+    """Sound rows of every kind of task."""
+    folder = base.kinds_file.parent
+    return tuple(
+        File(json.loads(json.dumps(SETTINGS[name])), "a.jsonl", (folder / f"{name}.train.jsonl").read_bytes())
+        for name in NAMES
+    )
+
+
+@cache
+def spreadsheets(base: Base) -> tuple[File, ...]:
+    """Files as people have them, without a task: only `weft new` reads them."""
+    return tuple(File({}, file.name, file.read_bytes()) for file in sorted(base.spreadsheets.iterdir()))
+
+
 def build_data_file(draw: Random, base: Base, folder: Path) -> Case:
     """A data file, damaged in one of many ways, and a command that reads it."""
-    file = draw.choice(files())
-    data = damaged_data(draw, file)
-    name = file.name if draw.random() < 0.85 else f"a.{draw.choice(ENDINGS)}"
+    file = draw.choice(
+        draw.choice([files(), files(), data_of_kinds(base), data_of_kinds(base), spreadsheets(base)])
+    )
+    data = damaged_data(draw, file) if draw.random() < 0.9 else file.data
+    name = file.name if draw.random() < 0.9 else f"a.{draw.choice(ENDINGS)}"
     (folder / name).write_bytes(data)
-    command = draw.choice(COMMANDS)
+    command = draw.choice(COMMANDS) if file.task else "new"
     inputs = (folder / name,)
     if command == "new":
-        words = draw.choice([(), (), ("--kind", draw.choice(["classify", "tag", "span"])), ("--label", "label")])
+        words = draw.choice(
+            [(), (), ("--kind", draw.choice(["classify", "tag", "span"])), ("--label", "label")]
+        )
         return Case(("new", name, "--out", "new.yaml", *words), inputs=inputs)
     if command == "predict":
         words = ("--on-error", "skip") if draw.random() < 0.5 else ()
@@ -68,25 +102,25 @@ def build_data_file(draw: Random, base: Base, folder: Path) -> Case:
 def damaged_data(draw: Random, file: File) -> bytes:
     """Return the bytes of a file, damaged as fits its format; some files are new ones."""
     suffixes = Path(file.name).suffixes
-    how = draw.randrange(14)
+    how = draw.randrange(15)
     if how <= 1:
-        return damaged_bytes(draw, file.data)
+        return damaged_bytes(draw, file.data, 2)
     if how <= 5 and suffixes[0] in (".jsonl", ".json"):
         return _damaged_json(draw, file.data)
     if how <= 5 and suffixes[0] == ".parquet":
         return odd_parquet(draw)
-    if how <= 6:
-        text = file.data.decode("utf-8", "surrogateescape")
-        for _ in range(draw.randint(1, 3)):
-            text = damaged_lines(draw, text)
-        return text.encode("utf-8", "surrogateescape")
-    if how <= 8:
+    if how <= 7:
         return reencoded(draw, file.data)
+    if how == 8:
+        return odd_parquet(draw)
     if how == 9:
         return odd_table(draw, draw.choice([",", "\t", ";"]))
     if how == 10:
         return _packed(draw, file)
-    return odd_parquet(draw) if draw.random() < 0.5 else file.data
+    text = file.data.decode("utf-8", "surrogateescape")
+    for _ in range(draw.choice([1, 1, 3])):
+        text = damaged_lines(draw, text)
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _damaged_json(draw: Random, data: bytes) -> bytes:
@@ -99,7 +133,7 @@ def _damaged_json(draw: Random, data: bytes) -> bytes:
         value = json.loads(lines[at])
     except (ValueError, OSError, EOFError, IndexError, RecursionError):
         return damaged_bytes(draw, data)
-    lines[at] = as_json(draw, damaged_value(draw, value, 2)).replace("\n", " ")
+    lines[at] = as_json(draw, damaged_value(draw, value, draw.choice([1, 1, 3]))).replace("\n", " ")
     changed = to_bytes("\n".join(lines) + "\n")
     return gzip.compress(changed) if packed else changed
 
@@ -127,7 +161,9 @@ def _write_run(draw: Random, base: Base, folder: Path, file: File, name: str) ->
         key = draw.choice(list(OPTIONS))
         source = {**source, "options": {**source.get("options", {}), key: draw.choice(OPTIONS[key])}}
     if draw.random() < 0.05:
-        source["columns"] = draw.choice([{"text": "label"}, {"text": "a.b"}, {"text": ""}, {"x": "y"}, odd_value(draw)])
+        source["columns"] = draw.choice(
+            [{"text": "label"}, {"text": "a.b"}, {"text": ""}, {"x": "y"}, odd_value(draw)]
+        )
     entry: Any = source if len(source) > 1 else name
     task = {**file.task, "train": entry, "validation": entry}
     settings = {"steps": 1, "batch_size": 2, "max_length": 24, "lr": 0.01, "baselines": draw.random() < 0.2}

@@ -1,4 +1,4 @@
-"""Damaged folders of encoders: configuration, weights and tokenizer, beside files that loaders may look for."""
+"""Damaged folders of encoders: configuration, weights and tokenizer, and code beside them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from tests.fuzz.case import Case
 from tests.fuzz.folder_damage import copied, damage_folder
 
 HOSTILE_CONFIGS = (
-    {"auto_map": {"AutoModel": "modeling.Model", "AutoConfig": "modeling.Config", "AutoTokenizer": "modeling.T"}},
+    {
+        "auto_map": {
+            "AutoModel": "modeling.Model",
+            "AutoConfig": "modeling.Config",
+            "AutoTokenizer": "modeling.T",
+        }
+    },
     {"model_type": "unknown"},
     {"hidden_size": 2**40},
     {"num_hidden_layers": 10**9},
@@ -27,7 +33,7 @@ HOSTILE_CONFIGS = (
     {"pad_token_id": 10**9},
     {"layer_norm_eps": "x"},
 )
-CODE = "open('ran.txt', 'w').write('the folder ran code')\nclass Model: pass\nclass Config: pass\nclass T: pass\n"
+CODE = "import os, signal\nos.kill(os.getpid(), signal.SIGUSR1)  # a crash, which the fuzzer counts\n"
 
 
 def build_encoder(draw: Random, base: Base, folder: Path) -> Case:
@@ -42,14 +48,19 @@ def build_encoder(draw: Random, base: Base, folder: Path) -> Case:
         damage_folder(draw, encoder)
     if draw.random() < 0.1:
         (encoder / "1_Pooling").mkdir(exist_ok=True)
-        (encoder / "1_Pooling" / "config.json").write_text(draw.choice(["[]", "x", '{"pooling_mode_mean_tokens": true}']))
+        (encoder / "1_Pooling" / "config.json").write_text(
+            draw.choice(["[]", "x", '{"pooling_mode_mean_tokens": true}'])
+        )
     run = str(base.run_file)
     commands = (
         *(("check", run, "encoder=encoder", "--no-estimate"),) * 3,
         ("show", "params", run, "encoder=encoder"),
         *(("train", run, "encoder=encoder", "train.steps=1", "--out", "out"),) * 2,
-        *(("predict", str(base.run("ended")), "--encoder", "encoder", "--task", "cat", "--text", "the cat"),) * 3,
+        *(("predict", str(base.run("ended")), "--encoder", "encoder", "--task", "cat", "--text", "the cat"),)
+        * 3,
         ("import", str(base.peft("auto")), "--encoder", "encoder", "--out", "new"),
     )
     command = draw.choice(commands)
-    return Case(command, stdin=b"yes\n" * 20, codes=(1, 2) if command[0] == "train" else (2,), inputs=(encoder,))
+    return Case(
+        command, stdin=b"yes\n" * 20, codes=(1, 2) if command[0] == "train" else (2,), inputs=(encoder,)
+    )

@@ -14,13 +14,19 @@ from tests.fuzz.byte_damage import damaged_bytes
 from tests.fuzz.case import Case
 from tests.fuzz.folder_damage import copied, damage_folder
 
-PATTERNS = ("(a+)+$", "(x", "[", ".*", "", "(.*)*x", "a{99999}", "\\", "(?=a)", "^", "(" * 500, "(?P<a>x)(?P=a)", "|" * 99)
+PATTERNS = (
+    *("(a+)+$", "(x", "[", ".*", "", "(.*)*x", "a{99999}", "\\", "(?=a)", "^", "(" * 500),
+    *("(?P<a>x)(?P=a)", "|" * 99),
+)
 CONFIGS = (
     *({"r": value} for value in (0, -1, 2**31, 10**30, "2", 2.0, None, True, [2])),
     *({"lora_alpha": value} for value in (0, -1, 1e308, float("nan"), float("inf"), "x", None, {})),
     *({"rank_pattern": {pattern: 2}} for pattern in PATTERNS),
     *({"alpha_pattern": {pattern: 2}} for pattern in PATTERNS),
-    *({"target_modules": value} for value in ("query", "(a+)+$", [], None, [1], ["x"], {}, "all-linear", "(")),
+    *(
+        {"target_modules": value}
+        for value in ("query", "(a+)+$", [], None, [1], ["x"], {}, "all-linear", "(")
+    ),
     {"peft_type": "IA3"},
     {"task_type": "TOKEN_CLS"},
     {"use_dora": True},
@@ -39,10 +45,10 @@ CONFIGS = (
 
 
 class _RunsCode:
-    """An object whose pickle would write a file when it is read."""
+    """An object whose pickle would end the process when it is read, which the fuzzer counts as a crash."""
 
     def __reduce__(self) -> tuple[object, tuple[str, ...]]:
-        return exec, ("open('ran.txt', 'w').write('the pickle ran code')",)
+        return exec, ("import os, signal; os.kill(os.getpid(), signal.SIGUSR1)",)
 
 
 def build_peft_folder(draw: Random, base: Base, folder: Path) -> Case:
@@ -54,12 +60,14 @@ def build_peft_folder(draw: Random, base: Base, folder: Path) -> Case:
         (peft / "adapter_config.json").write_text(json.dumps(config))
         if draw.random() < 0.5:
             (peft / "weft.json").unlink()
+    if draw.random() < 0.15:
+        (peft / "adapter_model.safetensors").unlink()
+        (peft / "adapter_model.bin").write_bytes(_pickled(draw, base))
     if draw.random() < 0.7:
         damage_folder(draw, peft, keep=("README.md",))
-    if draw.random() < 0.15:
-        (peft / "adapter_model.safetensors").unlink(missing_ok=True)
-        (peft / "adapter_model.bin").write_bytes(_pickled(draw, base))
-    words = draw.choice([(), (), ("--task", "x", "--labels", "no,yes"), ("--task", "x", "--kind", "regress"), ("--task", "")])
+    words = draw.choice(
+        [(), (), ("--task", "x", "--labels", "no,yes"), ("--task", "x", "--kind", "regress"), ("--task", "")]
+    )
     encoder = ("--encoder", str(base.encoder)) if draw.random() < 0.7 else ()
     kind = ("--json",) if draw.random() < 0.3 else ()
     command = ("import", "peft", "--out", "new", *encoder, *words, *kind)

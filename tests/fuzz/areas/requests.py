@@ -39,7 +39,10 @@ def build_request(draw: Random, base: Base, folder: Path) -> Case:
         case 7:
             arguments += ["--all"]
         case 8:
-            arguments += ["--tasks", draw.choice([task, f"{task},{draw.choice(names)}", "", ",", f"{task},{task}", "x"])]
+            arguments += [
+                "--tasks",
+                draw.choice([task, f"{task},{draw.choice(names)}", "", ",", f"{task},{task}", "x"]),
+            ]
     stdin, inputs = None, ()
     if draw.random() < 0.1:
         arguments += _texts(draw)
@@ -125,7 +128,19 @@ def _line(draw: Random, row: Any) -> str:
         case 0:
             return text[: draw.randint(0, len(text))]
         case 1:
-            return draw.choice(["", "x", "{", "null", "NaN", "[" * 2000, '{"a": 1, "a": 2}', '{"text": 1e999}', "\ufeff" + text])
+            return draw.choice(
+                [
+                    "",
+                    "x",
+                    "{",
+                    "null",
+                    "NaN",
+                    "[" * 2000,
+                    '{"a": 1, "a": 2}',
+                    '{"text": 1e999}',
+                    "\ufeff" + text,
+                ]
+            )
         case 2 if isinstance(row, dict) and row:
             # long, but far below what a request may be
             return json.dumps({**row, next(iter(row)): "the cat " * draw.choice([500, 5000])})

@@ -34,7 +34,15 @@ def known_keys() -> tuple[str, ...]:
 
     settings = [Training, LearningRates, Stop, HeadSettings, *(METHODS[name] for name in METHODS)]
     names = {name for kind in settings for name in kind.model_fields}
-    names |= {field.name for field in fields(Task)} | {"use", "suite", "root", "path", "columns", "options", "format"}
+    names |= {field.name for field in fields(Task)} | {
+        "use",
+        "suite",
+        "root",
+        "path",
+        "columns",
+        "options",
+        "format",
+    }
     return tuple(sorted(names))
 
 
@@ -83,12 +91,26 @@ def run_file_values(draw: Random, base: Base) -> dict[str, Any]:
 
 def overrides(draw: Random) -> list[str]:
     """`KEY=VALUE` words, most of them odd."""
-    sections = ("train", "method", "heads", "tasks", "tasks.cat", "tasks.cat.train", "encoder", "", "train.stop")
+    sections = (
+        "train",
+        "method",
+        "heads",
+        "tasks",
+        "tasks.cat",
+        "tasks.cat.train",
+        "encoder",
+        "",
+        "train.stop",
+    )
     words = []
     for _ in range(draw.randint(1, 2)):
         key = ".".join(part for part in (draw.choice(sections), draw.choice(known_keys())) if part)
-        value = draw.choice([draw.choice(SCALARS), as_json(draw, odd_value(draw)), draw.choice(known_words())])
-        words.append(draw.choice([f"{key}={value}"] * 8 + [f"{key}", f"={value}", f"{key}==", f"{key}.={value}"]))
+        value = draw.choice(
+            [draw.choice(SCALARS), as_json(draw, odd_value(draw)), draw.choice(known_words())]
+        )
+        words.append(
+            draw.choice([f"{key}={value}"] * 8 + [f"{key}", f"={value}", f"{key}==", f"{key}.={value}"])
+        )
     # the system takes neither, so no user can type them
     return [word.replace("\0", " ").encode("utf-8", "replace").decode() for word in words]
 

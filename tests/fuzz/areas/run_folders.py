@@ -37,4 +37,6 @@ def build_run_folder(draw: Random, base: Base, folder: Path) -> Case:
     kind = "lines" if command[0] == "predict" else "object" if "--json" in command else None
     # a resumed run may clean up its folder before it fails; what may not be lost is tested elsewhere
     inputs = () if command == resume else (run,)
-    return Case(command, codes=(1, 2) if command[0] in ("train", "submit") else (2,), inputs=inputs, json=kind)
+    return Case(
+        command, codes=(1, 2) if command[0] in ("train", "submit") else (2,), inputs=inputs, json=kind
+    )

@@ -74,5 +74,7 @@ def odd_parquet(draw: Random) -> bytes:
     if draw.random() < 0.1:
         names[-1] = draw.choice([names[0], "", "a.b"])
     out = io.BytesIO()
-    pq.write_table(pa.table(arrays, names=names), out, compression=draw.choice(["none", "snappy", "gzip", "zstd"]))
+    pq.write_table(
+        pa.table(arrays, names=names), out, compression=draw.choice(["none", "snappy", "gzip", "zstd"])
+    )
     return out.getvalue()

@@ -22,7 +22,9 @@ def build_task_file(draw: Random, base: Base, folder: Path) -> Case:
     document = {
         "tasks": {name: task},
         "train": {**TRAIN, "steps": 1},
-        "grow": draw.choice([{}, {"only": "head"}, {"start": "cat"}, {"label_map": {"cat": {"no": "no", "yes": "yes"}}}]),
+        "grow": draw.choice(
+            [{}, {"only": "head"}, {"start": "cat"}, {"label_map": {"cat": {"no": "no", "yes": "yes"}}}]
+        ),
     }
     file = folder / "task.yaml"
     file.write_bytes(damaged_yaml(draw, document, known_keys()))

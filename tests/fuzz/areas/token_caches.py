@@ -12,7 +12,7 @@ from tests.fuzz.folder_damage import copied, damage_folder
 
 def build_token_cache(draw: Random, base: Base, folder: Path) -> Case:
     """A copy of the token cache with damaged entries. The cache of a case is the folder `cache`."""
-    cache = copied(base.folder / "cache", folder / "cache")
+    cache = copied(base.cache, folder / "cache")
     damage_folder(draw, cache, times=6)
     commands = (
         ("train", str(base.run_file), "train.steps=1", "--out", "out"),

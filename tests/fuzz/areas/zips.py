@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,10 @@ from tests.fuzz.base import Base
 from tests.fuzz.byte_damage import damaged_bytes, damaged_lines, reencoded
 from tests.fuzz.case import Case
 
-NAMES = ("../x.tsv", "/etc/x", "a/CoLA.tsv", "CoLA.tsv/", "", "cola.tsv", "\x1b[2J", "CON", "a" * 300, "é.tsv")
+NAMES = (
+    *("../x.tsv", "/etc/x", "a/CoLA.tsv", "CoLA.tsv/", "", "cola.tsv", "\x1b[2J", "CON", "a" * 300),
+    *("é.tsv",),
+)
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 BOMBS = (b"\n", b"\0", b"0\t1\n", b"\r", b"\xe2\x80\xa8", b'{"idx": 0, "label": true}\n', b"[", b"{}\n")
 SMALL = 20_000
@@ -47,7 +51,9 @@ def build_zip(draw: Random, base: Base, folder: Path) -> Case:
                 # far below the limit of a file's size, and far above that of a right one
                 files[file] = draw.choice(BOMBS) * draw.choice([1000, 200_000, 4_000_000])
             case 5:
-                files[file] = draw.choice([b"", b"\xef\xbb\xbf" + files[file], files[file].replace(b"\n", b"\r\n")])
+                files[file] = draw.choice(
+                    [b"", b"\xef\xbb\xbf" + files[file], files[file].replace(b"\n", b"\r\n")]
+                )
             case 6:
                 files[draw.choice(NAMES)] = files[file]
     data = _zipped(draw, files)
@@ -61,7 +67,10 @@ def build_zip(draw: Random, base: Base, folder: Path) -> Case:
 
 def _zipped(draw: Random, files: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", draw.choice(METHODS)) as archive:
+    with (
+        warnings.catch_warnings(action="ignore"),  # of a name that is there twice
+        zipfile.ZipFile(buffer, "w", draw.choice(METHODS)) as archive,
+    ):
         for name, data in files.items():
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, archive.compression)
             if draw.random() < 0.02:

@@ -73,11 +73,18 @@ def read_sample(path: Path, sample_bytes: int = SAMPLE) -> tuple[bytes, bool]:
     return data[:sample_bytes], len(data) <= sample_bytes
 
 
+NOT_OF_FILES = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
+"""Python's encodings of names of hosts and of Python's own source, in which no file is written."""
+
+
 def check_encoding(name: object) -> str:
-    """Return Python's name of an encoding; refuse one that Python does not know."""
+    """Return Python's name of an encoding; refuse one that Python does not know, or that no file has."""
     try:
         if isinstance(name, str):
-            return codecs.lookup(name).name
+            codec = codecs.lookup(name)
+            # others turn bytes into bytes (base64) or texts into texts (rot13)
+            if getattr(codec, "_is_text_encoding", True) and codec.name not in NOT_OF_FILES:
+                return codec.name
     except (LookupError, ValueError):
         pass
     raise WeftError(f"encoding: expected a name such as utf-8, cp1252, latin-1 or utf-16; found {name!r}")

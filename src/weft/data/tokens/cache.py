@@ -72,8 +72,12 @@ def open_entry(cache: Path, key: str) -> Arrays | None:
     """Return the arrays of an entry, mapped into memory; None if it is missing or damaged."""
     folder = cache / "tokens" / key
     try:
+        if not (folder / "meta.json").is_file():  # reading from a pipe would wait for a writer
+            return None
         meta = json.loads((folder / "meta.json").read_text("utf-8"))
         names = meta["arrays"]
+        if not all((folder / f"{name}.npy").is_file() for name in names):
+            return None
         if not _undamaged(folder, meta, names):
             return None
         # asarray: slices of a plain view take a tenth of the time of a memmap's
