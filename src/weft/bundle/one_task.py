@@ -47,6 +47,7 @@ from weft.utils.checksums import file_sha256
 from weft.utils.files import new_folder
 from weft.utils.temporary import sweep_leftovers, temporary_folder
 from weft.utils.tensor_files import save_file
+from weft.utils.write_errors import under_final_names
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def with_settings(bundle: Path, tasks: Sequence[Task]) -> None:
         source = bundle
         for number, task in enumerate(tasks):
             out = bundle if number == len(tasks) - 1 else work / str(number)
-            with_task(source, out, task.settings(), _tensors(source, task.name))
+            with under_final_names(out, bundle):
+                with_task(source, out, task.settings(), _tensors(source, task.name))
             source = out
 
 
