@@ -1,4 +1,4 @@
-"""Bundles changed by hand: with checksums that fit, so that a test reaches the checks behind them."""
+"""Bundles and checkpoints changed by hand, with checksums that fit: a test reaches the checks behind them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,24 @@ from weft.utils.files import write_json
 def contents_of(bundle: Path) -> dict[str, Any]:
     """The contents of bundle.json."""
     return json.loads((bundle / MANIFEST).read_text(encoding="utf-8"))
+
+
+def edit_state(checkpoint: Path, **changes: Any) -> None:
+    """Change keys of a checkpoint's state.json; its own checksum fits again."""
+    path = checkpoint / "state.json"
+    state = json.loads(path.read_text(encoding="utf-8"))
+    write_json(path, sealed({**state, **changes}))
+
+
+def unseal_state(checkpoint: Path) -> dict[str, Any]:
+    """Make a checkpoint one of a version of weft that wrote no checksums; returns its state."""
+    path = checkpoint / "state.json"
+    state = json.loads(path.read_text(encoding="utf-8"))
+    for key in (SEAL, "files", "best", "settings"):
+        state.pop(key, None)
+    state["data"].pop("encoder_files", None)
+    write_json(path, state)
+    return state
 
 
 def reseal(bundle: Path) -> Path:

@@ -9,7 +9,7 @@ import pytest
 import weft
 from tests.support.tiny_run import breaking_off
 from weft.config import load_run
-from weft.training.run.checkpoint import last_checkpoint
+from weft.training.run.checkpoint_files import last_checkpoint
 
 
 def go(folder, out, overrides=(), resume=False, **settings):

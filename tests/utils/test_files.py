@@ -2,10 +2,12 @@
 
 import os
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from weft.data.tokens.cache import write_entry
 from weft.training.run.checkpoint import save_tensors
 from weft.utils.files import new_folder, sweep, write_json
 
@@ -29,6 +31,45 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
         (work / "two").write_text("2")
     assert [p.name for p in target.iterdir()] == ["two"]
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.fixture
+def flushed(monkeypatch):
+    """The paths that were flushed to the disk, in order."""
+    paths, real = [], os.fsync
+
+    def noting(handle):
+        paths.append(os.readlink(f"/proc/self/fd/{handle}"))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    return paths
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs the names of open files")
+def test_what_is_written_is_on_the_disk_before_it_has_its_name(flushed, tmp_path):
+    """Files before the folders that name them, and the parent last: a crash leaves the old or the new."""
+    with new_folder(tmp_path / "out") as work:
+        (work / "inner").mkdir()
+        (work / "inner" / "file").write_text("1")
+        (work / "other").write_text("2")
+        names = [str(work / "inner" / "file"), str(work / "inner"), str(work)]
+        assert flushed == []
+    assert [path for path in flushed if path in names] == names
+    assert str(work / "other") in flushed
+    assert flushed[-1] == str(tmp_path)
+    flushed.clear()
+    write_json(tmp_path / "a.json", 1)
+    assert [os.path.basename(path) for path in flushed] == [".a.json.new", tmp_path.name]
+    flushed.clear()
+    save_tensors(tmp_path / "best.safetensors", {"x": torch.zeros(2)})
+    assert [os.path.basename(path) for path in flushed] == [".best.safetensors.new", tmp_path.name]
+    flushed.clear()
+    arrays = {"ids": np.arange(9), "offsets": np.array([0, 4, 9]), "full_lengths": np.array([4, 5])}
+    write_entry(tmp_path / "cache", "key", arrays, {})
+    assert len([path for path in flushed if path.endswith(".npy")]) == 3
+    assert flushed[-1] == str(tmp_path / "cache" / "tokens")
+    assert ".writing-" in flushed[-2]
 
 
 def test_sweeping_leaves_what_is_whole(tmp_path):

@@ -15,7 +15,7 @@ from typing import Any
 
 from weft.errors import WeftError, words
 from weft.utils.checksums import SEAL, file_problem, file_sha256, is_sealed, sealed
-from weft.utils.files import write_json
+from weft.utils.files import as_json
 
 FILES = "files"
 MANIFEST = "bundle.json"
@@ -32,7 +32,8 @@ def task_path(name: str) -> str:
 def write_manifest(folder: Path, contents: Mapping[str, Any], known: Mapping[str, str] | None = None) -> None:
     """Write bundle.json with the checksums of the files that are in the folder now.
 
-    Files that a user has put beside them are not listed: they may change.
+    The folder is a new one, which is flushed to the disk and moved into place as a whole (`new_folder`).
+    Files that a user has put into a bundle are not listed: they may change.
 
     Args:
         folder: the bundle, complete but for bundle.json.
@@ -43,7 +44,8 @@ def write_manifest(folder: Path, contents: Mapping[str, Any], known: Mapping[str
     names = [SHARED_FILE, *(task_path(name) for name in contents["tasks"]), *_encoder_files(folder)]
     listed = {name: known[name] if name in known else file_sha256(folder / name) for name in names}
     plain = {key: value for key, value in contents.items() if key not in (FILES, SEAL)}
-    write_json(folder / MANIFEST, sealed({**plain, FILES: listed}))
+    text = as_json(sealed({**plain, FILES: listed}))
+    (folder / MANIFEST).write_text(text, encoding="utf-8")
 
 
 def check_seal(path: Path, manifest: Mapping[str, Any]) -> None:

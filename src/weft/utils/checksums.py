@@ -26,6 +26,24 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def start_sha256(path: Path, size: int) -> str | None:
+    """Return the sha256 of the first bytes of a file; None if it has fewer, or is missing.
+
+    Args:
+        path: the file.
+        size: the number of bytes.
+    """
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while size and (block := file.read(min(size, _BLOCK))):
+                digest.update(block)
+                size -= len(block)
+    except FileNotFoundError:
+        return None
+    return None if size else digest.hexdigest()
+
+
 def file_crc32(path: Path) -> str:
     """Return the CRC-32 of a file's bytes, as eight hexadecimal digits."""
     checksum = 0

@@ -84,7 +84,12 @@ def _exchange(work: Path, target: Path) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically."""
-    write_text(path, json.dumps(value, indent=1) + "\n")
+    write_text(path, as_json(value))
+
+
+def as_json(value: Any) -> str:
+    """The text of a JSON file."""
+    return json.dumps(value, indent=1) + "\n"
 
 
 def write_text(path: Path, text: str, replace: bool = True) -> None:

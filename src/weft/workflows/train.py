@@ -84,7 +84,7 @@ def _train_run(
 
     from weft.bundle.start import start_from
     from weft.config.build import model_of
-    from weft.training.run.checkpoint import last_checkpoint
+    from weft.training.run.checkpoint_files import last_checkpoint
     from weft.training.run.run import train
     from weft.utils.devices import device_of
 

@@ -142,9 +142,52 @@ def empty_ids(folder):
     (folder / "ids.npy").write_bytes(b"")
 
 
+def flipped(name, at):
+    def damage(folder):
+        data = bytearray((folder / name).read_bytes())
+        data[at] ^= 4
+        (folder / name).write_bytes(bytes(data))
+
+    damage.__name__ = f"flipped {name} {at}"
+    return damage
+
+
+def as_written_before(folder, **changes):
+    """An entry of a version that recorded no checksums."""
+    meta = json.loads((folder / "meta.json").read_text())
+    for key in ("checksums", "sha256"):
+        meta.pop(key)
+    (folder / "meta.json").write_text(json.dumps(meta))
+    for name, change in changes.items():
+        np.save(folder / f"{name}.npy", change(np.load(folder / f"{name}.npy")))
+
+
+def swapped_offsets(folder):
+    """Rows that begin before the ones in front of them, in an entry without checksums."""
+    as_written_before(folder, offsets=lambda x: np.concatenate([x[:1], x[2:0:-1], x[3:]]))
+
+
+def test_an_entry_without_checksums_is_read(tokenizer, tmp_path):
+    split = split_of(PAIRS)
+    tokenize(split, tokenizer, 256, tmp_path)
+    (entry,) = entries(tmp_path)
+    as_written_before(entry)
+    identity = entry.stat().st_ino
+    assert_same_as_the_tokenizer(tokenize(split, tokenizer, 256, tmp_path), PAIRS, tokenizer, 256)
+    assert entry.stat().st_ino == identity
+
+
 @pytest.mark.parametrize(
     "damage",
     [
+        *(
+            flipped(f"{name}.npy", at)
+            for name in ("ids", "types", "offsets", "full_lengths")
+            for at in (20, -1)
+        ),
+        flipped("meta.json", 5),
+        flipped("meta.json", -8),
+        swapped_offsets,
         cut,
         shorter,
         other_dtype,

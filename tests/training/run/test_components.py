@@ -10,10 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 import weft
+from tests.support.sealing import unseal_state
 from tests.support.tiny_run import breaking_off
 from weft.config import load_run
 from weft.errors import WeftError
-from weft.training.run.checkpoint import last_checkpoint, read_state
+from weft.training.run.checkpoint_files import last_checkpoint, read_state
 from weft.training.run.components import Components
 
 pytestmark = pytest.mark.usefixtures("token_cache")
@@ -95,7 +96,7 @@ def test_a_checkpoint_from_before_there_were_parts_goes_on(folder, tmp_path):
     with breaking_off(5), pytest.raises(KeyboardInterrupt):
         go(folder, out, *settings)
     checkpoint = last_checkpoint(out / "checkpoints")
-    state = read_state(checkpoint)
+    state = unseal_state(checkpoint)
     state["loop"]["parts"] = {}
     (checkpoint / "state.json").write_text(json.dumps(state))
     (checkpoint / "more.safetensors").unlink()

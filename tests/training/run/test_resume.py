@@ -12,9 +12,11 @@ from safetensors.torch import load_file, save_file
 import weft
 from tests.conformance.table import METHODS
 from tests.support.more import some_of
+from tests.support.sealing import edit_state
 from tests.support.whole_runs import go, log_of, stop_after
 from weft.config import load_run
 from weft.errors import WeftError
+from weft.training.run.checkpoint_files import last_checkpoint, read_state
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 
@@ -53,10 +55,11 @@ def test_resume_is_refused_where_it_would_not_be_the_same_run(folder, tmp_path):
             go(folder, out, resume=True)
     finally:
         weights.write_bytes(kept)
-    state = next((out / "checkpoints").glob("step-*/state.json"))
+    checkpoint = last_checkpoint(out / "checkpoints")
+    state = checkpoint / "state.json"
     kept = state.read_bytes()
     try:
-        state.write_bytes(kept.replace(b'"tokens": ', b'"tokens": 9'))
+        edit_state(checkpoint, data={**read_state(checkpoint)["data"], "tokens": 92})
         with pytest.raises(
             WeftError, match="was written by an earlier version of weft, which tokenized texts differently"
         ):
@@ -143,8 +146,7 @@ def test_a_run_with_gates_resumes_bit_equal_in_both_phases(method, stop, folder,
 
 def test_another_build_gets_one_line(folder, tmp_path, capsys):
     checkpoint = stop_after(folder, tmp_path / "out", 8)
-    state = json.loads((checkpoint / "state.json").read_text())
-    (checkpoint / "state.json").write_text(json.dumps({**state, "torch": "1.0", "threads": 99}))
+    edit_state(checkpoint, torch="1.0", threads=99)
     run = load_run(folder / "run.yaml")
     model = weft.Model(run.encoder, run.tasks, run.method, seed=1)
     weft.train(model, run.training, tmp_path / "out", resume=True, resolved=run.resolved)

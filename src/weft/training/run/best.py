@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.errors import WeftError
+from torch import Tensor
+
+from weft.errors import WeftError, words
 from weft.model.ownership import owned
 from weft.training.run.checkpoint import load_tensors, save_tensors, tensors_of_task, trained_tensors
+from weft.training.run.checkpoint_files import (
+    best_file,
+    best_of_all,
+    best_task_file,
+    copy_of,
+    write_copy,
+)
 from weft.training.run.state import State
+from weft.utils.checksums import file_problem, file_sha256
 from weft.utils.processes import Processes
 
 if TYPE_CHECKING:
@@ -25,12 +35,18 @@ class Best:
     combines them. This requires that no weight that trains is shared: a task's score at step k then depends
     only on its own weights at step k, whatever the other tasks did.
 
+    A file that all kept checkpoints need has a second copy. Without it, damage to this one file would make
+    all of them useless.
+
     Args:
         model: the model.
         folder: the folder of the files.
         names: the names of the tasks that train, [T].
         per_task: whether the best weights are chosen per task.
         processes: the processes that train together.
+
+    Attributes:
+        checksums: the sha256 of the files that were written or that a checkpoint records, by name.
     """
 
     def __init__(
@@ -38,21 +54,20 @@ class Best:
     ) -> None:
         self.model, self.folder, self.names = model, folder, names
         self.per_task, self.processes = per_task, processes
+        self.checksums: dict[str, str] = {}
         if per_task:
             check_per_task(model)
 
     def keep_all(self, state: State) -> None:
         """Save all weights, which are the best so far."""
         assert state.best_step is not None
-        save_tensors(self._file(state.best_step), trained_tensors(self.model), self.processes)
+        self._save(best_file(state.best_step), trained_tensors(self.model))
 
     def keep_task(self, task: int, state: State) -> None:
         """Save the weights of one task, which are its best so far."""
         step = state.tasks[task].best_step
         assert step is not None
-        save_tensors(
-            self._task_file(task, step), tensors_of_task(self.model, self.names[task]), self.processes
-        )
+        self._save(best_task_file(task, step), tensors_of_task(self.model, self.names[task]))
 
     def restore(self, state: State) -> None:
         """Restore the best weights; if they are those of the last step, the model has them already."""
@@ -60,24 +75,58 @@ class Best:
             for task, progress in enumerate(state.tasks):
                 if progress.best_step not in (None, state.step):
                     live = tensors_of_task(self.model, self.names[task])
-                    load_tensors(self._task_file(task, progress.best_step), live)
+                    self._load(best_task_file(task, progress.best_step), live)
         elif state.best_step not in (None, state.step):
-            load_tensors(self._file(state.best_step), trained_tensors(self.model))
+            self._load(best_file(state.best_step), trained_tensors(self.model))
 
-    def sweep(self, state: State) -> None:
-        """Delete files that the newest checkpoint does not need; a run never resumes from an older one."""
-        kept = {self._file(state.best_step or 0)}
-        kept |= {self._task_file(t, task.best_step or 0) for t, task in enumerate(state.tasks)}
+    def needed(self, state: State) -> dict[str, str]:
+        """The files that a checkpoint with this state refers to, and their sha256, in the main process."""
+        if self.per_task:
+            steps = [(task, progress.best_step) for task, progress in enumerate(state.tasks)]
+            names = [best_task_file(task, step) for task, step in steps if step is not None]
+        else:
+            names = [] if state.best_step is None else [best_file(state.best_step)]
+        for name in names:
+            if name not in self.checksums:  # a checkpoint of an earlier version recorded none
+                self.checksums[name] = file_sha256(self.folder / name)
+        return {name: self.checksums[name] for name in names}
+
+    def sweep(self) -> None:
+        """Delete files that no checkpoint needs; write second copies of those that all checkpoints need."""
+        by_checkpoint = best_of_all(self.folder)
+        needed = {name for files in by_checkpoint for name in files}
+        twice = set.intersection(*map(set, by_checkpoint)) if len(by_checkpoint) > 1 else set()
+        copies = {copy_of(self.folder / name): self.folder / name for name in twice}
         for file in self.folder.glob("best-*.safetensors"):
-            if file not in kept:
+            if file.name not in needed and file not in copies:
                 file.unlink()
+        for copy, file in copies.items():
+            if (
+                file.is_file()
+                and not copy.is_file()
+                and write_copy(file, copy) != self.checksums.get(file.name)
+            ):
+                copy.unlink()  # the file is damaged already: found and reported when it is read
 
-    def _file(self, step: int | None) -> Path:
-        return self.folder / f"best-{step:08d}.safetensors"
+    def _save(self, name: str, tensors: Mapping[str, Tensor]) -> None:
+        self.checksums[name] = save_tensors(self.folder / name, tensors, self.processes)
 
-    def _task_file(self, task: int, step: int | None) -> Path:
-        # by number: a task's name may contain characters that are not allowed in file names
-        return self.folder / f"best-task{task}-{step:08d}.safetensors"
+    def _load(self, name: str, live: Mapping[str, Tensor]) -> None:
+        load_tensors(self.processes.on_main(lambda: self._undamaged(self.folder / name)), live)
+
+    def _undamaged(self, path: Path) -> Path:
+        """A file of best weights, or its second copy if it is damaged."""
+        expected = self.checksums.get(path.name)
+        if expected is None:
+            return path
+        problem = file_problem(path, expected)
+        if problem is None or file_problem(copy_of(path), expected) is None:
+            return path if problem is None else copy_of(path)
+        raise WeftError(
+            f"{problem}\n  it holds the best weights of the run\n  resume the run with "
+            f"{words('--resume', 'resume=True')}: it goes on from the last checkpoint that does not need the "
+            "file"
+        )
 
 
 def check_per_task(model: Model) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -17,7 +16,9 @@ from weft.errors import WeftError
 from weft.model.ownership import owned
 from weft.training.optim.l0 import gates_of
 from weft.training.optim.sharding import sharded_like, whole
-from weft.utils.files import new_folder, open_to_others, write_json
+from weft.training.run.checkpoint_files import PREFIX, STATE, delete_old, read_state
+from weft.utils.checksums import file_sha256, sealed
+from weft.utils.files import as_json, new_folder, open_to_others, sync
 from weft.utils.processes import Processes
 from weft.utils.temporary import temporary_folder
 from weft.utils.tensor_files import save_file
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from weft.model.model import Model
     from weft.training.optim.owners import OwnerOptimizers
 
-PREFIX = "step-"
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
@@ -48,8 +48,10 @@ def tensors_of_task(model: Model, task: str) -> dict[str, Tensor]:
     return {item.name: item.data for item in owned(model) if item.owner == owner and item.trains}
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], processes: Processes | None = None) -> None:
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], processes: Processes | None = None) -> str:
     """Write tensors to one file, atomically; all processes must call this, and the main one writes.
+
+    Returns the sha256 of the file.
 
     Args:
         path: the file.
@@ -57,27 +59,44 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], processes: Processes
         processes: the processes that train together; by default only this one.
     """
     full = {name: whole(t).contiguous() for name, t in tensors.items()}
-    (processes or Processes()).on_main(lambda: _write(path, full))
+    return (processes or Processes()).on_main(lambda: _write(path, full))
 
 
-def _write(path: Path, tensors: dict[str, Tensor]) -> None:
+def _write(path: Path, tensors: dict[str, Tensor]) -> str:
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary_folder(path) as folder, under_final_names(folder, path.parent):
             work = folder / path.name
             save_file(tensors, work)
             open_to_others(work)
+            sync(work)
+            sha256 = file_sha256(work)
             work.replace(path)
+            sync(path.parent)
+    return sha256
 
 
 def load_tensors(path: Path, live: Mapping[str, Tensor]) -> None:
-    """Copy the tensors of a file into existing tensors of the same names."""
-    stored = load_file(path)
+    """Copy the tensors of a file into existing tensors of the same names, shapes and dtypes."""
+    try:
+        stored = load_file(path)
+    except FileNotFoundError:
+        raise WeftError(f"{path} is missing") from None
+    except SafetensorError as wrong:
+        raise WeftError(f"{path} is damaged: {wrong}") from None
     if stored.keys() != live.keys():
         odd = sorted(stored.keys() ^ live.keys())[0]
         raise WeftError(f"{path} does not match the model: {odd!r} is only in one of the two")
     for name, tensor in live.items():
+        _check_form(stored[name], tensor, f"{path}: {name!r}")
         tensor.copy_(sharded_like(stored[name], tensor))
+
+
+def _check_form(stored: Tensor, live: Tensor, where: str) -> None:
+    """Refuse a tensor of a different shape or dtype, which would be broadcast or converted."""
+    forms = [f"shape {list(tensor.shape)} and dtype {tensor.dtype}" for tensor in (stored, live)]
+    if forms[0] != forms[1]:
+        raise WeftError(f"{where} has {forms[0]}; expected {forms[1]}")
 
 
 def save_checkpoint(
@@ -89,7 +108,7 @@ def save_checkpoint(
     more: Mapping[str, Tensor] | None = None,
     processes: Processes | None = None,
 ) -> Path:
-    """Write a checkpoint after `step` steps, then delete the older ones.
+    """Write a checkpoint after `step` steps, then delete all but the last two.
 
     All processes must call this, because tensors may be sharded; the main one writes.
 
@@ -98,30 +117,29 @@ def save_checkpoint(
         step: the number of steps done.
         model: the model.
         optimizers: its optimizers; their state is stored by owner.
-        state: the other state of the loop, JSON-serializable.
+        state: the other state of the loop, JSON-serializable; its `best` has the sha256 of the files of best
+            weights that it refers to, by their names in `folder`.
         more: further state, as tensors.
         processes: the processes that train together; by default only this one.
     """
     target = folder / f"{PREFIX}{step:08d}"
-    files = {"weights": trained_tensors(model), "optimizers": _moments(optimizers), "more": dict(more or {})}
-    full = {file: {k: whole(t).contiguous() for k, t in tensors.items()} for file, tensors in files.items()}
+    parts = {"weights": trained_tensors(model), "optimizers": _moments(optimizers), "more": dict(more or {})}
+    full = {
+        f"{part}.safetensors": {k: whole(t).contiguous() for k, t in tensors.items()}
+        for part, tensors in parts.items()
+    }
 
     def write() -> None:
         with new_folder(target) as work:
-            for file, tensors in full.items():
-                save_file(tensors, work / f"{file}.safetensors")
-            write_json(work / "state.json", {**state, "step": step})
-        for old in _all(folder)[:-1]:
-            shutil.rmtree(old)
+            for name, tensors in full.items():
+                save_file(tensors, work / name)
+            files = {name: file_sha256(work / name) for name in full}
+            record = sealed({"best": {}, **state, "step": step, "files": files})
+            (work / STATE).write_text(as_json(record), encoding="utf-8")  # flushed with the folder
+        delete_old(folder, step)
 
     (processes or Processes()).on_main(write)
     return target
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint; None if there is none."""
-    checkpoints = _all(folder)
-    return checkpoints[-1] if checkpoints else None
 
 
 def load_checkpoint(path: Path, model: Model, optimizers: OwnerOptimizers) -> dict[str, Any]:
@@ -132,6 +150,10 @@ def load_checkpoint(path: Path, model: Model, optimizers: OwnerOptimizers) -> di
     for owner, optimizer in optimizers.optimizers.items():
         for number, parameter in enumerate(optimizers.parameters(owner)):
             entry = {m: stored[k] for m in MOMENTS if (k := f"{owner}|{number}|{m}") in stored}
+            if any(tensor.shape != parameter.shape for m, tensor in entry.items() if m != "step"):
+                raise WeftError(
+                    f"{path / 'optimizers.safetensors'} does not match the model: {owner}|{number}"
+                )
             if entry:
                 # a step count is one number, even if the parameter is sharded
                 optimizer.state[parameter] = {
@@ -149,18 +171,9 @@ def read_more(path: Path) -> dict[str, Tensor]:
     return load_file(file) if file.is_file() else {}
 
 
-def read_state(path: Path) -> dict[str, Any]:
-    """The JSON state of a checkpoint."""
-    return json.loads((path / "state.json").read_text(encoding="utf-8"))
-
-
 def environment(world: int) -> dict[str, Any]:
     """The facts of a checkpoint that the rounding of later steps depends on; `world` processes train."""
     return {"torch": torch.__version__, "threads": torch.get_num_threads(), "processes": world}
-
-
-def _all(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.glob(f"{PREFIX}*") if (p / "state.json").is_file())
 
 
 def _moments(optimizers: OwnerOptimizers) -> dict[str, Tensor]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from weft.bundle.writing import writing_bundle
 from weft.errors import WeftError, words
-from weft.training.run.resume import differences
+from weft.training.run.checkpoint_files import last_checkpoint
+from weft.training.run.recorded import as_yaml, check_settings, start_from_run
 from weft.utils.files import new_folder, sweep, write_text
 from weft.utils.lock import LOCK, held
 from weft.utils.temporary import is_leftover_name, sweep_leftovers
@@ -43,22 +41,15 @@ def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite
         raise WeftError("found resume=True and overwrite=True; expected one of them")
     if resume:
         without = words("--resume", "resume=True")
-        if not file.is_file():
+        if not file.is_file() and last_checkpoint(folder / "checkpoints") is None:
             raise WeftError(f"{folder} has no run to resume: run.yaml is missing; leave out {without}")
-        before = yaml.safe_load(file.read_text(encoding="utf-8"))
-        differs = differences(before, json.loads(json.dumps(resolved)))
-        if differs:
-            raise WeftError(
-                f"the run in {folder} was started with different settings and cannot continue with these:\n"
-                + "\n".join(differs)
-                + _more_steps(folder, differs)
-            )
+        check_settings(folder, json.loads(json.dumps(resolved)))
         if (folder / "metrics.json").is_file():
             see = words(f"weft evaluate {folder}", f"weft.evaluate({str(folder)!r})")
             raise RunEnded(
                 f"the run in {folder} has ended, and nothing is left to do; see it with: {see}\n"
-                f"  to train its model further, start a new run from it: {_start(folder)} and a different "
-                f"{out}, without {without}"
+                f"  to train its model further, start a new run from it: {start_from_run(folder)} and a "
+                f"different {out}, without {without}"
             )
     elif folder.is_file():
         raise WeftError(f"{folder} is a file; expected a folder as {out}")
@@ -99,25 +90,9 @@ def _of_a_run(name: str) -> bool:
     return name.removeprefix(".").startswith(FILES) if name.startswith(".") else name in FILES
 
 
-def _start(folder: Path) -> str:
-    """How to start a new run from a finished one."""
-    return words(f"add start={folder}", f"call weft.start_from(model, {str(folder)!r}) before weft.train")
-
-
-def _more_steps(folder: Path, differs: Sequence[str]) -> str:
-    """What to do if only the number of steps differs: schedules and samplers depend on it."""
-    if len(differs) != 1 or not differs[0].startswith("  train.steps:"):
-        return ""
-    return (
-        "\n  the learning rate and the sampler depend on the number of steps: finish this run with its own "
-        f"number, then train further in a new run: {_start(folder)} and a different {words('--out', 'out')}, "
-        f"without {words('--resume', 'resume=True')}"
-    )
-
-
 def begin_folder(folder: Path, resolved: dict[str, Any], overwrite: bool) -> None:
     """Write run.yaml into a new folder; with `overwrite` into one that replaces the old folder at once."""
-    text = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True)
+    text = as_yaml(resolved)
     if overwrite and folder.is_dir():
         check_replaceable(folder)  # again: files may have been added while the data was read
         # nobody may be changing the old bundle while it is deleted

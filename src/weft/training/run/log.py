@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.training.run.lock import check_still_ours
+from weft.utils.checksums import start_sha256
 from weft.utils.write_errors import explained
 
 
@@ -26,13 +27,18 @@ class Log:
             self.path.write_bytes(b"")
         else:
             with self.path.open("ab") as file:
-                file.truncate(cut_to)
+                # never longer: a log that has lost lines would get zeros for them
+                file.truncate(min(cut_to, self.path.stat().st_size))
         self._board: Any = _board(folder) if tensorboard else None
 
     @property
     def size(self) -> int:
         """The length of the log in bytes."""
         return self.path.stat().st_size
+
+    def sha256(self) -> str | None:
+        """The sha256 of the log so far; None if there is none."""
+        return start_sha256(self.path, self.size)
 
     def write(self, event: str, **facts: Any) -> None:
         """Add one line; the numbers of a step are also written to TensorBoard."""
@@ -60,6 +66,10 @@ class NoLog(Log):
     def size(self) -> int:
         """See `Log`."""
         return 0
+
+    def sha256(self) -> str | None:
+        """See `Log`."""
+        return None
 
     def write(self, event: str, **facts: Any) -> None:
         """See `Log`."""

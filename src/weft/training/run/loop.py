@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +14,13 @@ from weft.evaluation.scores import Scores, shown_metric
 from weft.sampling.plan.plan import Plan, Step
 from weft.training.engines.engine import Move
 from weft.training.optim.owners import OwnerOptimizers
-from weft.training.run.checkpoint import (
-    environment,
-    load_checkpoint,
-    read_more,
-    read_state,
-    save_checkpoint,
-    trained_tensors,
-)
+from weft.training.run.checkpoint import load_checkpoint, read_more, trained_tensors
+from weft.training.run.checkpoint_files import read_state
 from weft.training.run.component import Component, StepDone
 from weft.training.run.components import Components, components_of
 from weft.training.run.interrupt import Interrupted, Interruptions
 from weft.training.run.log import Log, NoLog
+from weft.training.run.loop_state import save_loop
 from weft.training.run.phases import Phases
 from weft.training.run.plan import RunPlan, plan_of
 from weft.training.run.progress import Progress, Quiet, early
@@ -68,6 +62,7 @@ class Loop:
         components: all components of the run; see `Component` for when each hook is called.
         run_plan: which examples the steps train on, and the tasks that have stopped.
         validation: the evaluations and the best weights.
+        settings: the content of run.yaml, which checkpoints hold too.
     """
 
     def __init__(
@@ -91,6 +86,7 @@ class Loop:
         self.folder, self.checkpoints = folder, folder / "checkpoints"
         self.log: Log = NoLog()
         self.progress: Progress = Quiet()
+        self.settings: dict[str, Any] = {}
         self.phases = Phases(model, training)
         self.before, self.total = self.phases.before, self.phases.total
         sizes = [len(tokens) for tokens in train]
@@ -103,6 +99,7 @@ class Loop:
             "plan": self.plan.fingerprint(),
             "rows": keys,
             "encoder": model.encoder_source.sha256,
+            "encoder_files": dict(model.encoder_source.files),
         }
         self.state = State.fresh(len(train))
         self.validation = Validation(
@@ -127,6 +124,7 @@ class Loop:
             self.optimizers = self._new_optimizers()
             self.driver.gradients.arrange()
         facts = load_checkpoint(checkpoint, self.model, self.optimizers)
+        self.validation.best.checksums.update(facts.get("best", {}))
         self.run_plan.follow(self.state.stops)
         self.components.load_states(self.state.parts, read_more(checkpoint), self.state.step)
         return facts
@@ -314,17 +312,5 @@ class Loop:
     def _checkpoint(self) -> None:
         self.records.lost(self.driver.losses())
         self.records.sum_losses(self.state)
-        self.state.parts, tensors = self.components.states()
         self.log.write("checkpoint", step=self.state.step)
-        facts = {
-            "loop": asdict(self.state),
-            "data": self.data,
-            "log_bytes": self.log.size,
-            **environment(self.processes.world),
-        }
-        with self.driver.engine.at_rest():
-            save_checkpoint(
-                self.checkpoints, self.state.step, self.model, self.optimizers, facts, tensors, self.processes
-            )
-        if self.processes.is_main:
-            self.validation.best.sweep(self.state)
+        save_loop(self)

@@ -18,15 +18,23 @@ FREE = (
 """Keys of `train` that may differ when a run is resumed: they change no weight beyond rounding."""
 
 
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+PLACES = ("train", "validation", "test", "also", "root", "hub")
+"""Keys of a task that say where its rows are."""
+
+
+def differences(before: dict[str, Any], now: dict[str, Any], places: bool = True) -> list[str]:
     """The differences between settings and those that a run was started with, one line per difference.
 
     Args:
         before: the content of run.yaml.
         now: the present settings in the same form.
+        places: whether the paths of the encoder, the data and the start count too. A folder may have moved; a
+            checkpoint holds the hashes of what was there.
     """
     before = _completed(before)
     lines = []
+    if not places:
+        before, now = _without_places(before), _without_places(now)
     for section in ("encoder", "method", "heads", "tasks", "start", "kernels"):
         lines += _compare(section, before.get(section), now.get(section))
     old, new = before.get("train", {}), now["train"]
@@ -34,6 +42,17 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         if key not in FREE and old.get(key) != new.get(key):
             lines.append(f"  train.{key}: {old.get(key)!r} then, {new.get(key)!r} now")
     return lines
+
+
+def _without_places(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without the paths of the encoder, the data and the start."""
+    tasks = [
+        {key: value for key, value in task.items() if key not in PLACES} if isinstance(task, dict) else task
+        for task in settings.get("tasks", [])
+    ]
+    return {key: value for key, value in settings.items() if key not in ("encoder", "start")} | {
+        "tasks": tasks
+    }
 
 
 def _compare(key: str, then: Any, now: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,19 +14,21 @@ from weft.data.splits.subset import rows_of
 from weft.data.splits.task_rows import rows_of_task
 from weft.data.tokens.progress import tokenizing
 from weft.data.tokens.tokens import tokenize
-from weft.errors import WeftError, words
+from weft.errors import words
 from weft.evaluation.baselines import Baselines, quick_baselines
 from weft.evaluation.scores import Scores
 from weft.evaluation.thresholds import without_tuned
 from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
-from weft.training.run.checkpoint import environment, last_checkpoint, read_state
+from weft.training.run.checkpoint import environment
+from weft.training.run.checkpoint_files import last_checkpoint
 from weft.training.run.checks import check_training
-from weft.training.run.folder import begin_folder, check_apart, check_folder, sweep_run
+from weft.training.run.folder import begin_folder, check_apart, check_folder
 from weft.training.run.interrupt import Interrupted
 from weft.training.run.lock import one_writer
 from weft.training.run.log import Log, NoLog
 from weft.training.run.loop import Loop
+from weft.training.run.loop_state import restore_loop
 from weft.training.run.model_checks import check_model
 from weft.training.run.plan import notes
 from weft.training.run.progress import Progress, Quiet, progress_for
@@ -155,10 +158,11 @@ def train(
         components,
         evaluate_start=head_start is not None and bool(head_start.fits),
     )
+    loop.settings = json.loads(json.dumps(resolved))
     # nothing is written before all data have been read
     if not resume:
         processes.on_main(lambda: begin_folder(folder, resolved, overwrite))
-    saved = _resume(loop, folder) if resume else None
+    saved, about_checkpoints = restore_loop(loop, folder) if resume else (None, [])
     log: Log = NoLog()
     shown: Progress = Quiet()
     if processes.is_main:
@@ -179,7 +183,7 @@ def train(
         if head_start is not None:
             log.write("head_start", **head_start.facts())
             shown.say(f"note: {head_start.line()}")
-        for note in (*about_rows, *notes(loop)):
+        for note in (*about_checkpoints, *about_rows, *notes(loop)):
             shown.say(f"note: {note}")
         try:
             with out_of_memory_explained(_lower(training)):
@@ -245,45 +249,6 @@ def _save_stopped(loop: Loop, stopped: Interrupted, with_bundle: bool, with_enco
         with whole_model(loop.model):
             if loop.processes.is_main:
                 save(loop.model, stopped.folder / "bundle", with_encoder)
-
-
-def _resume(loop: Loop, folder: Path) -> dict[str, Any] | None:
-    """Restore the loop from the last checkpoint; returns its JSON state, or None if there is no checkpoint.
-
-    A run that was killed before its first checkpoint starts from the beginning.
-    """
-    loop.processes.on_main(lambda: sweep_run(folder))
-    checkpoint = last_checkpoint(loop.checkpoints)
-    if checkpoint is None:
-        return None
-    data = read_state(checkpoint)["data"]
-    if data.get("tokens", 1) != loop.data["tokens"]:
-        raise WeftError(
-            f"{checkpoint} was written by an earlier version of weft, which tokenized texts differently "
-            f"(format {data.get('tokens', 1)}, now {loop.data['tokens']}).\n"
-            f"  finish the run with that version, or start a new run with a different {words('--out', 'out')}"
-        )
-    for key, noun in (("encoder", "encoder weights"), ("rows", "data"), ("plan", "data or settings")):
-        if data[key] != loop.data[key]:
-            tasks = _changed(loop, data[key]) if key == "rows" else ""
-            raise WeftError(
-                f"{checkpoint} was written with different {noun}{tasks}, which have changed since.\n"
-                f"  start a new run with a different {words('--out', 'out')}, or restore what was there"
-            )
-    return loop.resume(checkpoint)
-
-
-def _changed(loop: Loop, before: list[str]) -> str:
-    """Name the splits whose rows have changed."""
-    names = [
-        *(f"{name}/train" for name in loop.names),
-        *(f"{name}/validation" for name in loop.validation.validation),
-    ]
-    if len(before) != len(names):
-        return ""
-    now: Any = loop.data["rows"]
-    changed = [name for name, a, b in zip(names, before, now, strict=True) if a != b]
-    return f" of {', '.join(changed)}"
 
 
 def _warn(saved: dict[str, Any], shown: Progress, world: int) -> None:
