@@ -11,8 +11,8 @@ from weft.evaluation.scores import main_score, shown_metric
 from weft.utils.notes import is_quiet
 from weft.utils.notes import print_note as print_note
 from weft.utils.notes import print_notes as print_notes
-from weft.utils.printable import printable
 from weft.utils.strict_json import strict_json
+from weft.utils.terminal import console, escaped, escaped_line
 
 if TYPE_CHECKING:
     from weft.evaluation.scores import Scores
@@ -30,7 +30,7 @@ def print_text(text: object, file: TextIO | None = None) -> None:
         text: the line.
         file: the stream; default: standard output.
     """
-    print(printable(text), file=file)
+    print(escaped(text), file=file)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
@@ -53,23 +53,22 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         columns: the headings. The first column is left-aligned, the others are right-aligned.
         rows: the cells; numbers get a comma between thousands.
     """
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     # Text and not str, which rich would read as markup: a folder may be named o[red]x
     table = Table(box=None, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(printable(column), justify="right" if number else "left", no_wrap=True)
+        table.add_column(Text(escaped_line(column)), justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(printable(cell) if isinstance(cell, str) else f"{cell:,}") for cell in row))
-    console = Console()
+        table.add_row(*(Text(escaped_line(cell) if isinstance(cell, str) else f"{cell:,}") for cell in row))
+    screen = console()
     # a pipe has no width, and a truncated number is a wrong number
-    console.width = max(console.width, 120)
+    screen.width = max(screen.width, 120)
     if title:
         # not as the table's own title, which rich wraps to the width of the table
         print_text(title)
-    console.print(table)
+    screen.print(table)
 
 
 def print_scores(

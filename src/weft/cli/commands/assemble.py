@@ -14,6 +14,7 @@ from weft.cli.options import EncoderOption, Json, NewBundle
 from weft.cli.output import print_json, print_notes, print_table, print_text
 from weft.errors import WeftError, did_you_mean
 from weft.utils.notes import is_quiet
+from weft.utils.terminal import escaped_line, raw_stream
 
 if TYPE_CHECKING:
     from weft.bundle.assemble_morris import AssembledMorris
@@ -77,7 +78,8 @@ def _progress() -> Callable[[str], None]:
     """Return a function that shows the current site on one line of a terminal; an empty name clears it."""
     if is_quiet() or not sys.stderr.isatty():
         return lambda site: None
-    return lambda site: print(f"\r\x1b[K{site}", end="\r", file=sys.stderr, flush=True)
+    screen = raw_stream(sys.stderr)
+    return lambda site: print(f"\r\x1b[K{escaped_line(site)}", end="\r", file=screen, flush=True)
 
 
 def _print_errors(done: AssembledMorris) -> None:

@@ -11,6 +11,7 @@ import typer
 from weft.cli.options import Json, NewEncoder
 from weft.cli.output import print_json, print_table, print_text
 from weft.errors import WeftError
+from weft.utils.terminal import escaped_line
 
 if TYPE_CHECKING:
     from weft.data.drafting.question import Question
@@ -100,8 +101,9 @@ def _ask(question: Question) -> str:
     print_text(f"{question.task}: {question.reason}")
     words = {"texts": "text column (two: A, B)", "label": "label column", "kind": "kind"}[question.about]
     while True:
-        prompt = f"  {words}" + (f", or {others}" if others else "")
-        answer: str = typer.prompt(prompt, default=question.guess)
+        # escaped here: the prompt of a terminal does not go through standard output
+        shown = f"  {words}{f', or {others}' if others else ''} [{question.guess}]"
+        answer: str = typer.prompt(escaped_line(shown), default=question.guess, show_default=False)
         try:
             question.read(answer)
         except WeftError as wrong:
