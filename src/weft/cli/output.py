@@ -30,7 +30,7 @@ def print_text(text: object, file: TextIO | None = None) -> None:
         text: the line.
         file: the stream; default: standard output.
     """
-    print(escaped(text), file=file)
+    print(escaped(str(text)), file=file)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
