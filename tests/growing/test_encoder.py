@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 import weft
-from tests.support.new_task import CAT, FAST, add, answers
+from tests.support.new_task import CAT, FAST, add, answers, assert_same
 from tests.support.tiny import TASKS
 from weft.bundle.load import load_changed
 from weft.errors import WeftError
@@ -53,7 +53,7 @@ def test_the_start_is_the_bundle(make, tmp_path):
     model = weft.load(tmp_path / "out")
     for name, parameter in expected.encoder.named_parameters():
         assert torch.equal(parameter, model.encoder.get_parameter(name)), name
-    assert all(torch.equal(a, b) for a, b in zip(answers(bundle, "abc"), answers(tmp_path / "out", "abc")))
+    assert_same(answers(bundle, "abc"), answers(tmp_path / "out", "abc"))
 
 
 def test_a_method_that_shares_nothing_can_train_the_encoder_too(make, tmp_path):

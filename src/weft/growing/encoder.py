@@ -47,8 +47,8 @@ def set_encoder_training(model: Model, choice: str, moves: Moves) -> tuple[Moves
         return (lambda item: moves(item) and (item.part != "encoder" or item.name in after)), None
     raise WeftError(
         f"grow.train_encoder: {choice!r} leaves out encoder parameters that the bundle's method has trained "
-        f"({_choices(method)}) and adds others, so that the new bundle could not hold both; expected a choice "
-        "that contains them, such as all, or one that they contain"
+        f"({_choices(method)}) and adds others, so that the new bundle could not hold both; expected a "
+        "choice that contains them, such as all, or one that they contain"
     )
 
 

@@ -200,7 +200,9 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         single = single_task(task)
         task = task.to(input_ids.device, non_blocking=True)
         probabilities: dict[str, Tensor] | None = {} if attention else None
-        route = Route(task, mask, collected, probabilities, single, self.is_bare, trunk, kernels=self.kernels)
+        route = Route(
+            task, mask, collected, probabilities, single, self.is_bare, trunk, self.until, self.kernels
+        )
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         with self.turn():
             hidden, pooled = self._ordered.encode(route, {k: v for k, v in inputs.items() if v is not None})
