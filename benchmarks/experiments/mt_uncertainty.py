@@ -6,8 +6,8 @@ Real data: cola, rte, mrpc and stsb of GLUE on `minilm`. The loops of the librar
 process and take turns step by step: `uniform` with mixed batches; `mt_uncertainty`, whose steps are always
 mixed and first evaluate one batch per task without gradients; and each of its cheaper forms (`--forms none`
 leaves them out). Prints the time of a step (median, quartiles, mean) and of its choice, the ratio to
-`uniform`, also of CPU time, the share of the data that was trained on, and the longest stretch of steps that a
-task went without an example. With `every` the steps differ, so that the ratio of means counts. Writes
+`uniform`, also of CPU time, the share of the data that was trained on, and the longest stretch of steps that
+a task went without an example. With `every` the steps differ, so that the ratio of means counts. Writes
 benchmarks/out/mt_uncertainty.json.
 """
 

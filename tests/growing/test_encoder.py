@@ -12,6 +12,7 @@ import weft
 from tests.support.new_task import CAT, FAST, add, answers, assert_same
 from tests.support.tiny import TASKS
 from weft.bundle.load import load_changed
+from weft.bundle.save import task_tensors
 from weft.errors import WeftError
 from weft.growing.prepare import try_starts
 
@@ -118,3 +119,14 @@ def test_the_table_of_starts_without_training(make, tmp_path):
     grown = add(bundle, tmp_path / "out", label_map=maps)
     assert scores == grown.zero_shot
     assert [c.start for c in scores.candidates] == ["a", "b", "c", "average", "random", "xavier"]
+
+
+@pytest.mark.parametrize("head_start", ["probe", "random"])
+def test_the_new_head_starts_from_a_probe_or_at_random(head_start, make, tmp_path):
+    bundle = make(LORA)
+    none = FAST.model_copy(update={"steps": 0})
+    settings = {"head_start": head_start, "start": "random"}
+    weft.add_task(bundle, CAT, tmp_path / "out", training=none, grow=settings, progress=False)
+    head = load_file(tmp_path / "out" / "tasks" / "cat.safetensors")["heads.classify-2.weight"]
+    initial = task_tensors(load_changed(bundle, added=[CAT]), "cat")["heads.classify-2.weight"]
+    assert torch.equal(head, initial) == (head_start == "random")

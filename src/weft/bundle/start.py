@@ -111,8 +111,8 @@ def _same_method(model: Model, folder: Path, tasks: Mapping[str, Task], method: 
             raise WeftError(
                 f"start: the run of {folder} trained {len(lost)} encoder parameters (train_encoder: "
                 f"{_choices(method)}) that are frozen here (train_encoder: {_choices(model.method)}), such "
-                f"as {lost[0].name}, so that a bundle could not hold them; expected a choice that contains what "
-                f"was trained: {instead}"
+                f"as {lost[0].name}, so that a bundle could not hold them; expected a choice that contains "
+                f"what was trained: {instead}"
             )
         for item in trained:
             copy_in(item, file, shared, ranked)

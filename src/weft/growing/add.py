@@ -61,6 +61,7 @@ def add_task(
     check_run(run, folder, out)
     new = new_task(folder, task, training, grow, encoder, device)
     model, rows, grow, training = new.model, new.rows, new.grow, new.training
+    model.head_start = grow.head_start
     start, head, trial = _begin(new)
     if trial is not None:
         tell(task.name, trial)

@@ -134,7 +134,8 @@ def fits_head(task: Task, source: Task) -> bool:
 
 def unused_again(grow: GrowSettings) -> list[str]:
     """The keys of `grow` that are set and that only apply to new tasks."""
-    return [key for key in ("start", "label_map", "zero_shot_rows") if key in grow.model_fields_set]
+    new_only = ("start", "label_map", "head_start", "zero_shot_rows")
+    return [key for key in new_only if key in grow.model_fields_set]
 
 
 def _label_map(

@@ -68,6 +68,11 @@ class GrowSettings(Settings):
         description="for an existing task, its label for each new label: the new head can then start from "
         "that task's head; same for a head that fits unchanged",
     )
+    head_start: Literal["probe", "random"] = Field(
+        "probe",
+        description="initial values of the new head without a label map: fitted to training rows before the "
+        "first step, or random, as in the papers",
+    )
     fraction: float = Field(1.0, gt=0, le=1, description="the share of the training rows to use")
     validation: float = Field(
         0.1,
