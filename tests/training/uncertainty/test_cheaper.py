@@ -38,7 +38,7 @@ class Measured:
     def __init__(self):
         self.seen = []
 
-    def __call__(self, candidates):
+    def __call__(self, candidates, *_):
         self.seen.append(len(candidates.task))
         draws = np.random.default_rng(candidates.number)
         return draws.random(len(candidates.task)) + candidates.task / 4
@@ -51,7 +51,7 @@ def test_the_steps_between_two_choices_repeat_their_shares(every, batch_size, si
     measure, last = Measured(), None
     for number in range(20):
         before = len(measure.seen)
-        step = chooser.step(plan, number, measure)
+        step = chooser.step(plan, number, measure, print)
         counts = np.bincount(step.task[: step.real], minlength=len(sizes))
         chosen = len(measure.seen) > before
         assert chosen == (number % every == 0)
@@ -73,25 +73,25 @@ def test_the_steps_between_two_choices_repeat_their_shares(every, batch_size, si
 def test_a_stop_makes_the_model_choose_again():
     chooser, plan = chooser_and_plan(every=10)
     measure = Measured()
-    chooser.step(plan, 0, measure)
-    chooser.step(plan, 1, measure)
+    chooser.step(plan, 0, measure, print)
+    chooser.step(plan, 1, measure, print)
     assert len(measure.seen) == 1
     stopped = plan.with_stops([(2, 2)])  # the task of which most was taken
-    step = chooser.step(stopped, 2, measure)
+    step = chooser.step(stopped, 2, measure, print)
     assert len(measure.seen) == 2
     assert set(step.task.tolist()) <= {0, 1}
-    chooser.step(stopped, 3, measure)
+    chooser.step(stopped, 3, measure, print)
     assert len(measure.seen) == 2
 
 
 def test_what_is_between_two_choices_is_in_a_checkpoint():
     first, plan = chooser_and_plan(every=4)
     for number in range(6):
-        first.step(plan, number, Measured())
+        first.step(plan, number, Measured(), print)
     second, _ = chooser_and_plan(every=4)
     second.load_state(json.loads(json.dumps(first.state())))
     for number in (6, 7, 8):
-        one, other = (chooser.step(plan, number, Measured()) for chooser in (first, second))
+        one, other = (chooser.step(plan, number, Measured(), print) for chooser in (first, second))
         assert one.index.tolist() == other.index.tolist()
         assert one.task.tolist() == other.task.tolist()
     assert chooser_and_plan()[0].state() is None  # a checkpoint of every step's choice is as it was

@@ -116,8 +116,8 @@ class Loop:
         epoch = max(1, round(self.plan.epoch().steps))
         gradients = self.driver.gradients
         configured = components_of(model, training, self.names, sizes, epoch, self.phases, gradients)
-        chooser = [] if self.chooser is None else [self.chooser]
-        self.components = Components([*configured, *chooser, *components])
+        configured += [] if self.chooser is None else [self.chooser]
+        self.components = Components([*configured, *components])
         self.optimizers = self._new_optimizers()
         self.components.begin(self)
 
@@ -180,7 +180,6 @@ class Loop:
         """Take all steps that are left."""
         log, progress = self.log, self.progress
         began = time.monotonic() - self.state.seconds
-        settings = self.training
         while not self.ended:
             step_began = time.monotonic()
             prepared = self._next()
@@ -194,7 +193,7 @@ class Loop:
             progress.step(done, self._losses(done))
             if self.before and done == self.before:
                 self._next_phase()
-            every = settings.evaluate_every
+            every = self.training.evaluate_every
             if (every and done % every == 0) or (last and (every or self.state.best is not None)):
                 self._evaluate()
             if not self.ended and interruptions.checkpoint_due(done):
@@ -202,7 +201,7 @@ class Loop:
                 interruptions.saved()
                 if interruptions.agreed is not None:
                     raise Interrupted(self.folder, done, interruptions.agreed)
-        if self.state.step < self.total and self.state.step % settings.log_every:
+        if self.state.step < self.total and self.state.step % self.training.log_every:
             self._log_losses()  # every task has stopped: the losses since the last line
 
     def finish(self, stopped: bool = False) -> None:
@@ -223,13 +222,7 @@ class Loop:
         self.components.before_step(number)  # first, because candidates are measured with this step's gates
         if self.chooser is None:
             return self.driver.take(self.plan, number)
-        measures, dropout = self.chooser.measures, self.chooser.settings.dropout
-        step = self.chooser.step(
-            self.plan,
-            number,
-            lambda candidates: self.driver.measured(candidates, measures, dropout, self.say),
-        )
-        return self.driver.prepared(step)
+        return self.driver.prepared(self.chooser.step(self.plan, number, self.driver.measured, self.say))
 
     def _step(self, prepared: PreparedStep) -> None:
         """Run one step: the gradients of all its micro-batches, then the update of every present owner."""
@@ -301,9 +294,8 @@ class Loop:
         """Score the validation rows; save the weights if they are the best so far; stop tasks."""
         state = self.state
         self.records.lost(self.driver.losses())  # a run that has diverged ends before it is evaluated
-        counts = (
-            state.step > self.before or not self.before
-        )  # else the gates are not decided, or were decided just now
+        # else the gates are not decided, or were decided just now
+        counts = state.step > self.before or not self.before
         # at rest: the best weights must be saved unpatched, in full precision
         with self.driver.engine.at_rest(), self.components.around_evaluation():
             scores = self.validation.scores()

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from weft.model.model import Model
     from weft.model.output import Output
     from weft.sampling.plan.plan import Candidates, Plan, Step
+    from weft.training.step.gradients import Measures
     from weft.utils.counter_rng import Ints
+
+
+Measured = Callable[["Candidates", "Measures", bool, Callable[[str], None]], Floats]
+"""Measures candidates, [C], with dropout or without; see `Driver.measured`."""
 
 
 class Chooser(Component):
@@ -67,21 +72,22 @@ class Chooser(Component):
                 f"blocks; expected 1 to {model.num_layers}, or null"
             )
 
-    def step(self, plan: Plan, number: int, measure: Callable[[Candidates], Floats]) -> Step:
+    def step(self, plan: Plan, number: int, measured: Measured, say: Callable[[str], None]) -> Step:
         """The examples of a step: those that the model is least certain of.
 
         Args:
             plan: the plan, which gives the candidates.
             number: the number of the step.
-            measure: measures candidates, [C].
+            measured: measures candidates, [C]: `Driver.measured`.
+            say: shows a line to the user.
         """
         candidates = plan.candidates(number)
         places = None if number % self.settings.every == 0 else self._like_last(candidates.task)
         if places is None:
             with self.model.running_until(self.settings.exit_layer):
-                measured = np.asarray(measure(candidates), np.float64)
-            places = self.places(measured, candidates.task, plan.batch_size)
-            self.measured = measured[places]
+                values = np.asarray(measured(candidates, self.measures, self.settings.dropout, say))
+            places = self.places(values, candidates.task, plan.batch_size)
+            self.measured = values[places]
             self._taken = np.bincount(candidates.task[places], minlength=len(self.tasks)).tolist()
         else:
             self.measured = None
