@@ -18,7 +18,7 @@ from torch import Tensor
 
 import weft
 from tests.support.paths import ROOT
-from tests.support.tiny_run import breaking_off
+from tests.support.tiny_run import breaking_off, metrics_of
 from weft.cli import run
 
 RELEASED = ROOT / "tests" / "released"
@@ -135,7 +135,7 @@ def test_a_broken_off_run_goes_on(version, tmp_path):
     if same:
         assert same_bits(tensors(resumed), tensors(straight))
     assert_near(tensors(resumed), tensors(straight), 1e-5)
-    ends = [json.loads((out / "metrics.json").read_text(encoding="utf-8")) for out in (resumed, straight)]
+    ends = [metrics_of(out) for out in (resumed, straight)]
     assert_told(ends[0], ends[1], 0.0 if same else 1e-4)
     old = tensors(version / "bundle" / expected["straight"])
     old = {name: tensor for name, tensor in old.items() if not name.startswith("encoder/")}

@@ -74,3 +74,73 @@ def test_there_must_be_something_to_begin_from(encoder, tmp_path):
     weft.Model(encoder, TASKS, {"use": "lora", "rank": 2}).save(tmp_path / "lora")
     with pytest.raises(WeftError, match="there is nothing to start from"):
         weft.start_from(weft.Model(encoder, TASKS, "full"), tmp_path / "lora")
+
+
+CA_MTL = {"use": "ca_mtl", "length": 24, "blocks": 3}
+
+
+def moved(encoder, method, tasks=TASKS):
+    """A model in which all that trains, and all that the method adds, is far from its start."""
+    model = weft.Model(encoder, tasks, method, seed=1)
+    with torch.no_grad():
+        for item in owned(model):
+            if item.trains:
+                item.data.add_(0.1)
+    return model
+
+
+@pytest.mark.parametrize(
+    "method", [CA_MTL, {"use": "lora", "rank": 2}, {"use": "pals", "d_s": 12, "heads": 2}]
+)
+def test_methods_that_differ_only_in_what_trains_are_the_same(method, encoder, tmp_path):
+    """CA-MTL's transfer: the lower half was frozen, and now all trains; no trained weight is dropped."""
+    before = moved(encoder, {**method, "train_encoder": "layers 1"})
+    before.save(tmp_path / "half")
+    model = weft.Model(encoder, [*TASKS, weft.Task("c", size=2)], {**method, "train_encoder": "all"}, seed=5)
+    lacks, note = weft.start_from(model, tmp_path / "half")
+    assert "has no task 'c'" in lacks
+    assert "'layers 1' there, 'all' here" in note
+    expected, output = before.eval()(**rows()), model.eval()(**rows())
+    assert torch.equal(output.hidden, expected.hidden)
+    for name, parameter in before.named_parameters():
+        if name.startswith(("encoder.", "adapters.")) and parameter.shape == model.get_parameter(name).shape:
+            assert torch.equal(parameter, model.get_parameter(name)), name
+    # what begins to train is saved, and a run of the same method starts from it without a note
+    with torch.no_grad():
+        model.encoder.embeddings.word_embeddings.weight.add_(1.0)
+    model.save(tmp_path / "all")
+    again = weft.Model(encoder, model.tasks, {**method, "train_encoder": "all"}, seed=7)
+    assert weft.start_from(again, tmp_path / "all") == []
+    assert all(torch.equal(p, again.get_parameter(name)) for name, p in model.named_parameters())
+
+
+def test_weights_that_were_trained_must_go_on_training(encoder, tmp_path):
+    moved(encoder, {**CA_MTL, "train_encoder": "all"}).save(tmp_path / "all")
+    model = weft.Model(encoder, TASKS, {**CA_MTL, "train_encoder": "layers 1"}, seed=5)
+    before = [p.clone() for p in model.parameters()]
+    with pytest.raises(
+        WeftError, match=r"frozen here \(train_encoder: 'layers 1'\)(.|\n)*set method.train_encoder='all'$"
+    ):
+        weft.start_from(model, tmp_path / "all")
+    assert all(torch.equal(p, b) for p, b in zip(model.parameters(), before, strict=True))
+
+
+def test_heads_that_were_fitted_on_a_frozen_encoder(encoder, tmp_path):
+    """`frozen` and `full` have no adapters and differ only in what trains."""
+    frozen = moved(encoder, "frozen")
+    frozen.save(tmp_path / "frozen")
+    model = weft.Model(encoder, TASKS, "full", seed=5)
+    (note,) = weft.start_from(model, tmp_path / "frozen")
+    assert "'none' there, 'all' here" in note
+    expected, output = frozen.eval()(**rows()), model.eval()(**rows())
+    assert all(torch.equal(output.by_shape[shape], expected.by_shape[shape]) for shape in expected.by_shape)
+    model.save(tmp_path / "full")
+    with pytest.raises(WeftError, match=r"\.merge\('a'\)\.save_pretrained"):
+        weft.start_from(weft.Model(encoder, TASKS, "frozen"), tmp_path / "full")
+
+
+def test_any_other_difference_is_a_different_method(encoder, tmp_path):
+    moved(encoder, {**CA_MTL, "train_encoder": "all"}).save(tmp_path / "all")
+    model = weft.Model(encoder, TASKS, {**CA_MTL, "train_encoder": "all", "norm": "none"}, seed=5)
+    (note,) = weft.start_from(model, tmp_path / "all")
+    assert "all else starts from initial values" in note

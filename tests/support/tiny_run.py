@@ -133,6 +133,20 @@ def breaking_off(step: int) -> Iterator[None]:
         yield
 
 
+TIMES = ("time", "seconds", "examples_per_second")
+"""The fields of log.jsonl and metrics.json that no two runs have in common."""
+
+
+def untimed(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a line of the log, or of metrics.json, without times."""
+    return {key: value for key, value in fields.items() if key not in TIMES}
+
+
+def metrics_of(folder: Path) -> dict[str, Any]:
+    """What metrics.json of a run holds, without times: it is the same for equal runs."""
+    return untimed(json.loads((folder / "metrics.json").read_text(encoding="utf-8")))
+
+
 def assert_refused(code: int, told: Any, messages: list[str]) -> None:
     """A user's mistake: exit 2, nothing on standard output, and every message on standard error."""
     assert (code, told.out) == (2, "")

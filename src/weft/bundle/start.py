@@ -1,7 +1,8 @@
 """Starting a run from the weights of a bundle, with more tasks, with fewer, or with one.
 
-With the bundle's method, all weights that both models have are copied. With a different method, the trained
-encoder and the heads of the tasks that both have are copied: for example after training tasks together
+With the bundle's method, all weights that both models have are copied. Methods that differ only in which
+encoder parameters train (`train_encoder`) count as the same. With a different method, the trained encoder and
+the heads of the tasks that both have are copied: for example after training tasks together
 (`full`), each is trained alone (`separate`, or `full` with one task).
 """
 
@@ -21,7 +22,8 @@ from weft.bundle.padding import fill, ranked_parameters
 from weft.bundle.save import in_files
 from weft.core.stacked import ENCODER
 from weft.errors import WeftError
-from weft.methods import build_method
+from weft.methods import Method, build_method
+from weft.methods.what_trains import differ_only_in_training
 from weft.model.ownership import Owned, owned
 from weft.tasks.task import IDENTITY, Task
 
@@ -56,8 +58,9 @@ def start_from(model: Model, folder: str | Path) -> list[str]:
             for t in model.tasks
             if t.name not in tasks
         ]
-        if build_method(manifest["method"]).settings() == model.method.settings():
-            _same_method(model, folder, files, tasks)
+        method = build_method(manifest["method"])
+        if differ_only_in_training(method, model.method):
+            notes += _same_method(model, folder, files, tasks, method)
         else:
             notes.append(_different_method(model, folder, files, manifest, tasks))
     return notes
@@ -90,17 +93,64 @@ def _check_tasks(model: Model, tasks: Mapping[str, Task], folder: Path) -> None:
                 )
 
 
-def _same_method(model: Model, folder: Path, files: OpenFiles, tasks: Mapping[str, Task]) -> None:
+def _same_method(
+    model: Model, folder: Path, files: OpenFiles, tasks: Mapping[str, Task], method: Method
+) -> list[str]:
+    """Copy all weights that both have; the two methods may train different parts of the encoder.
+
+    Returns:
+        A note if encoder parameters train here that the bundle's run kept frozen.
+    """
     by_file: dict[Path, list[Owned]] = {}
+    encoder: list[Owned] = []
     for item in owned(model):
         kind, _, name = item.owner.partition(":")
-        if in_files(item) and (kind != "task" or name in tasks):
+        if item.owner == ENCODER:
+            encoder.append(item)
+        elif in_files(item) and (kind != "task" or name in tasks):
             path = task_file(folder, name) if kind == "task" else folder / SHARED_FILE
             by_file.setdefault(path, []).append(item)
     ranked = ranked_parameters(model)
+    shared = folder / SHARED_FILE
+    stored = set(files[shared].keys())
+    trained = [item for item in encoder if item.name in stored]
+    if lost := [item for item in trained if not item.trains]:
+        instead = f"set method.train_encoder={_choices(method)}"
+        if not model.placements:  # no adapters: the encoder alone is the model
+            instead += f", or {_as_encoder(folder, tasks)}"
+        raise WeftError(
+            f"start: the run of {folder} trained {len(lost)} encoder parameters (train_encoder: "
+            f"{_choices(method)}) that are frozen here (train_encoder: {_choices(model.method)}), such "
+            f"as {lost[0].name}, so that a bundle could not hold them; expected a choice that contains "
+            f"what was trained: {instead}"
+        )
+    for item in trained:
+        copy_in(item, files[shared], shared, ranked)
     for path, items in by_file.items():
         for item in items:
             copy_in(item, files[path], path, ranked)
+    begin = [item for item in encoder if item.trains and item.name not in stored]
+    if not begin:
+        return []
+    return [
+        f"{folder} kept {len(begin)} encoder parameters frozen that train here (train_encoder: "
+        f"{_choices(method)} there, {_choices(model.method)} here): they start from the weights of "
+        f"{model.encoder_source.name!r}"
+    ]
+
+
+def _as_encoder(folder: Path, tasks: Mapping[str, Task]) -> str:
+    """How to start from the trained encoder of a bundle without training it further."""
+    return (
+        "write it as a separate encoder, in Python: "
+        f"weft.load({str(folder)!r}).merge({next(iter(tasks))!r}).save_pretrained('trained'), "
+        "and start with encoder: trained"
+    )
+
+
+def _choices(method: Method) -> str:
+    """The `train_encoder` of a method, as in a run file."""
+    return ", ".join(dict.fromkeys(repr(part.train_encoder) for part in method.parts))
 
 
 def _different_method(
@@ -132,9 +182,7 @@ def _different_method(
                 f"start: the run of {folder} trained the encoder, and method {new_method.name!r} keeps "
                 "the "
                 f"weights of {model.encoder_source.name!r} (such as {item.name}), so that a bundle could "
-                f"not hold them.\n{methods}\n  write it as a separate encoder, in Python: "
-                f"weft.load({str(folder)!r}).merge({next(iter(tasks))!r}).save_pretrained('trained'), "
-                "and start with encoder: trained"
+                f"not hold them.\n{methods}\n  {_as_encoder(folder, tasks)}"
             )
         _fill(item, file.get_tensor(name), folder / SHARED_FILE, name)
         taken.add(name)

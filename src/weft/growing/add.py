@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from weft.bundle.load import load_changed
-from weft.bundle.manifest import find_bundle, read_bundle
+from weft.bundle.manifest import find_bundle
 from weft.bundle.one_task import check_out
 from weft.bundle.state import state_of
 from weft.bundle.writing import changing_task
-from weft.data.tokens.tokens import tokenize
+from weft.core.stacked import ENCODER
 from weft.errors import words
 from weft.evaluation.baselines import majority
-from weft.growing.check import mistakes
+from weft.growing.encoder import set_encoder_training
 from weft.growing.grown import Grown
 from weft.growing.heads import mapped_head, set_head
-from weft.growing.rows import TaskRows, task_rows
+from weft.growing.prepare import NewTask, new_task
 from weft.growing.settings import GrowSettings
 from weft.growing.start import StartValues
-from weft.growing.train_one import check_run, check_trainable, moved_beside, moves_of, train_one
+from weft.growing.train_one import check_run, default_lr, moved_beside, moves_of, train_one
 from weft.growing.write import write_grown
-from weft.growing.zero_shot import ZeroShot, zero_shot
-from weft.methods import build_method
-from weft.settings import SettingsError
+from weft.growing.zero_shot import ZeroShot
+from weft.methods import METHODS
 from weft.tasks.task import Task
 from weft.training.settings import Training
-
-if TYPE_CHECKING:
-    from weft.model.model import Model
 
 
 def add_task(
@@ -85,23 +80,25 @@ def _add_task(
     tell: Callable[[str, ZeroShot], None],
 ) -> Grown:
     before = state_of(folder)
-    manifest, bundle_tasks = read_bundle(folder)
-    grow = grow if isinstance(grow, GrowSettings) else GrowSettings(**(grow or {}))
-    if wrong := mistakes(task, grow, bundle_tasks, build_method(manifest["method"])):
-        raise SettingsError(f"task {task.name!r}", [(".".join(key_path), text) for key_path, text in wrong])
-    training = training or Training(max_length=manifest["max_length"])
-    rows = task_rows(task, grow, training.seed)
-    model = load_changed(folder, added=[task], encoder=encoder, device=device)
-    check_trainable(model, folder, training)
-    start, head, trial = _begin(model, task.name, grow, rows, training)
+    new = new_task(folder, task, training, grow, encoder, device)
+    model, rows, grow, training = new.model, new.rows, new.grow, new.training
+    model.head_start = grow.head_start
+    start, head, trial = _begin(new)
     if trial is not None:
         tell(task.name, trial)
     moves = moves_of(model, task.name, grow.only)
+    notes = list(rows.notes)
+    if grow.train_encoder is not None:
+        moves, note = set_encoder_training(model, grow.train_encoder, moves)
+        notes += [note] if note else []
+        if training.lr is None and ENCODER in moved_beside(model, task.name, moves):
+            # methods that freeze the encoder have higher learning rates
+            lr = min(default_lr(model, task.name, moves), METHODS["full"].default_lr)
+            training = training.model_copy(update={"lr": lr})
     run_file = resolved or {"bundle": str(folder), "tasks": [task.settings()]}
     # records the start that was used, so that the run can be repeated
     run_file = {**run_file, "grow": {**grow.model_dump(mode="json"), "start": start}}
     scores = train_one(model, task.name, rows, training, moves, run=run, resolved=run_file, progress=progress)
-    notes = list(rows.notes)
     if grow.label_map and trial is None and start not in grow.label_map:
         notes.append(
             "grow.label_map was not used: it applies to start: auto and to the name of a task; start is "
@@ -112,7 +109,7 @@ def _add_task(
         notes.append(
             f"only: all changed parameters that all tasks use ({', '.join(sorted(beside))}) by training on "
             f"{task.name!r} "
-            f"only: the answers of {', '.join(bundle_tasks)} have changed; check their scores: "
+            f"only: the answers of {', '.join(new.bundle_tasks)} have changed; check their scores: "
             + words(f"weft evaluate {out} --tasks RUN.yaml", f"weft.evaluate({str(out)!r}, tasks=…)")
         )
     return Grown(
@@ -130,17 +127,15 @@ def _add_task(
     )
 
 
-def _begin(
-    model: Model, name: str, grow: GrowSettings, rows: TaskRows, training: Training
-) -> tuple[str, str, ZeroShot | None]:
+def _begin(new: NewTask) -> tuple[str, str, ZeroShot | None]:
     """Set the initial values of the new task; return the start, what the head is, and the trial of `auto`."""
+    model, name, grow = new.model, new.task.name, new.grow
     start_values = StartValues(model, name)
     start = grow.start or ("auto" if start_values.embeds or grow.label_map else "random")
     start_values.check(start, bool(grow.label_map) if start == "auto" else start in grow.label_map)
     trial = None
     if start == "auto":
-        tokens = tokenize(rows.validation, model.tokenizer, training.max_length)
-        trial = zero_shot(start_values, grow, rows.train, rows.validation, tokens, training.seed)
+        trial = new.zero_shot(start_values)
         start = trial.best
     start_values.take(start)
     if start not in grow.label_map:

@@ -54,6 +54,7 @@ def mistakes(
                 "expected random, average or the name of a task",
             )
         )
+    wrong += _train_encoder(grow, method)
     for source, labels in grow.label_map.items():
         wrong += _label_map(task, source, labels, bundle_tasks)
     return wrong
@@ -90,6 +91,14 @@ def mistakes_again(task: Task, grow: GrowSettings, bundle_task: Task) -> list[Mi
         for key in (*OF_HEADS, "rank_loss")
         if getattr(task, key) is not None and getattr(bundle_task, key) != getattr(task, key)
     ]
+    if grow.train_encoder is not None:
+        wrong.append(
+            (
+                ("grow", "train_encoder"),
+                "this would change parameters that other tasks use; it applies to new tasks only: leave it "
+                "out",
+            )
+        )
     if grow.only == "all":
         wrong.append(
             (
@@ -102,6 +111,22 @@ def mistakes_again(task: Task, grow: GrowSettings, bundle_task: Task) -> list[Mi
     return wrong
 
 
+def _train_encoder(grow: GrowSettings, method: Method) -> list[Mistake]:
+    if grow.train_encoder is None:
+        return []
+    key_path = ("grow", "train_encoder")
+    if method.separate:
+        text = f"method {method.name!r} gives each task an encoder of its own; leave it out"
+        return [(key_path, text)]
+    if grow.only != "all":
+        text = (
+            f"{grow.train_encoder!r}, but grow.only is {grow.only!r}, which trains nothing that tasks share; "
+            "expected only: all, or leave train_encoder out"
+        )
+        return [(key_path, text)]
+    return []
+
+
 def fits_head(task: Task, source: Task) -> bool:
     """Whether the heads of two tasks differ at most in the number of labels."""
     return all(getattr(task, key) == getattr(source, key) for key in ("kind", "apart", *OF_HEADS))
@@ -109,7 +134,8 @@ def fits_head(task: Task, source: Task) -> bool:
 
 def unused_again(grow: GrowSettings) -> list[str]:
     """The keys of `grow` that are set and that only apply to new tasks."""
-    return [key for key in ("start", "label_map", "zero_shot_rows") if key in grow.model_fields_set]
+    new_only = ("start", "label_map", "head_start", "zero_shot_rows")
+    return [key for key in new_only if key in grow.model_fields_set]
 
 
 def _label_map(

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PositiveInt
 
+from weft.methods.method import encoder_choice
 from weft.settings import Settings
 
 SAME = "same"
@@ -38,6 +39,10 @@ def _labels(task: object, labels: object) -> str | dict[str, str]:
     return {new: str(old) for new, old in mapped.items()}
 
 
+def _train_encoder(value: object) -> object:
+    return None if value is None else encoder_choice(value)
+
+
 class GrowSettings(Settings):
     """The `grow` section of a task file."""
 
@@ -46,6 +51,11 @@ class GrowSettings(Settings):
     only: Literal["task", "head", "all"] = Field(
         "task",
         description="what trains: all parameters of the new task, only its head, or all of the method",
+    )
+    train_encoder: Annotated[str | None, BeforeValidator(_train_encoder)] = Field(
+        None,
+        description="with only: all, which encoder parameters train: none, all, biases, norms, or "
+        "'layers 6-11'; default: those that the method trains. CA-MTL's transfer trains all",
     )
     start: Annotated[str | None, BeforeValidator(_word)] = Field(
         None,
@@ -57,6 +67,11 @@ class GrowSettings(Settings):
         {},
         description="for an existing task, its label for each new label: the new head can then start from "
         "that task's head; same for a head that fits unchanged",
+    )
+    head_start: Literal["probe", "random"] = Field(
+        "probe",
+        description="initial values of the new head without a label map: fitted to training rows before the "
+        "first step, or random, as in the papers",
     )
     fraction: float = Field(1.0, gt=0, le=1, description="the share of the training rows to use")
     validation: float = Field(

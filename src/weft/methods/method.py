@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _LAYERS = re.compile(r"layers?\s+\S.*")
 
 
-def _train_encoder(value: object) -> object:
+def encoder_choice(value: object) -> object:
+    """Check a value of `train_encoder`; null is `none`."""
     if value is None:
         return "none"
     if isinstance(value, str) and (value in ("none", "all", "biases", "norms") or _LAYERS.fullmatch(value)):
@@ -29,7 +30,7 @@ def _train_encoder(value: object) -> object:
     raise ValueError(f"expected none, all, biases, norms, or layers such as 'layers 6-11'; found {value!r}")
 
 
-TrainEncoder = Annotated[str, BeforeValidator(_train_encoder)]
+TrainEncoder = Annotated[str, BeforeValidator(encoder_choice)]
 """Which encoder parameters train, shared by all tasks: none, all, biases, norms, or `layers 6-11`."""
 
 Layers = Annotated[str | list[int], BeforeValidator(lambda v: [v] if type(v) is int else v)]

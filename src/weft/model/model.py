@@ -19,7 +19,6 @@ from weft.encoder.anatomy import longest_row, sites_of
 from weft.encoder.body import Body, SeparateBodies, WovenBody
 from weft.encoder.load import Encoder, weights_sha256
 from weft.encoder.restart import restart_block
-from weft.encoder.trainable import set_trained
 from weft.encoder.weavable import weavable
 from weft.errors import WeftError, did_you_mean
 from weft.facade import ModelFacade
@@ -35,6 +34,7 @@ from weft.model.pooling import Reads
 from weft.model.row_order import OrderedBody, Prepares
 from weft.model.targets import Targets
 from weft.model.threads import ModelThreads
+from weft.model.what_trains import pools_read, set_what_trains
 from weft.tasks.kinds import KINDS
 from weft.tasks.task import Task, check_tasks
 from weft.utils.forks import before_computing
@@ -118,7 +118,7 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         if encoder.sha256 is None and base.device.type != "meta":
             encoder.sha256 = weights_sha256(base)  # now: the method may train these weights
         self.pool = pool_of(pool, encoder)
-        read = {pool_of(task.pool or self.pool, encoder) for task in self.tasks}
+        read = pools_read(self.tasks, self.pool, encoder)
         if "pooler" not in read:
             # a pooler that no head reads must not train, nor be counted
             pools = " and ".join(map(repr, sorted(read)))
@@ -137,14 +137,9 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         self.adapters = by_site(self.placements)
         name_attentions(self.adapters)
         restarted = sorted({n for part in self.method.parts for n in part.restarted(sites.num_layers)})
-        set_trained(base, [part.train_encoder for part in self.method.parts], restarted)
+        set_what_trains(base, self.method, self.placements, read, restarted)
         for layer in restarted:
             restart_block(base, layer, seed)
-        if "pooler" not in read and getattr(base, "pooler", None) is not None:
-            base.pooler.requires_grad_(False)  # a parameter that no loss reaches breaks data parallelism
-        for site, adapter in self.placements:
-            if adapter.replaces:
-                base.get_submodule(site.path).requires_grad_(False)  # each task has a copy of it
         self.body: Body
         if self.method.separate:
             copies = [base, *(copy.deepcopy(base) for _ in names[1:])]
@@ -207,7 +202,9 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         single = single_task(task)
         task = task.to(input_ids.device, non_blocking=True)
         probabilities: dict[str, Tensor] | None = {} if attention else None
-        route = Route(task, mask, collected, probabilities, single, self.is_bare, trunk, kernels=self.kernels)
+        route = Route(
+            task, mask, collected, probabilities, single, self.is_bare, trunk, self.until, self.kernels
+        )
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         with self.turn():
             hidden, pooled = self._ordered.encode(route, {k: v for k, v in inputs.items() if v is not None})

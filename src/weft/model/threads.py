@@ -23,11 +23,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class AdaptersOff(PerThread):
-    """Whether this thread runs a model without its adapters."""
+class PassSettings(PerThread):
+    """How this thread runs a model.
+
+    Attributes:
+        bare: whether it runs without its adapters.
+        until: the number of blocks that run; None: all.
+    """
 
     def __init__(self) -> None:
-        self.on = False
+        self.bare = False
+        self.until: int | None = None
 
 
 class ModelThreads:
@@ -40,18 +46,41 @@ class ModelThreads:
 
     lock: RenewedLock
     takes_turns: bool
-    _off: AdaptersOff
+    _passes: PassSettings
 
     def _begin_threads(self) -> None:
         """Initialize these attributes."""
         self.lock = RenewedLock()
         self.takes_turns = False
-        self._off = AdaptersOff()
+        self._passes = PassSettings()
 
     @property
     def is_bare(self) -> bool:
         """Whether the adapters are off in this thread."""
-        return self._off.on
+        return self._passes.bare
+
+    @property
+    def until(self) -> int | None:
+        """The number of blocks that run in this thread; None: all."""
+        return self._passes.until
+
+    @contextmanager
+    def running_until(self, blocks: int | None) -> Iterator[None]:
+        """Inside, only the lowest blocks run, in this thread; heads read the output of the last of them.
+
+        A final norm and a pooler still run. Adapters above the blocks (site `top`) do not.
+
+        Args:
+            blocks: the number of blocks, from 1 to all; None: all.
+        """
+        count = cast("Model", self).num_layers
+        if blocks is not None and not 1 <= blocks <= count:
+            raise WeftError(f"{blocks} blocks cannot run; expected 1 to {count}, the blocks of the encoder")
+        before, self._passes.until = self._passes.until, None if blocks == count else blocks
+        try:
+            yield
+        finally:
+            self._passes.until = before
 
     @contextmanager
     def adapters_off(self) -> Iterator[None]:
@@ -62,11 +91,11 @@ class ModelThreads:
         """
         if cast("Model", self).method.separate:
             raise WeftError("method 'separate' has no adapters to turn off: each task has a separate encoder")
-        before, self._off.on = self._off.on, True
+        before, self._passes.bare = self._passes.bare, True
         try:
             yield
         finally:
-            self._off.on = before
+            self._passes.bare = before
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the methods that an engine has compiled: a copy must not call those of this model."""

@@ -235,4 +235,9 @@ class Training(Settings):
         None, description="steps between two checkpoints; 0: none; null: one every five minutes"
     )
     log_every: PositiveInt = Field(50, description="steps between two lines of the log")
+    measure_uncertainty: NonNegativeInt = Field(
+        0,
+        description="steps between two lines of the log with the predictive entropy of each task, measured "
+        "on batch_size training examples per task, whatever the sampler; 0: none",
+    )
     tensorboard: bool = Field(False, description="write TensorBoard events beside log.jsonl")

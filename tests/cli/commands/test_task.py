@@ -124,6 +124,28 @@ def test_json_is_all_there_is_on_standard_output(done, capsys, tmp_path):
     assert json.loads(told.out)["unchanged"] == found["unchanged"]
 
 
+def test_the_table_of_starts_alone(done, capsys, tmp_path):
+    file = task_file(done, grow={"label_map": {"cat": {"no": "no", "yes": "yes"}}})
+    before = sorted(done.rglob("*"))
+    add = ["task", "add", done / "run", file, "--zero-shot"]
+    code, told = said(capsys, *add)
+    assert code == 0, told.err
+    for words in ("new: zero-shot score of each initialization, on 4 rows", "best", "nothing was trained"):
+        assert words in told.out, words
+    code, told = said(capsys, *add, "--json", "--out", tmp_path / "b2", "grow.zero_shot_rows=2")
+    assert code == 0
+    table = json.loads(told.out)
+    assert table["task"] == "new"
+    assert table["zero_shot"]["rows"] == 2
+    assert table["zero_shot"]["best"] in [c["start"] for c in table["zero_shot"]["candidates"]]
+    assert not (tmp_path / "b2").exists()
+    assert [path for path in sorted(done.rglob("*")) if "cache" not in path.parts] == [
+        path for path in before if "cache" not in path.parts
+    ]
+    code, told = said(capsys, *add[:-1])
+    assert_refused(code, told, ["--out is missing; expected --out FOLDER, or --zero-shot"])
+
+
 def test_every_mistake_of_a_task_file_at_once_with_its_line(done, capsys, tmp_path):
     path = done / "wrong.yaml"
     path.write_text(

@@ -77,9 +77,10 @@ def test_graph_equals_eager_at_dropout_zero(case, every_kind, tmp_path):
     assert_same(eager, captured)
 
 
-def test_candidates_are_measured_in_a_graph_too(tmp_path):
-    file = write_run(tmp_path, steps=5, sampler="mt_uncertainty", evaluate_every=0, log_every=1)
-    short = ["train.batch_size=4"]
+@pytest.mark.parametrize("more", ["", ", every: 2, candidates: 3, exit_layer: 1"])
+def test_candidates_are_measured_in_a_graph_too(more, tmp_path):
+    file = write_run(tmp_path, steps=5, evaluate_every=0, log_every=1, measure_uncertainty=2)
+    short = ["train.batch_size=4", f"train.sampler={{use: mt_uncertainty{more}}}"]
     eager, losses = go(file, tmp_path / "eager", "eager", *short)
     captured, found = go(file, tmp_path / "graph", "graph", *short)
     assert [list(a) for a in losses] == [list(b) for b in found]  # the same tasks were chosen in every step

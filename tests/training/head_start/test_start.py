@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import weft
 from tests.support.engines import undropped
 from tests.support.every_kind import NAMES, task_of_kind, tokens_of
-from tests.support.tiny_run import breaking_off, rows_of, save_encoder
+from tests.support.tiny_run import breaking_off, metrics_of, rows_of, save_encoder
 from weft.data import load_split
 from weft.data.tokens.tokens import tokenize
 from weft.errors import WeftError
@@ -121,9 +121,7 @@ def test_a_resumed_run_is_bit_exact(stop, encoder, tmp_path):
     resumed = model_of(encoder, {"use": "lora", "rank": 2})
     go(resumed, tmp_path / "broken", resume=True, **settings)
     assert all(torch.equal(value, weights(resumed)[name]) for name, value in weights(straight).items())
-    assert (tmp_path / "broken" / "metrics.json").read_text() == (
-        tmp_path / "straight" / "metrics.json"
-    ).read_text()
+    assert metrics_of(tmp_path / "broken") == metrics_of(tmp_path / "straight")
 
 
 def test_a_probe_leaves_no_trace_but_the_heads(encoder):

@@ -77,6 +77,7 @@ def test_a_checkpoint_keeps_the_keys_that_it_always_had(folder, tmp_path):
     loop = read_state(checkpoint)["loop"]
     assert set(loop) == {
         *("step", "best", "best_step", "losses", "examples", "seconds", "stops", "tasks", "window", "parts"),
+        *("step_seconds", "step_examples"),  # since metrics.json has examples_per_second
     }
     assert set(loop["parts"]) == {"usage", "task_weights", "conflict", "ema"}
     keys = {"done", "epoch_steps", "finished", "last", "longest", "warned", "stopped"}

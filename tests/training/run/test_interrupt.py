@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
@@ -15,7 +14,7 @@ import torch
 
 import weft
 from tests.support import child
-from tests.support.tiny_run import write_run
+from tests.support.tiny_run import metrics_of, write_run
 from weft.config import load_run
 from weft.config.build import model_of
 from weft.errors import command_line
@@ -79,7 +78,7 @@ def test_a_stopped_run_has_a_checkpoint_and_a_bundle_and_ends_as_if_it_had_not_b
     train(file, tmp_path / "out", resume=True)
     straight, resumed = weights(tmp_path / "straight"), weights(tmp_path / "out")
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
-    metrics = [json.loads((tmp_path / run / "metrics.json").read_text()) for run in ("straight", "out")]
+    metrics = [metrics_of(tmp_path / run) for run in ("straight", "out")]
     assert metrics[0] == metrics[1]
 
 

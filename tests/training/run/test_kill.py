@@ -15,7 +15,7 @@ import pytest
 
 from tests.support import child
 from tests.support.more import some_of
-from tests.support.tiny_run import write_run
+from tests.support.tiny_run import metrics_of, untimed, write_run
 
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(["tests.support.child"])
@@ -49,14 +49,14 @@ def hashes(run: Path) -> dict[str, str]:
     files = sorted((run / "bundle").rglob("*.safetensors"))
     found = {str(f.relative_to(run)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
     assert len(found) == 4
-    found["metrics"] = (run / "metrics.json").read_text()
+    found["metrics"] = json.dumps(metrics_of(run))
     return found
 
 
 def events(run: Path) -> list[dict]:
     """The log without times."""
     lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    kept = [{k: v for k, v in line.items() if k not in ("time", "seconds")} for line in lines]
+    kept = [untimed(line) for line in lines]
     return [line for line in kept if line["event"] != "resume"]
 
 
@@ -71,6 +71,14 @@ SETTINGS = {
     "mt_uncertainty": (["train.sampler=mt_uncertainty", *FULL], 1),
     "mt_uncertainty, gates": (
         ["method={use: morris, rank: 6, l0: {steps: 15}}", "train.steps=5", "train.sampler=mt_uncertainty"],
+        1,
+    ),
+    "mt_uncertainty, made cheaper": (
+        [
+            "train.sampler={use: mt_uncertainty, every: 3, candidates: 4, exit_layer: 1}",
+            "train.measure_uncertainty=4",
+            *FULL,
+        ],
         1,
     ),
     "pcgrad": (["train.conflict=pcgrad", MIXED, *FULL, "train.sampler=square_root"], 1),

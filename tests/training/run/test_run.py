@@ -39,12 +39,22 @@ def test_a_run_leaves_its_folder(folder, tmp_path):
     assert steps == ["step-00000015", "step-00000018"]
     said = json.loads((run.folder / "metrics.json").read_text())
     assert said["tasks"] == run.metrics["tasks"]
+    last = log_of(run)[-1]
+    assert 0 < said["seconds"] == last["seconds"]
+    assert said["examples_per_second"] == last["examples_per_second"]
+    # steps of one task of 8 rows at most; evaluations do not count
+    assert said["examples_per_second"] >= sum(last_window(run)) / said["seconds"] * 0.99
     assert said["rows"] == {"cat": 12, "same": 12, "count": 12}  # whole splits at the end
     assert [e["rows"]["cat"] for e in log_of(run) if e["event"] == "evaluation"] == [8] * 4
     yaml.safe_load((run.folder / "run.yaml").read_text())
     # the loaded bundle gives the metrics of the run to the last digit
     assert evaluate(weft.load(run.folder), folder) == run.metrics
     assert evaluate(model, folder) == run.metrics
+
+
+def last_window(run):
+    """The number of examples that each evaluation's window trained on."""
+    return [sum(e["window"]["examples"].values()) for e in log_of(run) if e["event"] == "evaluation"]
 
 
 def evaluate(model, folder):

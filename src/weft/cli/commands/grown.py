@@ -39,14 +39,20 @@ _TRAINED = {
 }
 
 
-def print_zero_shot(task: str, scores: ZeroShot) -> None:
-    """Print the table of `start: auto`: the zero-shot score of each initialization, and of the majority."""
+def print_zero_shot(task: str, scores: ZeroShot, mark: str = "chosen") -> None:
+    """Print the table of `start: auto`: the zero-shot score of each initialization, and of the majority.
+
+    Args:
+        task: the name of the new task.
+        scores: the scores.
+        mark: the word in the row of the best initialization.
+    """
     rows: list[list[object]] = [
         [
             candidate.start,
             shown_metric(scores.metric, candidate.score),
             candidate.head,
-            "chosen" if candidate.start == scores.best else "",
+            mark if candidate.start == scores.best else "",
         ]
         for candidate in scores.candidates
     ]

@@ -11,6 +11,7 @@ import typer
 from weft.cli.completion import among, starts
 from weft.cli.options import BundleArgument, Device, EncoderOption, Json, Overrides, TaskArgument
 from weft.cli.output import print_json, print_notes, print_text
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.config.task_file import Host, TaskFile
@@ -53,8 +54,15 @@ Run = Annotated[
 def add(
     bundle: BundleArgument,
     file: FileArgument,
-    out: Out,
     overrides: Overrides = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="folder to write the new bundle to; the same folder as BUNDLE replaces it; required, except "
+            "with --zero-shot",
+        ),
+    ] = None,
     only: Annotated[
         str | None,
         typer.Option(
@@ -75,6 +83,14 @@ def add(
         ),
     ] = None,
     fraction: Fraction = None,
+    zero_shot: Annotated[
+        bool,
+        typer.Option(
+            "--zero-shot",
+            help="only print the score of each initialization before training (CA-MTL, Table 3.8); nothing "
+            "is trained or written",
+        ),
+    ] = False,
     run: Run = None,
     encoder: EncoderOption = None,
     device: Device = None,
@@ -88,9 +104,17 @@ def add(
     """
     from weft.config.task_file import host_of
 
+    if out is None and not zero_shot:
+        raise WeftError(
+            "--out is missing; expected --out FOLDER, or --zero-shot to print scores without training"
+        )
     host = host_of(bundle)
     flags = _flags(only=only, start=start, fraction=fraction)
     task_file = _read(host, out, file, [*(overrides or []), *flags])
+    if zero_shot:
+        _zero_shot(host, task_file, encoder, device, as_json)
+        return
+    assert out is not None
     from weft.cli.commands.grown import print_grown, print_zero_shot
     from weft.growing.add import add_task
     from weft.utils.devices import device_of
@@ -213,12 +237,41 @@ def copy(
     _print(done, f"copied task {done.task}", as_json)
 
 
-def _read(host: Host, out: Path, file: Path, overrides: list[str], again: str | None = None) -> TaskFile:
+def _zero_shot(
+    host: Host, task_file: TaskFile, encoder: str | None, device: str | None, as_json: bool
+) -> None:
+    """Print the score of each initialization of a new task."""
+    from dataclasses import asdict
+
+    from weft.cli.commands.grown import print_zero_shot
+    from weft.growing.prepare import try_starts
+    from weft.utils.devices import device_of
+
+    scores, notes = try_starts(
+        host.folder,
+        task_file.task,
+        training=task_file.training,
+        grow=task_file.grow,
+        encoder=encoder,
+        device=device_of(device),
+    )
+    print_notes(notes)
+    if as_json:
+        print_json({"task": task_file.task.name, "zero_shot": asdict(scores)})
+        return
+    print_zero_shot(task_file.task.name, scores, "best")
+    print("nothing was trained or written")
+
+
+def _read(
+    host: Host, out: Path | None, file: Path, overrides: list[str], again: str | None = None
+) -> TaskFile:
     """Read the task file, after a check that `out` can be written."""
     from weft.bundle.one_task import check_out
     from weft.config.task_file import load_task_file
 
-    check_out(host.folder, out)
+    if out is not None:
+        check_out(host.folder, out)
     return load_task_file(file, overrides, host, again=again)
 
 

@@ -29,22 +29,22 @@ class Candidates:
 
 
 class CandidateSteps:
-    """At step k each task that has not stopped offers its batch k mod m of epoch k div m, m = ⌈n / B⌉.
+    """At step k each task that has not stopped offers its batch k mod m of epoch k div m, m = ⌈n / C⌉.
 
     Args:
         orders: the order of each task's examples.
-        batch_size: the number of examples of a batch, B.
+        offered: the number of candidates per task, C.
         lengths: the lengths for grouping within each task; None: no grouping.
         seed: the random seed of the order of grouped batches.
         stops: (step, task id); from that step on the task has no candidates.
     """
 
     def __init__(
-        self, orders: Orders, batch_size: int, lengths: Lengths | None, seed: int, stops: Stops
+        self, orders: Orders, offered: int, lengths: Lengths | None, seed: int, stops: Stops
     ) -> None:
         tasks = range(len(orders.sizes))
-        self._batches = [Batches(task, orders, batch_size, lengths, seed) for task in tasks]
-        self._spans, self._batch_size = orders.spans, batch_size
+        self._batches = [Batches(task, orders, offered, lengths, seed) for task in tasks]
+        self._spans, self._offered = orders.spans, offered
         self._stop = np.full(len(tasks), np.iinfo(np.int64).max)  # [T]
         for step, task in stops:
             self._stop[task] = step
@@ -57,5 +57,5 @@ class CandidateSteps:
 
     def totals(self, steps: int) -> tuple[Ints, Ints]:
         """Return each task's numbers of offered batches and examples before step `steps`, both [T]."""
-        offered = np.minimum(steps, self._stop)
-        return offered, examples_in(offered, self._spans, self._batch_size)
+        batches = np.minimum(steps, self._stop)
+        return batches, examples_in(batches, self._spans, self._offered)

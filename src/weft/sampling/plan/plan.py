@@ -65,6 +65,9 @@ class Plan:
 
     If the sampler `chooses`, the plan gives each step's candidates, and builds a `Step` of the chosen ones.
 
+    Attributes:
+        offered: the number of candidates per task and step; B unless the sampler says otherwise.
+
     Args:
         sizes: the number of training examples of each task, [T].
         sampler: how steps choose tasks: a name, settings (`{use: uniform}`) or a `Sampler`.
@@ -104,6 +107,7 @@ class Plan:
             raise WeftError("grouping by length needs the token lengths of each task's examples; found none")
         self.sampler = build_sampler(sampler)
         self.chooses = self.sampler.chooses
+        self.offered = self.sampler.offered(batch_size, self.names)
         self.seed, self.steps, self.batch_size = seed, steps, batch_size
         self.mixed = mixed or self.chooses
         self.group_by_length, self.loss = group_by_length, loss
@@ -124,7 +128,7 @@ class Plan:
         common = (orders, self.batch_size, self.lengths if self.group_by_length else None, self.seed)
         self._steps: CandidateSteps | MixedSteps | SingleSteps
         if self.chooses:
-            self._steps = CandidateSteps(*common, self.stops)
+            self._steps = CandidateSteps(common[0], self.offered, *common[2:], self.stops)
         else:
             turns = Turns(self.segments, len(self.sizes), width, self.seed)
             self._steps = (MixedSteps if self.mixed else SingleSteps)(turns, *common)
@@ -222,7 +226,7 @@ class Plan:
         """
         settings = {
             "version": VERSION,
-            "sampler": self.sampler.settings(),
+            "sampler": self.sampler.fingerprint(),
             "seed": self.seed,
             "steps": self.steps,
             "batch_size": self.batch_size,

@@ -99,7 +99,7 @@ def largest_epoch(plan: Plan) -> Epoch:
     task = int(np.where(choice.share > 0, plan.sizes, 0).argmax())
     size, name = int(plan.sizes[task]), plan.names[task]
     if plan.chooses:
-        return Epoch(name, float(-(-size // plan.batch_size)), True)
+        return Epoch(name, float(-(-size // plan.offered)), True)
     short = not (plan.mixed or plan.sampler.replacement)  # whether an epoch ends with a short batch
     draws = -(-size // plan.batch_size) if short else size / plan.batch_size
     return Epoch(name, float(draws / choice.share[task]), isinstance(choice, Cycle))

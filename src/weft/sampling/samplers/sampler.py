@@ -23,12 +23,15 @@ class Sampler(Named, ABC):
         summary: the probability of task i in one line; n_i is the number of its training examples, T the
             number of tasks. The table of samplers in docs/reference/training.md shows it with the settings.
         chooses: whether the plan only gives candidates, among which the model being trained chooses.
+        later: settings that did not exist in the first version; at their defaults they are left out of a
+            plan's fingerprint, which checkpoints hold.
         replacement: whether a task's examples are drawn with replacement instead of once per epoch; a sampler
             may have it as a setting.
     """
 
     summary: ClassVar[str]
     chooses: ClassVar[bool] = False
+    later: ClassVar[tuple[str, ...]] = ()
     if TYPE_CHECKING:
 
         @property
@@ -63,6 +66,21 @@ class Sampler(Named, ABC):
         Args:
             names: the tasks of the run, [T].
         """
+
+    def offered(self, batch_size: int, names: Sequence[str]) -> int:
+        """The number of candidates per task and step, if the model chooses among candidates.
+
+        Args:
+            batch_size: the number of examples of a step.
+            names: the names of the tasks, [T].
+        """
+        return batch_size
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The settings that a plan's fingerprint covers."""
+        fields = type(self).model_fields
+        unset = [name for name in self.later if getattr(self, name) == fields[name].default]
+        return {name: value for name, value in self.settings().items() if name not in unset}
 
     def spans(self, sizes: Ints) -> Ints:
         """Return the number of examples per epoch of each task, at least its size, [T]; default: its size.

@@ -131,7 +131,8 @@ class Probe:
         some = np.linspace(0, count - 1, min(count, -(-training.batch_size // training.accumulate)))
         rows = some.astype(np.int64)
         weight = np.full(len(rows), 1 / len(rows), np.float32)
-        with self.verifying(), torch.enable_grad():
+        # all blocks, although candidates may be measured by the lowest ones: a patch of any may be wrong
+        with self._model.running_until(None), self.verifying(), torch.enable_grad():
             microbatch = microbatches.microbatch(candidates.task[rows], candidates.index[rows], weight)
             self.check_patches(candidates.number, microbatch)
 

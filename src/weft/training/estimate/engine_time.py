@@ -171,8 +171,9 @@ class _Timing:
         typical = int(np.argsort(cost, kind="stable")[len(cost) // 2])
         measures, dropout = self._chooser.measures, self._chooser.settings.dropout
         engine = self.driver.engine
-        startup, seconds = self._timed(lambda: engine.measured(candidates[typical], measures, dropout))
-        rate = Rate(0.0, seconds / float(cost[typical]))
+        with self.model.running_until(self._chooser.settings.exit_layer):
+            startup, seconds = self._timed(lambda: engine.measured(candidates[typical], measures, dropout))
+        rate = Rate(0.0, seconds / float(cost[typical]) / self._chooser.settings.every)
         return float(np.mean([rate.seconds(c) for c in cost.tolist()])), startup
 
     def _chosen(self, cost: NDArray[np.float64], shapes: Sequence[Shapes]) -> list[int]:

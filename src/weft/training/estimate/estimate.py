@@ -18,6 +18,7 @@ from weft.training.estimate.memory import Count, Memory, count_activations, memo
 from weft.training.estimate.step_time import Costs, Examples, time_evaluation, time_training
 from weft.training.optim.precision import precision
 from weft.training.settings import Training
+from weft.training.uncertainty import choice_cost
 from weft.utils.counter_rng import draw_key
 from weft.utils.permutation import permute
 
@@ -167,12 +168,12 @@ def estimate(
         step_seconds, startup, timed = times.step_seconds, times.startup_seconds, times.timed
     lengths = [int(tokens.row_lengths.max()) for tokens in (validation or {}).values()]
     shapes_without = [(EVALUATED, max(lengths))] if lengths else [(0, 0)]
-    if plan.chooses:  # a pass over all candidates comes before each step
+    if plan.chooses:  # a pass over all candidates comes before a step in which the model chooses
         passes = [_batches(plan.candidates(n), train, ids, training.accumulate) for n in sample]
         measured = np.array([batch.shape for step in passes for batch in step])
         if times is None:
             total = float(costs.of(measured[:, 0], measured[:, 1]).sum())
-            step_seconds += without_backward * total / len(steps)
+            step_seconds += without_backward * choice_cost(plan, model) * total / len(steps)
         shapes_without.append((int(measured[:, 0].max()), int(measured[:, 1].max())))
     widest = max(shapes_without, key=lambda s: working_memory(model, *s))
     tasks = min(len(plan.names), training.batch_size) if apart else 0

@@ -108,6 +108,10 @@ class RunContext(Protocol):
         """Write a separate line to log.jsonl."""
         ...
 
+    def at_rest(self) -> AbstractContextManager[object]:
+        """Inside, the model runs without the engine's patches, as in evaluations."""
+        ...
+
     def stop_task(self, task: int) -> None:
         """Stop sampling a task, from the next step at which the plan allows it."""
         ...

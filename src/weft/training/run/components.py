@@ -20,6 +20,7 @@ from weft.training.run.component import Component, LogEvent, RunContext, StepDon
 from weft.training.run.ema import Ema
 from weft.training.run.stopping import Stopping
 from weft.training.run.usage import Usage
+from weft.training.uncertainty.entropy_log import EntropyLog
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -63,6 +64,8 @@ def components_of(
     components.append(TaskWeights(training.task_weights, names, squared, rate))
     if training.conflict is not None:
         components.append(GradientConflict(gradients))
+    if training.measure_uncertainty:
+        components.append(EntropyLog(training.measure_uncertainty, sizes, gradients))
     if training.ema is not None:
         components.append(Ema(training.ema))
     return components

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,7 @@ class Loop:
         epoch = max(1, round(self.plan.epoch().steps))
         gradients = self.driver.gradients
         configured = components_of(model, training, self.names, sizes, epoch, self.phases, gradients)
+        configured += [] if self.chooser is None else [self.chooser]
         self.components = Components([*configured, *components])
         self.optimizers = self._new_optimizers()
         self.components.begin(self)
@@ -149,6 +151,10 @@ class Loop:
         """See `RunContext`."""
         self.log.write(event, **fields)
 
+    def at_rest(self) -> AbstractContextManager[object]:
+        """See `RunContext`."""
+        return self.driver.engine.at_rest()
+
     def stop_task(self, task: int) -> None:
         """See `RunContext`."""
         state, name = self.state, self.names[task]
@@ -174,22 +180,20 @@ class Loop:
         """Take all steps that are left."""
         log, progress = self.log, self.progress
         began = time.monotonic() - self.state.seconds
-        settings = self.training
         while not self.ended:
+            step_began = time.monotonic()
             prepared = self._next()
             self._step(prepared)
             self._log_engine()
-            if self.plan.chooses:  # the choice depends on the weights: the plan alone cannot repeat it
-                step = prepared.step
-                task, index = step.task[: step.real].tolist(), step.index[: step.real].tolist()
-                log.write("chosen", step=step.number, task=task, index=index)
+            if self.chooser is not None:  # the choice depends on the weights: the plan alone cannot repeat it
+                log.write("chosen", **self.chooser.chosen_fields(prepared.step))
             self._count(prepared.step)
-            self.state.seconds = time.monotonic() - began
+            self.state.note_time(began, step_began, prepared.step.real)
             done, last = self.state.step, self.state.step == self.total
             progress.step(done, self._losses(done))
             if self.before and done == self.before:
                 self._next_phase()
-            every = settings.evaluate_every
+            every = self.training.evaluate_every
             if (every and done % every == 0) or (last and (every or self.state.best is not None)):
                 self._evaluate()
             if not self.ended and interruptions.checkpoint_due(done):
@@ -197,7 +201,7 @@ class Loop:
                 interruptions.saved()
                 if interruptions.agreed is not None:
                     raise Interrupted(self.folder, done, interruptions.agreed)
-        if self.state.step < self.total and self.state.step % settings.log_every:
+        if self.state.step < self.total and self.state.step % self.training.log_every:
             self._log_losses()  # every task has stopped: the losses since the last line
 
     def finish(self, stopped: bool = False) -> None:
@@ -219,11 +223,7 @@ class Loop:
         self.components.before_step(number)  # first, because candidates are measured with this step's gates
         if self.chooser is None:
             return self.driver.take(self.plan, number)
-        candidates = self.plan.candidates(number)
-        settings = self.chooser.settings
-        measured = self.driver.measured(candidates, self.chooser.measures, settings.dropout, self.say)
-        places = self.chooser.places(measured, candidates.task, self.training.batch_size)
-        return self.driver.prepared(self.plan.chosen(candidates, places))
+        return self.driver.prepared(self.chooser.step(self.plan, number, self.driver.measured, self.say))
 
     def _step(self, prepared: PreparedStep) -> None:
         """Run one step: the gradients of all its micro-batches, then the update of every present owner."""

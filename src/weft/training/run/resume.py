@@ -13,7 +13,7 @@ from weft.training.settings import Training
 
 FREE = (
     *("log_every", "tensorboard", "checkpoint_every", "starved", "baselines"),
-    *("parallel", "engine", "verify_engine"),
+    *("parallel", "engine", "verify_engine", "measure_uncertainty"),
 )
 """Keys of `train` that may differ when a run is resumed: they change no weight beyond rounding."""
 

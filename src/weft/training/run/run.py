@@ -204,11 +204,12 @@ def train(
         outcome = loop.validation.outcome(loop.state)
         last = {} if training.evaluate_every else loop.since()
         engine = {**loop.driver.report(), "waited": round(loop.driver.waited, 2)}
-        taken = [*outcome, *engine, *metrics, *last, "step", "stops", "split", "seconds", "engine_fallback"]
+        taken = [*outcome, *engine, *metrics, *last, "step", "stops", "split", "engine_fallback"]
+        speed = loop.state.speed()
+        taken += ["seconds", "examples_per_second"]
         fields = {**outcome, **loop.components.log_fields("end", taken)}
-        seconds = round(loop.state.seconds, 2)
-        log.write("end", step=loop.state.step, **fields, **engine, seconds=seconds, **metrics, **last)
-        final = {"step": fields["best_step"], "split": "validation", **fields, **metrics}
+        log.write("end", step=loop.state.step, **fields, **engine, **speed, **metrics, **last)
+        final = {"step": fields["best_step"], "split": "validation", **fields, **metrics, **speed}
         final["engine"] = engine["engine"]
         final.pop("best_step")
         if loop.driver.fallback is not None:

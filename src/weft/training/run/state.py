@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +51,9 @@ class State:
         best_step: the number of steps done at the best score; its weights are in best-STEP.safetensors.
         losses: the sum of each task's example losses since the log's last line, [T].
         examples: the number of these examples, [T].
-        seconds: the training time, over all sessions of an interrupted run.
+        seconds: the training time, over all sessions of an interrupted run, with evaluations in between.
+        step_seconds: the time of the steps alone.
+        step_examples: the number of examples that these steps trained on.
         stops: (step, task), in order: from that step on the task is no longer sampled.
         tasks: the scores of each task, [T].
         window: counts of the steps since the last evaluation.
@@ -63,6 +66,8 @@ class State:
     losses: list[float] = field(default_factory=list)
     examples: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    step_seconds: float = 0.0
+    step_examples: int = 0
     stops: list[tuple[int, int]] = field(default_factory=list)
     tasks: list[TaskProgress] = field(default_factory=list)
     window: Window = field(default_factory=Window)
@@ -72,6 +77,26 @@ class State:
     def stopped(self) -> list[int]:
         """The tasks that have stopped, in the order in which they did."""
         return [task for _, task in self.stops]
+
+    def note_time(self, began: float, step_began: float, examples: int) -> None:
+        """Count the time of a step that ends now.
+
+        Args:
+            began: when the run began, as `time.monotonic` counts; earlier for a resumed run.
+            step_began: when the step began.
+            examples: the number of examples of the step.
+        """
+        now = time.monotonic()
+        self.seconds = now - began
+        self.step_seconds += now - step_began
+        self.step_examples += examples
+
+    def speed(self) -> dict[str, float]:
+        """The seconds of the run and the examples per second of its steps, for the log and metrics.json."""
+        speed = {"seconds": round(self.seconds, 2)}
+        if self.step_seconds:
+            speed["examples_per_second"] = round(self.step_examples / self.step_seconds, 1)
+        return speed
 
     @classmethod
     def fresh(cls, tasks: int) -> State:

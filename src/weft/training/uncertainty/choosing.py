@@ -79,11 +79,11 @@ def choose(measure: Floats, task: Ints, batch_size: int, rule: str, proxy: Mappi
             f"for {list(task.shape)}"
         )
     if not np.isfinite(measure).any():
-        return np.argsort(_position(task), kind="stable")[:batch_size]
+        return np.argsort(position(task), kind="stable")[:batch_size]
     return np.argsort(-scores(measure, task, rule, proxy), kind="stable")[:batch_size]
 
 
-def _position(task: Ints) -> Ints:
+def position(task: Ints) -> Ints:
     """The rank of each candidate among those of its task, from 0, [C]."""
     order = np.argsort(task, kind="stable")
     counts = np.bincount(task)
