@@ -33,6 +33,8 @@ class Reading:
         warnings: what a user should change.
         of_file: the mistakes that the file has without overrides; all others are those of overrides. None:
             not known.
+        generated: whether weft wrote the file: a preset, or the run.yaml of a run. It may have settings
+            without effect.
     """
 
     source: str
@@ -43,6 +45,7 @@ class Reading:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     of_file: Collection[Mistake] | None = None
+    generated: bool = False
 
     def wrong(self, place: Sequence[str], text: str) -> None:
         """Record a mistake.
@@ -94,7 +97,7 @@ def blame_overrides(reading: Reading, before: Sequence[Mistake], read: Callable[
         before: the mistakes that were found before overrides were applied.
         read: checks the parsed file without overrides.
     """
-    alone = Reading(reading.source, reading.folder, found=list(before))
+    alone = Reading(reading.source, reading.folder, found=list(before), generated=reading.generated)
     with contextlib.suppress(WeftError):
         read(alone)
     reading.of_file = set(alone.found)
@@ -141,6 +144,23 @@ def _lines(node: Any, place: tuple[str, ...], reading: Reading) -> None:
         for number, value in enumerate(node.value):
             lines[*place, str(number)] = value.start_mark.line + 1
             _lines(value, (*place, str(number)), reading)
+
+
+def over_preset(preset: dict[str, Any], raw: dict[str, Any], suite_keys: Collection[str]) -> dict[str, Any]:
+    """Put the sections of a run file over those of its preset.
+
+    Tasks of the file's own replace the preset's suite; settings of a suite, such as `root`, change it.
+
+    Args:
+        preset: the sections of the preset.
+        raw: the sections of the run file.
+        suite_keys: the settings of a suite.
+    """
+    tasks = raw.get("tasks")
+    if isinstance(tasks, dict) and not set(tasks) <= set(suite_keys):
+        preset = {key: value for key, value in preset.items() if key != "tasks"}
+    result: dict[str, Any] = merged(preset, raw)
+    return result
 
 
 def merged(base: Any, top: Any) -> Any:

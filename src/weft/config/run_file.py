@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
+from weft.config.head_effects import section_without_effect, written_keys
 from weft.config.presets import preset_names, preset_text
-from weft.config.reading import Reading, blame_overrides, merged, override_key, parse, read_text
-from weft.config.tasks import read_tasks
+from weft.config.reading import Reading, blame_overrides, over_preset, override_key, parse, read_text
+from weft.config.tasks import SUITE_KEYS, read_tasks
 from weft.encoder.catalogue import check_name
 from weft.errors import WeftError, did_you_mean, run_file_words
 from weft.kernels.setting import Setting
@@ -117,7 +118,8 @@ def _opened(source: str | Path) -> tuple[dict[str, Any], Reading]:
         raise WeftError(
             f"there is no run file {name!r} and no preset of that name; {did_you_mean(name, preset_names())}"
         )
-    reading = Reading(str(path) if path.is_file() else name, folder)
+    is_run = path.is_file() and path.parent == Path(name)
+    reading = Reading(str(path) if path.is_file() else name, folder, generated=is_run or not path.is_file())
     return parse(text, reading), reading
 
 
@@ -135,18 +137,22 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
     for override in overrides:
         override_key(raw, override, reading)
     preset = raw.pop("preset", None)
+    written_heads = written_keys(raw, reading)
     if preset is not None and preset not in preset_names():
         reading.wrong(["preset"], f"{preset!r} does not exist; {did_you_mean(preset, preset_names())}")
     elif preset is not None:
-        raw = merged(parse(preset_text(preset), Reading(preset, Path())), raw)
+        raw = over_preset(parse(preset_text(preset), Reading(preset, Path())), raw, SUITE_KEYS)
     for key in raw:
         if key not in SECTIONS:
             reading.wrong([key], f"no such section; {did_you_mean(key, SECTIONS)}")
     encoder = _encoder(raw.get("encoder"), reading)
     method = _method(raw.get("method", "full"), reading)
-    tasks, spec = read_tasks(raw.get("tasks"), reading)
-    _read_policy(raw.get("train"), reading)
     heads = read_section("heads", HeadSettings, raw.get("heads") or {}, reading)
+    tasks, spec = read_tasks(raw.get("tasks"), reading, heads)
+    if heads is not None:
+        for key, text in section_without_effect(heads, written_heads, tasks):
+            reading.wrong(["heads", key], text)
+    _read_policy(raw.get("train"), reading)
     training = read_train(_fitted(raw.get("train"), method), [t.name for t in tasks], reading)
     start = _start(raw.get("start"), reading)
     kernels = _kernels(raw.get("kernels", "auto"), reading)

@@ -9,13 +9,15 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PositiveInt
 
+from weft.config.head_effects import without_effect
 from weft.config.reading import Reading
 from weft.data.readers.formats import FORMATS, format_of, options_of
 from weft.data.readers.source import HUB, Source, as_source
 from weft.data.splits.labels import labels_in_train
 from weft.errors import WeftError, did_you_mean
+from weft.model.head_settings import HeadSettings
 from weft.settings import Settings, SettingsError
-from weft.suites import ON_THE_HUB, find_suite
+from weft.suites import ON_THE_HUB, find_suite, with_head
 from weft.suites.overlaps import overlaps, without_twins
 from weft.tasks.in_memory import RowsRecord
 from weft.tasks.task import OF_FILES, OF_HEADS, OF_SPLITS, SPLITS, Task, check_tasks
@@ -36,6 +38,9 @@ Names = Annotated[list[str], BeforeValidator(_names)]
 Drop = Annotated[list[str | None], BeforeValidator(_names)]
 
 
+OF_SUITE_HEADS = (*OF_HEADS, "compare", "targets")
+"""The settings of a suite's `heads`, for each of its tasks."""
+
 _ALWAYS = ("name", "kind", "texts", "label", "labels", "size", "range", "metrics", "hub")
 """Keys of a task that the resolved run file always has."""
 
@@ -53,6 +58,9 @@ class SuiteSpec(Settings):
     halves: bool | None = None
     split_seed: int | None = None
     heads: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+
+SUITE_KEYS = tuple(SuiteSpec.model_fields)
 
 
 class TaskSpec(Settings):
@@ -75,6 +83,7 @@ class TaskSpec(Settings):
     drop: Drop = Field(default_factory=list)
     apart: bool = False
     compare: str | None = None
+    targets: str | None = None
     rank_loss: str | None = None
     stride: int | None = None
     class_weights: str | list[float] = Field(default_factory=list)
@@ -97,8 +106,17 @@ class TaskSpec(Settings):
     quotes: bool | None = None
 
 
-def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
-    """Read the `tasks` section. Returns the tasks, and their settings with absolute paths."""
+def read_tasks(
+    value: object, reading: Reading, heads: HeadSettings | None = None
+) -> tuple[tuple[Task, ...], Any]:
+    """Read the `tasks` section. Returns the tasks, and their settings with absolute paths.
+
+    Args:
+        value: the section.
+        reading: collects mistakes and notes.
+        heads: the `heads` section, which applies to tasks that leave its settings open; by default its
+            defaults.
+    """
     entries: list[tuple[list[str], Any]]
     if isinstance(value, dict) and "suite" in value:
         entries = [(["tasks"], value)]
@@ -126,6 +144,8 @@ def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
         try:
             read = _suite if "suite" in settings else _task
             entry_tasks, resolved_entry = read(settings, reading)
+            for key, text in _ineffective(settings, entry_tasks, heads or HeadSettings(), reading):
+                reading.wrong([*place, *key], text)
         except SettingsError as wrong:
             for key, text in wrong.mistakes:
                 reading.wrong([*place, key], text)
@@ -157,13 +177,34 @@ def _suite(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict
     reading.notes += suite.notes
     changes = {key: getattr(spec, key) for key in OF_SPLITS if getattr(spec, key) is not None}
     names = [task.name for task in suite.tasks]
+    heads: dict[str, dict[str, Any]] = {}
     for name, head in spec.heads.items():
         if name not in names:
             raise WeftError(f"heads: suite {spec.suite!r} has no task {name!r}; {did_you_mean(name, names)}")
         for key in head:
-            if key not in OF_HEADS:
-                raise WeftError(f"heads: {name}: no such setting {key!r}; {did_you_mean(key, OF_HEADS)}")
-    return [replace(task, **changes, **spec.heads.get(task.name, {})) for task in suite.tasks], resolved
+            if key not in OF_SUITE_HEADS:
+                raise WeftError(
+                    f"heads: {name}: no such setting {key!r}; {did_you_mean(key, OF_SUITE_HEADS)}"
+                )
+        # a task that the suite compares by the cosine has a head of the suite's own, if it is to have one
+        heads[name] = {**(with_head(spec.suite, name) if head.get("compare") == "head" else {}), **head}
+    return [replace(task, **changes, **heads.get(task.name, {})) for task in suite.tasks], resolved
+
+
+def _ineffective(
+    settings: dict[str, Any], tasks: list[Task], heads: HeadSettings, reading: Reading
+) -> list[tuple[list[str], str]]:
+    """The settings of a task or of a suite's tasks that have no effect: key and reason."""
+    if reading.generated:
+        return []
+    written: dict[str, dict[str, Any]] = settings.get("heads", {}) if "suite" in settings else {}
+    return [
+        (["heads", task.name, key] if "suite" in settings else [key], text)
+        for task in tasks
+        for key, text in without_effect(
+            task, written.get(task.name, {}) if "suite" in settings else settings, heads
+        )
+    ]
 
 
 def _task(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[str, Any]]:

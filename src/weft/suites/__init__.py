@@ -26,6 +26,7 @@ __all__ = [
     "overlaps",
     "suite_blocks",
     "suite_names",
+    "with_head",
     "without_twins",
 ]
 
@@ -106,6 +107,14 @@ def suite_blocks() -> dict[str, dict[str, list[str]]]:
     """Return the blocks of similar tasks of each suite that defines some, by suite and block name."""
     tables = {name: _table(name) for name in table_names()}
     return {name: table["blocks"] for name, table in tables.items() if "blocks" in table}
+
+
+def with_head(suite: str, task: str) -> dict[str, Any]:
+    """Return the settings of a task's head that the suite gives it with `compare: head`, such as its layers."""
+    if suite not in table_names():
+        return {}
+    settings: dict[str, Any] = _table(suite)["tasks"].get(task, {}).get("with_head", {})
+    return settings
 
 
 def _table(suite: str) -> dict[str, Any]:

@@ -69,17 +69,30 @@ def _weights(value: object) -> object:
     """Check `task_weights`, with one message that names the task."""
     if value is None or value == "learned":
         return value
+    return _by_task(value, "expected {task: weight}, learned or null")
+
+
+def _rates(value: object) -> object:
+    """Check `lr_of.tasks`, with one message that names the task."""
+    return None if value is None else _by_task(value, "expected {task: learning rate} or null")
+
+
+def _by_task(value: object, expected: str) -> dict[str, float]:
+    """Check a number above 0 for each of some tasks."""
     if not isinstance(value, dict):
-        raise ValueError(f"expected {{task: weight}}, learned or null; found {value!r}")
-    for task, weight in value.items():
-        number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not (number and 0 < weight < float("inf")):
-            raise ValueError(f"expected a number above 0 for {task!r}; found {weight!r}")
-    return {str(task): float(weight) for task, weight in value.items()}
+        raise ValueError(f"{expected}; found {value!r}")
+    for task, number in value.items():
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if not (is_number and 0 < number < float("inf")):
+            raise ValueError(f"expected a number above 0 for {task!r}; found {number!r}")
+    return {str(task): float(number) for task, number in value.items()}
+
+
+_Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class LearningRates(Settings):
-    """Peak learning rates by role; a role that is left out uses `train.lr`."""
+    """Peak learning rates by role, and of single tasks; what is left out uses `train.lr`."""
 
     what = "lr_of"
 
@@ -92,6 +105,11 @@ class LearningRates(Settings):
     task: PositiveFloat | None = Field(None, description="learning rate of one task's adapters and head")
     gates: PositiveFloat | None = Field(
         None, description="constant learning rate of L0 gates; default: method.l0.gate_lr"
+    )
+    tasks: Annotated[dict[str, float] | None, BeforeValidator(_rates)] = Field(
+        None,
+        description="learning rates of single tasks, {cola: 1e-3}: of all parameters that belong to that task "
+        "alone; they come before the rates of roles",
     )
 
 
@@ -148,7 +166,14 @@ class Training(Settings):
     )
     lr: PositiveFloat | None = Field(None, description="peak learning rate; default: the method's default")
     lr_of: Annotated[LearningRates | None, _within(LearningRates)] = Field(
-        None, description="peak learning rates by role: encoder, shared, task, gates"
+        None,
+        description="peak learning rates by role (encoder, shared, task, gates), and of single tasks (tasks)",
+    )
+    betas: tuple[_Beta, _Beta] = Field(
+        (0.9, 0.999), description="Adam's β₁ and β₂: how slowly its two moving averages change"
+    )
+    eps: PositiveFloat | None = Field(
+        None, description="Adam's ε; default: 1e-8 with adamw, 1e-6 with bert_adam"
     )
     warmup: float = Field(0.06, ge=0, lt=1, description="fraction of the steps in which lr rises from zero")
     schedule: Literal["linear", "cosine", "constant"] = Field(

@@ -48,10 +48,11 @@ def mistakes(training: Training, tasks: Sequence[str]) -> list[tuple[str, str]]:
                     "'fsdp' scatters gradients before they can be merged: expected ddp with a conflict",
                 )
             )
-    if isinstance(training.task_weights, dict):
+    rates = None if training.lr_of is None else training.lr_of.tasks
+    for key, by_task in (("task_weights", training.task_weights), ("lr_of", rates)):
         problems += [
-            ("task_weights", f"{name!r} is not a task of this run; {did_you_mean(name, tasks)}")
-            for name in training.task_weights
+            (key, f"{name!r} is not a task of this run; {did_you_mean(name, tasks)}")
+            for name in (by_task if isinstance(by_task, dict) else ())
             if name not in tasks
         ]
     if training.optimizer == "bert_adam" and training.schedule == "cosine":
