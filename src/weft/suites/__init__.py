@@ -110,7 +110,7 @@ def suite_blocks() -> dict[str, dict[str, list[str]]]:
 
 
 def with_head(suite: str, task: str) -> dict[str, Any]:
-    """Return the settings of a task's head that the suite gives it with `compare: head`, such as its layers."""
+    """Return what `compare: head` sets for a task of the suite, such as the layers of its head."""
     if suite not in table_names():
         return {}
     settings: dict[str, Any] = _table(suite)["tasks"].get(task, {}).get("with_head", {})

@@ -92,8 +92,8 @@ def check_options(task: Task) -> None:
         )
     if task.targets not in (None, RAW):
         raise WeftError(
-            f"task {task.name!r}: targets: expected {RAW} (labels are learned as they are) or null (scaled to 0 "
-            f"to 1 by the range); found {task.targets!r}"
+            f"task {task.name!r}: targets: expected {RAW} (labels are learned as they are) or null (scaled "
+            f"to 0 to 1 by the range); found {task.targets!r}"
         )
     weights: Any = task.class_weights
     if weights not in ((), "balanced"):

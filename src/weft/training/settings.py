@@ -108,8 +108,8 @@ class LearningRates(Settings):
     )
     tasks: Annotated[dict[str, float] | None, BeforeValidator(_rates)] = Field(
         None,
-        description="learning rates of single tasks, {cola: 1e-3}: of all parameters that belong to that task "
-        "alone; they come before the rates of roles",
+        description="learning rates of single tasks, {cola: 1e-3}: of all parameters that belong to that "
+        "task alone; they come before the rates of roles",
     )
 
 
