@@ -44,8 +44,8 @@ class Similarity(Regress):
             )
         if task.compare == "cosine" and task.targets is not None:
             raise WeftError(
-                f"task {task.name!r}: targets: {task.targets}: a cosine is compared with labels scaled to 0 to "
-                "1; leave it out, or set compare: head"
+                f"task {task.name!r}: targets: {task.targets}: a cosine is compared with labels scaled to 0 "
+                "to 1; leave it out, or set compare: head"
             )
 
     def fits(self, label: Any, task: Task, inputs: Inputs) -> None:
