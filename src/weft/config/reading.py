@@ -18,6 +18,12 @@ Mistake = tuple[tuple[str, ...], str]
 NAMED = ("method", "sampler", "conflict")
 """Settings that are a name, or a name (`use`) with settings."""
 
+RIVALS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("train", "steps"): ("epochs", "epoch"),
+    ("train", "epochs"): ("steps",),
+}
+"""Settings that replace others: an override of one, or one in a file with a preset, drops the others."""
+
 
 @dataclass
 class Reading:
@@ -159,6 +165,11 @@ def over_preset(preset: dict[str, Any], raw: dict[str, Any], suite_keys: Collect
     tasks = raw.get("tasks")
     if isinstance(tasks, dict) and not set(tasks) <= set(suite_keys):
         preset = {key: value for key, value in preset.items() if key != "tasks"}
+    train = raw.get("train")
+    if isinstance(train, dict) and isinstance(preset.get("train"), dict):
+        replaced = {rival for key in train for rival in RIVALS.get(("train", key), ())}
+        kept = {key: value for key, value in preset["train"].items() if key not in replaced}
+        preset = {**preset, "train": kept}
     result: dict[str, Any] = merged(preset, raw)
     return result
 
@@ -209,5 +220,8 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
         if last == "use" and target.get("use") not in (None, value):
             target.clear()  # the settings of a different method do not apply
         target[last] = yaml.safe_load(value)
+        for rival in RIVALS.get((*path, last), ()):
+            if (*path, rival) not in reading.overridden:
+                target.pop(rival, None)
     except yaml.YAMLError:
         reading.wrong(key.split("."), f"the value {value!r} cannot be read as YAML")

@@ -66,7 +66,9 @@ class RunFile:
         names = [task.name for task in self.tasks]
         listed = ", ".join([*names[:SHOWN], *[f"… {len(names) - SHOWN} more"] * (len(names) > SHOWN)])
         method = "+".join(part.name for part in self.method.parts)
-        return f"RunFile({self.encoder!r}, method={method!r}, tasks: {listed}; {self.training.steps} steps)"
+        epochs, steps = self.training.epochs, self.training.steps
+        length = f"{steps} steps" if epochs is None else f"{epochs:g} epochs"
+        return f"RunFile({self.encoder!r}, method={method!r}, tasks: {listed}; {length})"
 
     def build_model(self) -> Model:
         """Build the model that the file describes; see `load_run` for how to train it."""

@@ -13,6 +13,8 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    SerializerFunctionWrapHandler,
+    model_serializer,
 )
 
 from weft.errors import WeftError, did_you_mean
@@ -135,6 +137,15 @@ class Training(Settings):
     steps: NonNegativeInt = Field(
         1000, description="optimizer steps; 0: only the initial heads are evaluated"
     )
+    epochs: PositiveFloat | None = Field(
+        None, description="the length of the run in epochs, instead of steps; see epoch"
+    )
+    epoch: Literal["rows", "largest", "largest_each", "sampled", "pals"] = Field(
+        "rows",
+        description="what an epoch is: as many examples as all tasks have rows (rows); one pass over the "
+        "largest task (largest), times the number of tasks (largest_each); until the sampler has drawn the "
+        "largest task once (sampled); 300 steps per task (pals)",
+    )
     batch_size: PositiveInt = Field(32, description="examples per step")
     accumulate: PositiveInt = Field(1, description="micro-batches per step, for gradient accumulation")
     max_length: int = Field(
@@ -252,3 +263,11 @@ class Training(Settings):
     )
     log_every: PositiveInt = Field(50, description="steps between two lines of the log")
     tensorboard: bool = Field(False, description="write TensorBoard events beside log.jsonl")
+
+    @model_serializer(mode="wrap")
+    def _without_steps(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave `steps` out if the run's length is set in epochs: a file must not hold both."""
+        settings: dict[str, Any] = serialize(self)
+        if self.epochs is not None:
+            settings.pop("steps", None)
+        return settings

@@ -172,8 +172,8 @@ def _paper(
 def unused_heads(model: Model) -> Amount:
     """Count the heads that multitask LoRA keeps and does not use, of tasks that are compared by the cosine.
 
-    Here such a task has no head. In that report it has one like the other tasks of two separate texts: as many
-    layers, as wide, and one output. A model without such other tasks has none.
+    Here such a task has no head. In that report it has one like the other tasks of two separate texts: as
+    many layers, as wide, and one output. A model without such other tasks has none.
     """
     heads: list[Any] = [model.heads[task.head] for task in model.tasks]
     sizes = [

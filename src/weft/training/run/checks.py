@@ -22,6 +22,12 @@ def mistakes(training: Training, tasks: Sequence[str]) -> list[tuple[str, str]]:
         build_sampler(training.sampler).check(tasks)
     except WeftError as wrong:
         problems.append(("sampler", str(wrong).removeprefix("sampler.")))
+    if training.epochs is not None and "steps" in training.model_fields_set:
+        problems.append(
+            ("epochs", f"{training.epochs:g}, and steps is {training.steps}; expected one of the two")
+        )
+    if training.epochs is None and training.epoch != "rows":
+        problems.append(("epoch", f"{training.epoch!r} has no effect without {train_key('epochs')}"))
     sampler = training.sampler["use"]
     chosen = ["average", "per_task", *tasks]
     if training.best not in chosen:
