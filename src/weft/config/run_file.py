@@ -12,7 +12,7 @@ from weft.config.head_effects import section_without_effect, written_keys
 from weft.config.presets import preset_names, preset_text
 from weft.config.reading import Reading, blame_overrides, over_preset, override_key, parse, read_text
 from weft.config.tasks import SUITE_KEYS, read_tasks
-from weft.encoder.catalogue import check_name
+from weft.encoder.catalogue import RANDOM, check_name, random_parts
 from weft.errors import WeftError, did_you_mean, run_file_words
 from weft.kernels.setting import Setting
 from weft.methods import Method, build_method
@@ -209,6 +209,10 @@ def _encoder(value: object, reading: Reading) -> str:
     if folder.is_file():
         reading.wrong(["encoder"], f"{value!r} is a file; expected the folder of a checkpoint")
         return value
+    if value.startswith(RANDOM):
+        architecture, tokenizer = random_parts(value)
+        if tokenizer and (beside := reading.path(tokenizer)).is_dir():
+            value = f"{RANDOM}{architecture}@{beside}"
     try:
         check_name(value)
     except WeftError as wrong:

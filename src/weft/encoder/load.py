@@ -1,4 +1,4 @@
-"""Loads an encoder by hub id, folder, installed package, or `random:ARCHITECTURE`."""
+"""Loads an encoder by hub id, folder, installed package, or `random:ARCHITECTURE[@TOKENIZER]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.encoder.catalogue import ARCHITECTURES, PACKAGES, RANDOM, Package, check_name, random_encoder
+from weft.encoder.catalogue import (
+    ARCHITECTURES,
+    PACKAGES,
+    RANDOM,
+    Package,
+    check_has_tokenizer,
+    check_name,
+    random_encoder,
+    random_parts,
+)
 from weft.errors import WeftError, did_you_mean
 from weft.utils.hub import hub_problem, model_in_cache, offline_if
 
@@ -32,6 +41,7 @@ class Encoder:
         sha256: the hash of its weights: of model.safetensors if that is the only file, else of the tensors.
         travels: whether it was part of a bundle. There may be no other copy, so a bundle that is saved from
             it contains it again.
+        named_tokenizer: the folder or hub id of the tokenizer, if the name of a `random:` encoder has one.
     """
 
     name: str
@@ -40,6 +50,12 @@ class Encoder:
     notes: tuple[str, ...] = ()
     sha256: str | None = None
     travels: bool = False
+    named_tokenizer: str | None = None
+
+    @property
+    def tokenizer_source(self) -> str | None:
+        """The folder or hub id of the tokenizer's files; None if there are none."""
+        return self.named_tokenizer or self.source
 
     @cached_property
     def pooling(self) -> str | None:
@@ -54,24 +70,24 @@ class Encoder:
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer, with its own padding and truncation off: weft does both when it makes batches."""
-        if self.source is None:
+        if self.tokenizer_source is None:
+            check_has_tokenizer(self.name)
             raise WeftError(f"encoder {self.name!r} has no tokenizer: it has an architecture and no files")
-        return _tokenizer(self.name, self.source)
+        return _tokenizer(self.name, self.tokenizer_source)
 
 
 def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) -> Encoder:
     """Load an encoder in float32.
 
     Args:
-        name: a folder, an installed package (`minilm`), `random:ARCHITECTURE`, or a hub id.
+        name: a folder, an installed package (`minilm`), `random:ARCHITECTURE`, or a hub id. A tokenizer may
+            follow, named in the same way: `random:bert-tiny@minilm`.
         seed: the random seed of the weights of `random:` encoders.
         device: the device to put it on; `meta` works for `random:` only.
     """
     name = str(name)
     if name.startswith(RANDOM):
-        # drawn on the CPU whatever the device, so that a seed means the same weights everywhere
-        model = random_encoder(name.removeprefix(RANDOM), seed, meta=device == "meta")
-        return Encoder(name, model.eval().to(device or "cpu"))
+        return _random(name, seed, device)
     if device == "meta":
         raise WeftError(
             f"encoder {name!r} has weights to load; on the meta device only random:ARCHITECTURE works"
@@ -82,6 +98,30 @@ def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) 
     single = Path(source) / "model.safetensors"
     sha256 = file_sha256(single) if single.is_file() else None
     return Encoder(name, model.eval().to(device or "cpu"), source, notes, sha256)
+
+
+def _random(name: str, seed: int, device: str | None) -> Encoder:
+    """Build a `random:` encoder; with a named tokenizer it can be trained on text."""
+    architecture, tokenizer = random_parts(name)
+    check_name(name)
+    meta = device == "meta"
+    encoder = Encoder(name, None)  # its model needs the tokenizer
+    pad_id = None
+    if tokenizer is not None and not meta:
+        encoder.named_tokenizer = source = _source(tokenizer)
+        if Path(tokenizer).is_dir():
+            encoder.name = f"{RANDOM}{architecture}@{source}"  # a bundle must find it from anywhere
+        pad_id = encoder.tokenizer.pad_token_id
+    # drawn on the CPU whatever the device, so that a seed means the same weights everywhere
+    encoder.model = random_encoder(architecture, seed, meta, pad_id).eval().to(device or "cpu")
+    if encoder.named_tokenizer is not None:
+        last = max(encoder.tokenizer.get_vocab().values())
+        if last >= encoder.model.config.vocab_size:
+            raise WeftError(
+                f"encoder {name!r}: the tokenizer has ids up to {last}, and the architecture has "
+                f"{encoder.model.config.vocab_size} embeddings; expected a tokenizer of the same family"
+            )
+    return encoder
 
 
 def as_encoder(encoder: Any, *, seed: int = 0, device: str | None = None) -> Encoder:
@@ -109,9 +149,10 @@ VOCABULARIES = (
 
 
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase | None:
-    """Load an encoder's tokenizer without the encoder; None for `random:` architectures, which have none."""
+    """Load an encoder's tokenizer without the encoder; None for `random:` architectures that name none."""
     name = str(name)
-    return None if name.startswith(RANDOM) else _tokenizer(name, _source(name))
+    source = random_parts(name)[1] if name.startswith(RANDOM) else name
+    return None if source is None else _tokenizer(name, _source(source))
 
 
 def lacks_tokenizer(source: str) -> bool:
@@ -142,7 +183,11 @@ def check_reachable(name: str | Path) -> None:
     if name in PACKAGES or Path(name).is_dir():
         return
     check_name(name)
-    if name.startswith(RANDOM) or model_in_cache(name):
+    if name.startswith(RANDOM):
+        if tokenizer := random_parts(name)[1]:
+            check_reachable(tokenizer)
+        return
+    if model_in_cache(name):
         return
     if problem := hub_problem():
         raise WeftError(
