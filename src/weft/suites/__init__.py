@@ -26,6 +26,7 @@ __all__ = [
     "overlaps",
     "suite_blocks",
     "suite_names",
+    "suite_tasks",
     "with_head",
     "without_twins",
 ]
@@ -47,6 +48,11 @@ class SuiteTasks:
 def suite_names() -> list[str]:
     """Return the names of all suites."""
     return sorted([*table_names(), SYNTHETIC])
+
+
+def suite_tasks(name: str) -> list[str]:
+    """Return the names of all tasks of a suite, whether their files exist or not."""
+    return _swatch_names() if name == SYNTHETIC else list(_table(name)["tasks"])
 
 
 def load_suite(name: str, root: str | Path | None = None, only: Sequence[str] | None = None) -> list[Task]:
