@@ -34,7 +34,9 @@ def without_effect(task: Task, written: Mapping[str, Any], heads: HeadSettings) 
     if reads != "cosine" and (task.layers or heads.layers) == 1:
         reasons["hidden"] = f"the head of {task.name} has one layer: leave it out, or set layers: 2"
     return [
-        (key, f"{key}: {written[key]} has no effect: {why}") for key, why in reasons.items() if key in written
+        (key, f"{key}: {written[key]} has no effect: {why}")
+        for key, why in reasons.items()
+        if written.get(key) is not None
     ]
 
 

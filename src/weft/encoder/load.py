@@ -108,7 +108,7 @@ def _random(name: str, seed: int, device: str | None) -> Encoder:
     encoder = Encoder(name, None)  # its model needs the tokenizer
     pad_id = None
     if tokenizer is not None and not meta:
-        encoder.named_tokenizer = source = _source(tokenizer)
+        encoder.named_tokenizer = source = _tokenizer_source(tokenizer)
         if Path(tokenizer).is_dir():
             encoder.name = f"{RANDOM}{architecture}@{source}"  # a bundle must find it from anywhere
         pad_id = encoder.tokenizer.pad_token_id
@@ -151,14 +151,22 @@ VOCABULARIES = (
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase | None:
     """Load an encoder's tokenizer without the encoder; None for `random:` architectures that name none."""
     name = str(name)
-    source = random_parts(name)[1] if name.startswith(RANDOM) else name
-    return None if source is None else _tokenizer(name, _source(source))
+    if name.startswith(RANDOM):
+        named = random_parts(name)[1]
+        return None if named is None else _tokenizer(name, _tokenizer_source(named))
+    return _tokenizer(name, _source(name))
 
 
 def lacks_tokenizer(source: str) -> bool:
     """Return whether an encoder's source is a folder without tokenizer files."""
     folder = Path(source)
     return folder.is_dir() and not any((folder / file).is_file() for file in VOCABULARIES)
+
+
+def _tokenizer_source(name: str) -> str:
+    """Return the folder or hub id of a named tokenizer; its folder needs no weights and no config.json."""
+    folder = Path(name)
+    return str(folder.resolve()) if name not in PACKAGES and folder.is_dir() else _source(name)
 
 
 def _source(name: str) -> str:

@@ -139,6 +139,37 @@ def test_settings_that_this_model_cannot_keep(folder, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_learning_rates_of_single_tasks(folder, tmp_path, capsys):
+    """A task's rate changes its own adapters and head alone; rates that nothing uses are reported."""
+    file, short = folder / "run.yaml", ["train.steps=4", "train.evaluate_every=0", "train.mixed=true"]
+    out = {name: tmp_path / name for name in ("plain", "rated")}
+    rates = "train.lr_of={tasks: {same: 0.05}}"
+    assert cli.run(["train", str(file), *short, "--out", str(out["plain"])]) == 0
+    assert cli.run(["train", str(file), *short, rates, "--out", str(out["rated"])]) == 0
+    files = {
+        task: [(folder / "bundle" / "tasks" / f"{task}.safetensors").read_bytes() for folder in out.values()]
+        for task in ("cat", "same", "count")
+    }
+    assert {task: one == other for task, (one, other) in files.items()} == {
+        "cat": True,
+        "same": False,
+        "count": True,
+    }
+    assert "lr_of.tasks" not in capsys.readouterr().err
+    shared = [
+        "method={use: full}",
+        "heads.start=zero",
+        "tasks.same.kind=similarity",
+        "tasks.same.labels=null",
+    ]
+    cosine = [*shared, "tasks.same.range=[0, 2]", "train.steps=1"]
+    cli.run(["train", str(file), *cosine, rates, "--out", str(tmp_path / "none")])
+    note = "train.lr_of.tasks.same: no parameter that trains belongs to same alone"
+    assert note in capsys.readouterr().err
+    assert cli.run(["train", str(file), "train.lr_of={tasks: {sme: 1}}", "--out", str(tmp_path / "x")]) == 2
+    assert "train.lr_of: 'sme' is not a task of this run; did you mean 'same'" in capsys.readouterr().err
+
+
 def test_rows_in_memory_and_no_run_file(tmp_path):
     tasks = [
         weft.Task(
