@@ -96,10 +96,10 @@ def notes(loop: Loop) -> list[str]:
             f"method {loop.model.method.name!r} trains no shared weights: train.conflict changes no "
             "gradient, and costs one pass per task"
         )
-    return [*lines, *_unused_rates(loop)]
+    return [*lines, *unused_rates(loop)]
 
 
-def _unused_rates(loop: Loop) -> list[str]:
+def unused_rates(loop: Loop) -> list[str]:
     """Notes about learning rates that no parameter uses."""
     from weft.core.stacked import task_owner
     from weft.model.ownership import owned
