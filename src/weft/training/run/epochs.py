@@ -63,8 +63,8 @@ def with_steps(training: Training, names: Sequence[str], sizes: Sequence[int]) -
 
 
 def epoch_note(training: Training, steps: int) -> str:
-    """Say how many steps the epochs are, such as `2 epochs (largest) are 24544 steps`."""
-    return f"{training.epochs:g} epoch{'s' * (training.epochs != 1)} ({training.epoch}) are {steps} steps"
+    """Say how many steps the epochs are, such as `2 epochs (largest): 24544 steps`."""
+    return f"{training.epochs:g} epoch{'s' * (training.epochs != 1)} ({training.epoch}): {steps} steps"
 
 
 def _sampled(training: Training, names: Sequence[str], sizes: Sequence[int]) -> float:
