@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.support.tiny_run import save_encoder, write_rows, write_run
-from weft.config import load_run
+from weft.config import load_run, load_tasks
 from weft.errors import WeftError
 
 PAIR = {"texts": ["a", "b"], "train": "x.jsonl", "validation": "x.jsonl"}
@@ -62,6 +62,7 @@ def test_settings_without_effect_are_refused(case, folder):
 
 def test_settings_with_an_effect_are_accepted(folder):
     load(folder, {"layers": 2}, cat={"hidden": 9})
+    assert load_tasks(folder / "run.yaml")[0].hidden == 9  # without the `heads` section
     load(folder, {"hidden": 9}, cat={"layers": 2})
     load(folder, {"pool": "mean", "dropout": 0.3, "start": "zero"}, near={}, cat={}, tags={})
     load(folder, None, near={"compare": "head", "layers": 2, "hidden": 9, "targets": "raw"})

@@ -102,6 +102,9 @@ def load_tasks(source: str | Path) -> tuple[Task, ...]:
     """Read only the tasks of a run file or task file; its encoder may have moved since."""
     with run_file_words():
         raw, reading = _opened(source)
+        reading.generated = (
+            True  # whether settings of heads have an effect is checked where the model is built
+        )
         tasks, _ = read_tasks(raw.get("tasks"), reading)
         stop_if_wrong(reading)
         return tasks
