@@ -185,14 +185,15 @@ def looks_like_path(name: str) -> bool:
     return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
 
 
-def random_encoder(name: str, seed: int, meta: bool = False, pad_id: int | None = None) -> Any:
-    """Build the architecture `name` with random weights that depend on `seed` and `pad_id` only.
+def random_encoder(name: str, seed: int, meta: bool = False, tokenizer: Any = None) -> Any:
+    """Build the architecture `name` with random weights that depend on `seed` only.
 
     Args:
         name: one of `ARCHITECTURES`.
         seed: the random seed of the weights.
         meta: build it on the meta device, without memory.
-        pad_id: the tokenizer's id of padding, whose embedding is zero; None: the architecture's.
+        tokenizer: the tokenizer that it is used with, whose padding has an embedding of zero; None: the
+            architecture's own id of padding.
     """
     import torch
     from transformers import AutoConfig, AutoModel
@@ -201,8 +202,14 @@ def random_encoder(name: str, seed: int, meta: bool = False, pad_id: int | None 
         raise WeftError(f"encoder 'random:{name}' does not exist; {did_you_mean(name, ARCHITECTURES)}")
     model_type, differs = ARCHITECTURES[name]
     config = AutoConfig.for_model(model_type, **differs)
-    if pad_id is not None:
-        config.pad_token_id = pad_id
+    if tokenizer is not None:
+        last = max(tokenizer.get_vocab().values())
+        if last >= config.vocab_size:
+            raise WeftError(
+                f"encoder 'random:{name}': the tokenizer has ids up to {last}, and the architecture has "
+                f"{config.vocab_size} embeddings; expected a tokenizer of the same family"
+            )
+        config.pad_token_id = tokenizer.pad_token_id
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
         torch.manual_seed(seed)
         return AutoModel.from_config(config, dtype=torch.float32)

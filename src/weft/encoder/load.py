@@ -80,8 +80,7 @@ def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) 
     """Load an encoder in float32.
 
     Args:
-        name: a folder, an installed package (`minilm`), `random:ARCHITECTURE`, or a hub id. A tokenizer may
-            follow, named in the same way: `random:bert-tiny@minilm`.
+        name: a folder, an installed package (`minilm`), a hub id, or `random:ARCHITECTURE[@TOKENIZER]`.
         seed: the random seed of the weights of `random:` encoders.
         device: the device to put it on; `meta` works for `random:` only.
     """
@@ -102,25 +101,18 @@ def load_encoder(name: str | Path, *, seed: int = 0, device: str | None = None) 
 
 def _random(name: str, seed: int, device: str | None) -> Encoder:
     """Build a `random:` encoder; with a named tokenizer it can be trained on text."""
-    architecture, tokenizer = random_parts(name)
     check_name(name)
-    meta = device == "meta"
-    encoder = Encoder(name, None)  # its model needs the tokenizer
-    pad_id = None
-    if tokenizer is not None and not meta:
-        encoder.named_tokenizer = source = _tokenizer_source(tokenizer)
-        if Path(tokenizer).is_dir():
-            encoder.name = f"{RANDOM}{architecture}@{source}"  # a bundle must find it from anywhere
-        pad_id = encoder.tokenizer.pad_token_id
+    architecture, named = random_parts(name)
+    encoder = Encoder(name, None)  # its model depends on the tokenizer
+    if named is not None and device != "meta":
+        encoder.named_tokenizer = _tokenizer_source(named)
+        if Path(named).is_dir():
+            # in full: a bundle must find it from anywhere
+            encoder.name = f"{RANDOM}{architecture}@{encoder.named_tokenizer}"
+    tokenizer = None if encoder.named_tokenizer is None else encoder.tokenizer
     # drawn on the CPU whatever the device, so that a seed means the same weights everywhere
-    encoder.model = random_encoder(architecture, seed, meta, pad_id).eval().to(device or "cpu")
-    if encoder.named_tokenizer is not None:
-        last = max(encoder.tokenizer.get_vocab().values())
-        if last >= encoder.model.config.vocab_size:
-            raise WeftError(
-                f"encoder {name!r}: the tokenizer has ids up to {last}, and the architecture has "
-                f"{encoder.model.config.vocab_size} embeddings; expected a tokenizer of the same family"
-            )
+    model = random_encoder(architecture, seed, meta=device == "meta", tokenizer=tokenizer)
+    encoder.model = model.eval().to(device or "cpu")
     return encoder
 
 
@@ -165,8 +157,7 @@ def lacks_tokenizer(source: str) -> bool:
 
 def _tokenizer_source(name: str) -> str:
     """Return the folder or hub id of a named tokenizer; its folder needs no weights and no config.json."""
-    folder = Path(name)
-    return str(folder.resolve()) if name not in PACKAGES and folder.is_dir() else _source(name)
+    return str(Path(name).resolve()) if name not in PACKAGES and Path(name).is_dir() else _source(name)
 
 
 def _source(name: str) -> str:

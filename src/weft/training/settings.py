@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -83,11 +84,18 @@ def _by_task(value: object, expected: str) -> dict[str, float]:
     """Check a number above 0 for each of some tasks."""
     if not isinstance(value, dict):
         raise ValueError(f"{expected}; found {value!r}")
-    for task, number in value.items():
-        is_number = isinstance(number, int | float) and not isinstance(number, bool)
-        if not (is_number and 0 < number < float("inf")):
-            raise ValueError(f"expected a number above 0 for {task!r}; found {number!r}")
-    return {str(task): float(number) for task, number in value.items()}
+    return {str(task): _above_zero(str(task), number) for task, number in value.items()}
+
+
+def _above_zero(task: str, value: object) -> float:
+    """Check the number of one task; YAML reads 4e-4 as a text, so texts of numbers are accepted."""
+    try:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool) or not 0 < number < math.inf:
+        raise ValueError(f"expected a number above 0 for {task!r}; found {value!r}")
+    return number
 
 
 _Beta = Annotated[float, Field(ge=0, lt=1)]

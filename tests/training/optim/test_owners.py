@@ -198,6 +198,10 @@ def test_unknown_names_are_told():
     model = build("bert", "lora")
     with pytest.raises(WeftError, match=r"no optimizer 'bertadam'.*bert_adam"):
         OwnerOptimizers(model, optimizer="bertadam")
+    assert LearningRates(tasks={"a": "4e-4"}).tasks == {"a": 4e-4}  # as YAML reads 4e-4
+    for wrong in ("x", 0, -1, True, None, "inf", "nan", [1]):
+        with pytest.raises(WeftError, match="tasks: expected a number above 0 for 'a'; found"):
+            LearningRates(tasks={"a": wrong})
     with pytest.raises(WeftError, match=r"taks: no such setting.*task"):
         OwnerOptimizers(model, lr_of={"taks": 0.1})
 
