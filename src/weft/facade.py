@@ -212,7 +212,7 @@ class ModelFacade:
             plain = unweave(copy.deepcopy(task_encoder)).requires_grad_(False).eval()
         else:
             plain = merge(model.encoder, model.placements, index)
-        return saving_tokenizer(plain, model.encoder_source.source)
+        return saving_tokenizer(plain, model.encoder_source.tokenizer_source)
 
     def compact(self) -> Model:
         """Return the model without components closed by L0 gates; see `weft.model.transforms.compact`."""

@@ -182,7 +182,7 @@ WRONG = {
     ),
     "no section": (
         "encoder: minilm\ntasks: {suite: swatch}\ntrain: {lr_of: 3}",
-        r"train.lr_of: expected settings \(encoder, shared, task, gates\); found 3",
+        r"train.lr_of: expected settings \(encoder, shared, task, gates, tasks\); found 3",
     ),
     "no policy": (
         "encoder: minilm\ntasks: {suite: swatch}\ntrain: {sampler: {use: counterfactual, policy: p.yaml}}",

@@ -162,6 +162,59 @@ def test_random_names_and_limits():
         load_encoder("minilm", device="meta")
 
 
+def test_a_random_encoder_with_a_named_tokenizer(tmp_path):
+    """The tokenizer's texts and padding, the seed's weights; a folder is named in full, for bundles."""
+    encoder = load_encoder("random:bert-tiny@minilm", seed=3)
+    plain = load_encoder("random:bert-tiny", seed=3)
+    assert encoder.tokenizer("a cat")["input_ids"][0] == encoder.tokenizer.cls_token_id
+    for name, tensor in plain.model.state_dict().items():
+        assert torch.equal(tensor, encoder.model.state_dict()[name]), name
+    assert (encoder.name, encoder.source) == ("random:bert-tiny@minilm", None)
+    folder = tmp_path / "tokenizer"
+    encoder.tokenizer.save_pretrained(folder)
+    named = load_encoder(f"random:roberta-base@{folder}")
+    assert named.name == f"random:roberta-base@{folder.resolve()}"
+    # RoBERTa's own id of padding is 1
+    assert named.model.config.pad_token_id == named.tokenizer.pad_token_id == 0
+    assert not named.model.embeddings.word_embeddings.weight[0].any()
+    assert load_encoder("random:bert-large@minilm", device="meta").model.device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("random:bert-bse@minilm", "did you mean 'bert-base'"),
+        ("random:bert-tiny@", "expected a tokenizer after @"),
+        ("random:bert-tiny@random:bert-tiny", "expected a tokenizer after @"),
+        ("random:bert-tiny@./nowhere", "there is no such folder"),
+        ("random:bert-base-cased@minilm", "ids up to 30521, and the architecture has 28996 embeddings"),
+    ],
+)
+def test_tokenizers_that_cannot_be_named(name, message):
+    with pytest.raises(WeftError, match=message):
+        load_encoder(name)
+
+
+def test_a_random_encoder_trains_and_its_bundle_loads_anywhere(tmp_path, monkeypatch):
+    """Trained from scratch; the bundle finds the tokenizer by its name, or holds it with the encoder."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{"text": f"{word} cat {i}", "label": word} for i in range(8) for word in ("good", "bad")]
+    task = weft.Task("mood", data={"train": rows, "validation": rows}, texts="text", label="label")
+    model = weft.Model("random:bert-tiny@minilm", [task], "full", head_start="random", seed=5)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    training = weft.Training(steps=2, batch_size=4, max_length=16, precision="float32", baselines=False)
+    weft.train(model, training, "run", progress=False)
+    assert all(
+        not torch.equal(p, before[n]) for n, p in model.named_parameters() if n.endswith("query.weight")
+    )
+    answers = model.predict("mood", ["good cat", "bad cat"])
+    monkeypatch.chdir("/")
+    assert weft.load(tmp_path / "run").predict("mood", ["good cat", "bad cat"]) == answers
+    model.save(tmp_path / "whole", with_encoder=True)
+    assert (tmp_path / "whole" / "encoder" / "tokenizer.json").is_file()
+    assert weft.load(tmp_path / "whole").predict("mood", ["good cat", "bad cat"]) == answers
+
+
 def test_the_files_of_the_package_are_where_the_table_says():
     assert set(PACKAGES) == {"minilm"}
     source = load_encoder("minilm").source

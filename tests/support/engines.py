@@ -76,6 +76,11 @@ CASES = {
     "one task a step": ["train.mixed=false"],
     "drift": ["train.mixed=false", "train.absent=drift"],
     "bert_adam": ["train.optimizer=bert_adam", "train.warmup=0.3"],
+    "rates of tasks": [
+        "train.lr_of={encoder: 0.001, tasks: {classify: 0.003, regress: 0.02}}",
+        "train.betas=[0.8, 0.99]",
+        "train.eps=1e-6",
+    ],
     "learned weights": ["train.task_weights=learned"],
     "pals": ["method={use: pals, d_s: 8, heads: 2}"],
     "full": ["method=full", "train.lr=0.0005"],

@@ -152,7 +152,7 @@ def _write_encoder(model: Model, folder: Path) -> None:
     if _can_be_found(model):
         base = load_encoder(model.encoder_source.source or model.encoder_source.name, seed=model.seed)
         plain: Any = base.model
-        has_tokenizer = base.source is not None and not lacks_tokenizer(base.source)
+        has_tokenizer = base.tokenizer_source is not None and not lacks_tokenizer(base.tokenizer_source)
         tokenizer = base.tokenizer if has_tokenizer else None
     else:
         plain = unweave(copy.deepcopy(model.encoders[0]))

@@ -39,6 +39,15 @@ BundleArgument = Annotated[
 RunOrBundle = Annotated[
     Path, typer.Argument(metavar="RUN|BUNDLE", help="folder of a run, or of a saved model (a bundle)")
 ]
+RunFileOrBundle = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN.yaml|RUN|BUNDLE",
+        help="run file or name of a preset, to count before training; or folder of a run or of a saved model "
+        "(a bundle)",
+        autocompletion=run_files,
+    ),
+]
 TaskArgument = Annotated[
     str, typer.Argument(metavar="TASK", help="name of the task", autocompletion=task_names)
 ]

@@ -31,3 +31,13 @@ def check_plot(file: Path | None) -> None:
     check_place("--plot", file)
     if file is not None and file.suffix.lower() not in SUFFIXES:
         raise WeftError(f"--plot {file}: expected a name that ends in {' or '.join(SUFFIXES)}")
+
+
+def is_run_file(source: str) -> bool:
+    """Return whether an argument names a run file or a preset, and not the folder of a run or a bundle."""
+    from weft.config.presets import preset_names
+
+    path = Path(source)
+    return not path.is_dir() and (
+        path.is_file() or path.suffix in (".yaml", ".yml") or source in preset_names()
+    )

@@ -48,10 +48,19 @@ def ledger_of(run_file: RunFile, basis: int | None = None) -> Ledger:
         run_file: the run file.
         basis: the rounded size of the encoder, as in `Model.ledger`.
     """
+    return counted_model(run_file).ledger(basis)
+
+
+def counted_model(run_file: RunFile) -> Model:
+    """Build the run file's model to count it; with a `random:` encoder on the meta device, without memory.
+
+    Args:
+        run_file: the run file.
+    """
     from weft.model.model import Model
 
     heads = run_file.heads
-    model = Model(
+    return Model(
         run_file.encoder,
         run_file.tasks,
         run_file.method,
@@ -60,4 +69,3 @@ def ledger_of(run_file: RunFile, basis: int | None = None) -> Ledger:
         head_hidden=heads.hidden,
         device="meta" if run_file.encoder.startswith("random:") else None,
     )
-    return model.ledger(basis)

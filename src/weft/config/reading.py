@@ -19,6 +19,12 @@ Mistake = tuple[tuple[str, ...], str]
 NAMED = ("method", "sampler", "conflict")
 """Settings that are a name, or a name (`use`) with settings."""
 
+RIVALS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("train", "steps"): ("epochs", "epoch"),
+    ("train", "epochs"): ("steps",),
+}
+"""Settings that replace others: an override of one, or one in a file with a preset, drops the others."""
+
 
 @dataclass
 class Reading:
@@ -34,6 +40,8 @@ class Reading:
         warnings: what a user should change.
         of_file: the mistakes that the file has without overrides; all others are those of overrides. None:
             not known.
+        generated: whether weft wrote the file: a preset, or the run.yaml of a run. It may have settings
+            without effect.
     """
 
     source: str
@@ -44,6 +52,7 @@ class Reading:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     of_file: Collection[Mistake] | None = None
+    generated: bool = False
 
     def wrong(self, place: Sequence[str], text: str) -> None:
         """Record a mistake.
@@ -99,7 +108,7 @@ def blame_overrides(reading: Reading, before: Sequence[Mistake], read: Callable[
         before: the mistakes that were found before overrides were applied.
         read: checks the parsed file without overrides.
     """
-    alone = Reading(reading.source, reading.folder, found=list(before))
+    alone = Reading(reading.source, reading.folder, found=list(before), generated=reading.generated)
     with contextlib.suppress(WeftError):
         read(alone)
     reading.of_file = set(alone.found)
@@ -138,6 +147,28 @@ def _lines(node: Any, place: tuple[str, ...], reading: Reading) -> None:
         for number, value in enumerate(node.value):
             lines[*place, str(number)] = value.start_mark.line + 1
             _lines(value, (*place, str(number)), reading)
+
+
+def over_preset(preset: dict[str, Any], raw: dict[str, Any], suite_keys: Collection[str]) -> dict[str, Any]:
+    """Put the sections of a run file over those of its preset.
+
+    Tasks of the file's own replace the preset's suite; settings of a suite, such as `root`, change it.
+
+    Args:
+        preset: the sections of the preset.
+        raw: the sections of the run file.
+        suite_keys: the settings of a suite.
+    """
+    tasks = raw.get("tasks")
+    if isinstance(tasks, dict) and not set(tasks) <= set(suite_keys):
+        preset = {key: value for key, value in preset.items() if key != "tasks"}
+    train = raw.get("train")
+    if isinstance(train, dict) and isinstance(preset.get("train"), dict):
+        replaced = {rival for key in train for rival in RIVALS.get(("train", key), ())}
+        kept = {key: value for key, value in preset["train"].items() if key not in replaced}
+        preset = {**preset, "train": kept}
+    result: dict[str, Any] = merged(preset, raw)
+    return result
 
 
 def merged(base: Any, top: Any) -> Any:
@@ -186,5 +217,8 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
         if last == "use" and target.get("use") not in (None, value):
             target.clear()  # the settings of a different method do not apply
         target[last] = parse_yaml(value)
+        for rival in RIVALS.get((*path, last), ()):
+            if (*path, rival) not in reading.overridden:
+                target.pop(rival, None)
     except YamlError:
         reading.wrong(key.split("."), f"the value {value!r} cannot be read as YAML")

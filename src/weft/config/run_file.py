@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from weft.config.encoder_checks import check_layers, check_max_length
+from weft.config.head_effects import section_without_effect, written_keys
 from weft.config.presets import preset_names, preset_text
-from weft.config.reading import Reading, blame_overrides, merged, override_key, parse
+from weft.config.reading import Reading, blame_overrides, over_preset, override_key, parse
 from weft.config.repeats import repeated
-from weft.config.tasks import read_tasks
-from weft.encoder.catalogue import check_name
+from weft.config.tasks import SUITE_KEYS, read_tasks
+from weft.encoder.catalogue import RANDOM, check_name, random_parts
 from weft.encoder.limits import EncoderLimits, encoder_limits
 from weft.errors import WeftError, did_you_mean, run_file_words
 from weft.evaluation.selection import reported_metrics
@@ -71,7 +72,9 @@ class RunFile:
         names = [task.name for task in self.tasks]
         listed = ", ".join([*names[:SHOWN], *[f"… {len(names) - SHOWN} more"] * (len(names) > SHOWN)])
         method = "+".join(part.name for part in self.method.parts)
-        return f"RunFile({self.encoder!r}, method={method!r}, tasks: {listed}; {self.training.steps} steps)"
+        epochs, steps = self.training.epochs, self.training.steps
+        length = f"{steps} steps" if epochs is None else f"{epochs:g} epochs"
+        return f"RunFile({self.encoder!r}, method={method!r}, tasks: {listed}; {length})"
 
     def build_model(self) -> Model:
         """Build the model that the file describes; see `load_run` for how to train it."""
@@ -105,6 +108,8 @@ def load_tasks(source: str | Path) -> tuple[Task, ...]:
     """Read only the tasks of a run file or task file; its encoder may have moved since."""
     with run_file_words():
         raw, reading = _opened(source)
+        # whether settings of heads have an effect is checked where the model is built
+        reading.generated = True
         tasks, _ = read_tasks(raw.get("tasks"), reading)
         stop_if_wrong(reading)
         return tasks
@@ -123,7 +128,8 @@ def _opened(source: str | Path) -> tuple[dict[str, Any], Reading]:
         raise WeftError(
             f"there is no run file {name!r} and no preset of that name; {did_you_mean(name, preset_names())}"
         )
-    reading = Reading(str(path) if path.is_file() else name, folder)
+    is_run = path.is_file() and path.parent == Path(name)
+    reading = Reading(str(path) if path.is_file() else name, folder, generated=is_run or not path.is_file())
     return parse(text, reading), reading
 
 
@@ -141,18 +147,22 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
     for override in overrides:
         override_key(raw, override, reading)
     preset = raw.pop("preset", None)
+    written_heads = written_keys(raw, reading)
     if preset is not None and preset not in preset_names():
         reading.wrong(["preset"], f"{preset!r} does not exist; {did_you_mean(preset, preset_names())}")
     elif preset is not None:
-        raw = merged(parse(preset_text(preset), Reading(preset, Path())), raw)
+        raw = over_preset(parse(preset_text(preset), Reading(preset, Path())), raw, SUITE_KEYS)
     for key in raw:
         if key not in SECTIONS:
             reading.wrong([key], f"no such section; {did_you_mean(key, SECTIONS)}")
     encoder = _encoder(raw.get("encoder"), reading)
     method = _method(raw.get("method", "full"), reading)
-    tasks, spec = read_tasks(raw.get("tasks"), reading)
-    _read_policy(raw.get("train"), reading)
     heads = read_section("heads", HeadSettings, raw.get("heads") or {}, reading)
+    tasks, spec = read_tasks(raw.get("tasks"), reading, heads)
+    if heads is not None:
+        for key, text in section_without_effect(heads, written_heads, tasks):
+            reading.wrong(["heads", key], text)
+    _read_policy(raw.get("train"), reading)
     limits = encoder_limits(encoder)
     training = read_train(_fitted(raw.get("train"), method, limits), tasks, reading)
     start = _start(raw.get("start"), reading)
@@ -213,6 +223,10 @@ def _encoder(value: object, reading: Reading) -> str:
     if folder.is_file():
         reading.wrong(["encoder"], f"{value!r} is a file; expected the folder of a checkpoint")
         return value
+    if value.startswith(RANDOM):
+        architecture, tokenizer = random_parts(value)
+        if tokenizer and (beside := reading.path(tokenizer)).is_dir():
+            value = f"{RANDOM}{architecture}@{beside}"
     try:
         check_name(value)
     except WeftError as wrong:

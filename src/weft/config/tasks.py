@@ -9,13 +9,15 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PositiveInt
 
+from weft.config.head_effects import without_effect
 from weft.config.reading import Reading
 from weft.data.readers.formats import FORMATS, format_of, options_of
 from weft.data.readers.source import HUB, Source, as_source
 from weft.data.splits.labels import labels_in_train
 from weft.errors import WeftError, did_you_mean
+from weft.model.head_settings import HeadSettings
 from weft.settings import Settings, SettingsError
-from weft.suites import ON_THE_HUB, find_suite
+from weft.suites import ON_THE_HUB, find_suite, suite_tasks, with_head
 from weft.suites.overlaps import overlaps, without_twins
 from weft.tasks.in_memory import RowsRecord
 from weft.tasks.task import OF_FILES, OF_HEADS, OF_SPLITS, SPLITS, Task, check_tasks
@@ -35,6 +37,9 @@ def _names(value: object) -> object:
 Names = Annotated[list[str], BeforeValidator(_names)]
 Drop = Annotated[list[str | None], BeforeValidator(_names)]
 
+
+OF_SUITE_HEADS = (*OF_HEADS, "compare", "targets")
+"""The settings of a suite's `heads`, for each of its tasks."""
 
 _ALWAYS = ("name", "kind", "texts", "label", "labels", "size", "range", "metrics", "hub")
 """Keys of a task that the resolved run file always has."""
@@ -57,6 +62,9 @@ class SuiteSpec(Settings):
     twins: bool | None = None
 
 
+SUITE_KEYS = tuple(SuiteSpec.model_fields)
+
+
 class TaskSpec(Settings):
     """The settings of a task in the `tasks` section."""
 
@@ -77,6 +85,7 @@ class TaskSpec(Settings):
     drop: Drop = Field(default_factory=list)
     apart: bool = False
     compare: str | None = None
+    targets: str | None = None
     rank_loss: str | None = None
     stride: int | None = None
     class_weights: str | list[float] = Field(default_factory=list)
@@ -99,8 +108,17 @@ class TaskSpec(Settings):
     quotes: bool | None = None
 
 
-def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
-    """Read the `tasks` section. Returns the tasks, and their settings with absolute paths."""
+def read_tasks(
+    value: object, reading: Reading, heads: HeadSettings | None = None
+) -> tuple[tuple[Task, ...], Any]:
+    """Read the `tasks` section. Returns the tasks, and their settings with absolute paths.
+
+    Args:
+        value: the section.
+        reading: collects mistakes and notes.
+        heads: the `heads` section, which applies to tasks that leave its settings open; by default its
+            defaults.
+    """
     entries: list[tuple[list[str], Any]]
     if isinstance(value, dict) and "suite" in value:
         entries = [(["tasks"], value)]
@@ -128,6 +146,8 @@ def read_tasks(value: object, reading: Reading) -> tuple[tuple[Task, ...], Any]:
         try:
             read = _suite if "suite" in settings else _task
             entry_tasks, resolved_entry = read(settings, reading)
+            for key, text in _ineffective(settings, entry_tasks, heads or HeadSettings(), reading):
+                reading.wrong([*place, *key], text)
         except SettingsError as wrong:
             for key, text in wrong.mistakes:
                 reading.wrong([*place, key], text)
@@ -159,16 +179,22 @@ def _suite(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict
     suite = find_suite(spec.suite, root, spec.only)
     reading.notes += suite.notes
     changes = {key: getattr(spec, key) for key in OF_SPLITS if getattr(spec, key) is not None}
-    names = [task.name for task in suite.tasks]
+    # settings of tasks that `only` or the folder leaves out are not mistakes: both may change from run to run
+    names = suite_tasks(spec.suite)
     _check_names("heads", spec.heads, names, spec.suite)
     _check_names("metrics", spec.metrics, names, spec.suite)
+    heads: dict[str, dict[str, Any]] = {}
     for name, head in spec.heads.items():
         for key in head:
-            if key not in OF_HEADS:
-                raise WeftError(f"heads: {name}: no such setting {key!r}; {did_you_mean(key, OF_HEADS)}")
+            if key not in OF_SUITE_HEADS:
+                raise WeftError(
+                    f"heads: {name}: no such setting {key!r}; {did_you_mean(key, OF_SUITE_HEADS)}"
+                )
+        # a task that the suite compares by the cosine has a head of the suite's own, if it is to have one
+        heads[name] = {**(with_head(spec.suite, name) if head.get("compare") == "head" else {}), **head}
     tasks = []
     for task in suite.tasks:
-        settings_of_task: dict[str, Any] = {**changes, **spec.heads.get(task.name, {})}
+        settings_of_task: dict[str, Any] = {**changes, **heads.get(task.name, {})}
         if task.name in spec.metrics:
             settings_of_task["metrics"] = tuple(spec.metrics[task.name])
         tasks.append(replace(task, **settings_of_task))
@@ -176,10 +202,26 @@ def _suite(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict
 
 
 def _check_names(key: str, named: Iterable[str], names: Sequence[str], suite: str) -> None:
-    """Refuse a setting of a task that the suite does not have, or that `only` leaves out."""
+    """Refuse a setting of a task that the suite does not have."""
     for name in named:
         if name not in names:
             raise WeftError(f"{key}: suite {suite!r} has no task {name!r}; {did_you_mean(name, names)}")
+
+
+def _ineffective(
+    settings: dict[str, Any], tasks: list[Task], heads: HeadSettings, reading: Reading
+) -> list[tuple[list[str], str]]:
+    """The settings of a task or of a suite's tasks that have no effect: key and reason."""
+    if reading.generated:
+        return []
+    written: dict[str, dict[str, Any]] = settings.get("heads", {}) if "suite" in settings else {}
+    return [
+        (["heads", task.name, key] if "suite" in settings else [key], text)
+        for task in tasks
+        for key, text in without_effect(
+            task, written.get(task.name, {}) if "suite" in settings else settings, heads
+        )
+    ]
 
 
 def _task(settings: dict[str, Any], reading: Reading) -> tuple[list[Task], dict[str, Any]]:

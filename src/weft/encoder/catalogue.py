@@ -1,7 +1,8 @@
 """The names of encoders: installed packages, and architectures without weights (`random:bert-base`).
 
-Names are checked without loading anything. The ledger counts random architectures on the meta device, without
-memory, and benchmarks run them without a download.
+`random:bert-base@TOKENIZER` also names a tokenizer, with which the architecture can be trained on text.
+Names are checked without loading anything. The ledger counts random architectures on the meta device,
+without memory, and benchmarks run them without a download.
 """
 
 from __future__ import annotations
@@ -148,13 +149,35 @@ def check_name(name: str) -> None:
         name: anything that is not an existing folder.
     """
     if name.startswith(RANDOM):
-        architecture = name.removeprefix(RANDOM)
+        architecture, tokenizer = random_parts(name)
         if architecture not in ARCHITECTURES:
             raise WeftError(f"encoder {name!r} does not exist; {did_you_mean(architecture, ARCHITECTURES)}")
+        if tokenizer is not None and (not tokenizer or tokenizer.startswith(RANDOM)):
+            raise WeftError(
+                f"encoder {name!r}: expected a tokenizer after @: minilm, a folder or a hub id, as in "
+                f"{RANDOM}{architecture}@minilm; found {tokenizer!r}"
+            )
+        if tokenizer is not None and not Path(tokenizer).is_dir():
+            check_name(tokenizer)
     elif Path(name).is_file():
         raise WeftError(f"encoder {name!r} is a file; expected the folder of a checkpoint")
     elif looks_like_path(name):
         raise WeftError(f"encoder {name!r}: there is no such folder")
+
+
+def random_parts(name: str) -> tuple[str, str | None]:
+    """Split `random:ARCHITECTURE@TOKENIZER` into its two names; the tokenizer is None if there is no `@`."""
+    architecture, at, tokenizer = name.removeprefix(RANDOM).partition("@")
+    return architecture, tokenizer if at else None
+
+
+def check_has_tokenizer(name: str) -> None:
+    """Refuse a `random:` encoder without a tokenizer: it cannot read text."""
+    if name.startswith(RANDOM) and random_parts(name)[1] is None:
+        raise WeftError(
+            f"encoder {name!r} has no tokenizer: it is an architecture without files. To train it on text, "
+            f"name a tokenizer, a folder or a hub id: {name}@minilm"
+        )
 
 
 def looks_like_path(name: str) -> bool:
@@ -162,13 +185,15 @@ def looks_like_path(name: str) -> bool:
     return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
 
 
-def random_encoder(name: str, seed: int, meta: bool = False) -> Any:
+def random_encoder(name: str, seed: int, meta: bool = False, tokenizer: Any = None) -> Any:
     """Build the architecture `name` with random weights that depend on `seed` only.
 
     Args:
         name: one of `ARCHITECTURES`.
         seed: the random seed of the weights.
         meta: build it on the meta device, without memory.
+        tokenizer: the tokenizer that it is used with, whose padding has an embedding of zero; None: the
+            architecture's own id of padding.
     """
     import torch
     from transformers import AutoConfig, AutoModel
@@ -177,6 +202,14 @@ def random_encoder(name: str, seed: int, meta: bool = False) -> Any:
         raise WeftError(f"encoder 'random:{name}' does not exist; {did_you_mean(name, ARCHITECTURES)}")
     model_type, differs = ARCHITECTURES[name]
     config = AutoConfig.for_model(model_type, **differs)
+    if tokenizer is not None:
+        last = max(tokenizer.get_vocab().values())
+        if last >= config.vocab_size:
+            raise WeftError(
+                f"encoder 'random:{name}': the tokenizer has ids up to {last}, and the architecture has "
+                f"{config.vocab_size} embeddings; expected a tokenizer of the same family"
+            )
+        config.pad_token_id = tokenizer.pad_token_id
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
         torch.manual_seed(seed)
         return AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)

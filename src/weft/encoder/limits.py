@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from weft.encoder.catalogue import ARCHITECTURES, PACKAGES, RANDOM
+from weft.encoder.catalogue import ARCHITECTURES, PACKAGES, RANDOM, random_parts
 from weft.encoder.families import FAMILIES
 from weft.utils.hub import cached_config
 
@@ -40,10 +40,11 @@ def encoder_limits(name: str) -> EncoderLimits | None:
         EncoderLimits(layers=12, longest_row=512)
 
     Args:
-        name: as in `load_encoder`: a folder, an installed package, `random:ARCHITECTURE`, or a hub id.
+        name: as in `load_encoder`: a folder, an installed package, a hub id, or
+            `random:ARCHITECTURE[@TOKENIZER]`.
     """
     if name.startswith(RANDOM):
-        entry = ARCHITECTURES.get(name.removeprefix(RANDOM))
+        entry = ARCHITECTURES.get(random_parts(name)[0])
         return None if entry is None else limits_of_config({"model_type": entry[0], **entry[1]})
     file = _config_file(name)
     if file is None or not file.is_file():

@@ -1,4 +1,4 @@
-"""Loads an encoder by hub id, folder, installed package, or `random:ARCHITECTURE`."""
+"""Loads an encoder by hub id, folder, installed package, or `random:ARCHITECTURE[@TOKENIZER]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.encoder.catalogue import ARCHITECTURES, PACKAGES, RANDOM, Package, check_name, random_encoder
+from weft.encoder.catalogue import (
+    ARCHITECTURES,
+    PACKAGES,
+    RANDOM,
+    Package,
+    check_has_tokenizer,
+    check_name,
+    random_encoder,
+    random_parts,
+)
 from weft.encoder.files import Recorded, check_settings, check_weights, settings_sha256
 from weft.encoder.pretrained import NotOnHub, model_from_files, tokenizer_from_files
 from weft.errors import WeftError, did_you_mean
@@ -35,6 +44,7 @@ class Encoder:
         travels: whether it was part of a bundle. There may be no other copy, so a bundle that is saved from
             it contains it again.
         files: the sha256 of its configuration and tokenizer files, by their names.
+        named_tokenizer: the folder or hub id of the tokenizer, if the name of a `random:` encoder has one.
     """
 
     name: str
@@ -44,6 +54,12 @@ class Encoder:
     sha256: str | None = None
     travels: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
+    named_tokenizer: str | None = None
+
+    @property
+    def tokenizer_source(self) -> str | None:
+        """The folder or hub id of the tokenizer's files; None if there are none."""
+        return self.named_tokenizer or self.source
 
     @cached_property
     def pooling(self) -> str | None:
@@ -58,9 +74,10 @@ class Encoder:
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer, with its own padding and truncation off: weft does both when it makes batches."""
-        if self.source is None:
+        if self.tokenizer_source is None:
+            check_has_tokenizer(self.name)
             raise WeftError(f"encoder {self.name!r} has no tokenizer: it has an architecture and no files")
-        return tokenizer_from_files(self.name, self.source)
+        return tokenizer_from_files(self.name, self.tokenizer_source)
 
 
 def load_encoder(
@@ -69,16 +86,14 @@ def load_encoder(
     """Load an encoder in float32.
 
     Args:
-        name: a folder, an installed package (`minilm`), `random:ARCHITECTURE`, or a hub id.
+        name: a folder, an installed package (`minilm`), a hub id, or `random:ARCHITECTURE[@TOKENIZER]`.
         seed: the random seed of the weights of `random:` encoders.
         device: the device to put it on; `meta` works for `random:` only.
         recorded: what is known of its files; files that differ are refused. None: nothing.
     """
     name = str(name)
     if name.startswith(RANDOM):
-        # drawn on the CPU whatever the device, so that a seed means the same weights everywhere
-        model = random_encoder(name.removeprefix(RANDOM), seed, meta=device == "meta")
-        return Encoder(name, model.eval().to(device or "cpu"))
+        return _random(name, seed, device, recorded)
     if device == "meta":
         raise WeftError(
             f"encoder {name!r} has weights to load; on the meta device only random:ARCHITECTURE works"
@@ -102,6 +117,25 @@ def load_encoder(
     return Encoder(name, model.eval().to(device or "cpu"), source, notes, sha256, files=files)
 
 
+def _random(name: str, seed: int, device: str | None, recorded: Recorded | None) -> Encoder:
+    """Build a `random:` encoder; with a named tokenizer it can be trained on text."""
+    check_name(name)
+    architecture, named = random_parts(name)
+    encoder = Encoder(name, None)  # its model depends on the tokenizer
+    if named is not None and device != "meta":
+        encoder.named_tokenizer = _tokenizer_source(named)
+        check_settings(encoder.named_tokenizer, recorded)
+        encoder.files = settings_sha256(encoder.named_tokenizer)
+        if Path(named).is_dir():
+            # in full: a bundle must find it from anywhere
+            encoder.name = f"{RANDOM}{architecture}@{encoder.named_tokenizer}"
+    tokenizer = None if encoder.named_tokenizer is None else encoder.tokenizer
+    # drawn on the CPU whatever the device, so that a seed means the same weights everywhere
+    model = random_encoder(architecture, seed, meta=device == "meta", tokenizer=tokenizer)
+    encoder.model = model.eval().to(device or "cpu")
+    return encoder
+
+
 def as_encoder(
     encoder: Any, *, seed: int = 0, device: str | None = None, recorded: Recorded | None = None
 ) -> Encoder:
@@ -122,9 +156,17 @@ def as_encoder(
 
 
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase | None:
-    """Load an encoder's tokenizer without the encoder; None for `random:` architectures, which have none."""
+    """Load an encoder's tokenizer without the encoder; None for `random:` architectures that name none."""
     name = str(name)
-    return None if name.startswith(RANDOM) else tokenizer_from_files(name, _source(name))
+    if name.startswith(RANDOM):
+        named = random_parts(name)[1]
+        return None if named is None else tokenizer_from_files(name, _tokenizer_source(named))
+    return tokenizer_from_files(name, _source(name))
+
+
+def _tokenizer_source(name: str) -> str:
+    """Return the folder or hub id of a named tokenizer; its folder needs no weights and no config.json."""
+    return str(Path(name).resolve()) if name not in PACKAGES and Path(name).is_dir() else _source(name)
 
 
 def _source(name: str) -> str:
@@ -149,7 +191,11 @@ def check_reachable(name: str | Path) -> None:
     if name in PACKAGES or Path(name).is_dir():
         return
     check_name(name)
-    if name.startswith(RANDOM) or model_in_cache(name):
+    if name.startswith(RANDOM):
+        if tokenizer := random_parts(name)[1]:
+            check_reachable(tokenizer)
+        return
+    if model_in_cache(name):
         return
     if problem := hub_problem():
         raise WeftError(

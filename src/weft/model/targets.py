@@ -169,7 +169,7 @@ class TargetTable:
 
 def target_table(tokens: Tokens, kind: Kind, task: Task) -> TargetTable:
     """Return the table of a split for a model's task; it is cached in the split."""
-    key = ("targets", task.kind, task.size, task.range)
+    key = ("targets", task.kind, task.size, task.scale)
     table: TargetTable | None = tokens.kept.get(key)
     if table is None:
         # two threads that make it at once use the same one

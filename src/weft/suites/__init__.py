@@ -26,6 +26,8 @@ __all__ = [
     "overlaps",
     "suite_blocks",
     "suite_names",
+    "suite_tasks",
+    "with_head",
     "without_twins",
 ]
 
@@ -46,6 +48,11 @@ class SuiteTasks:
 def suite_names() -> list[str]:
     """Return the names of all suites."""
     return sorted([*table_names(), SYNTHETIC])
+
+
+def suite_tasks(name: str) -> list[str]:
+    """Return the names of all tasks of a suite, whether their files exist or not."""
+    return _swatch_names() if name == SYNTHETIC else list(_table(name)["tasks"])
 
 
 def load_suite(name: str, root: str | Path | None = None, only: Sequence[str] | None = None) -> list[Task]:
@@ -106,6 +113,14 @@ def suite_blocks() -> dict[str, dict[str, list[str]]]:
     """Return the blocks of similar tasks of each suite that defines some, by suite and block name."""
     tables = {name: _table(name) for name in table_names()}
     return {name: table["blocks"] for name, table in tables.items() if "blocks" in table}
+
+
+def with_head(suite: str, task: str) -> dict[str, Any]:
+    """Return what `compare: head` sets for a task of the suite, such as the layers of its head."""
+    if suite not in table_names():
+        return {}
+    settings: dict[str, Any] = _table(suite)["tasks"].get(task, {}).get("with_head", {})
+    return settings
 
 
 def _table(suite: str) -> dict[str, Any]:

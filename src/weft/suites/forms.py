@@ -8,6 +8,7 @@ A task of a suite's YAML has, beside the settings of a `Task`:
 - `official`: a list of forms, each with `folder`, `files` (split → file, or {file, columns, options}, or a
   list of which the first existing one is used), `also`, `columns`, `options`, `format`, and `needs`,
   further files that must exist.
+- `with_head`: the settings that `compare: head` brings, for a task that is compared by the cosine.
 - `folder`: the task's folder among files with the hub's names, if it differs from the task's name.
 """
 
@@ -26,7 +27,7 @@ SUFFIXES = (
     *(".parquet", ".jsonl", ".tsv", ".csv", ".jsonl.gz", ".tsv.gz", ".csv.gz"),
     "-00000-of-00001.parquet",  # the hub's own file names
 )
-FORM_KEYS = ("hub", "local", "official", "folder")
+FORM_KEYS = ("hub", "local", "official", "folder", "with_head")
 """The keys of a task in a suite's YAML that are not settings of a `Task`."""
 
 File = Path | Source

@@ -20,7 +20,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 SPLITS = ("train", "validation", "test")
 STARTS = ("auto", "average", "random", "xavier")
 """The values of `grow.start` besides the name of a task."""
-IDENTITY = ("kind", "labels", "size", "range", "texts", "choices", "marks", "apart", "compare")
+IDENTITY = ("kind", "labels", "size", "range", "texts", "choices", "marks", "apart", "compare", "targets")
 """The settings in which two tasks of one name must agree to be the same task."""
 OPTIONS: dict[str, Any] = {
     "choices": (),
@@ -30,6 +30,7 @@ OPTIONS: dict[str, Any] = {
     "drop": (),
     "apart": False,
     "compare": None,
+    "targets": None,
     "rank_loss": None,
     "stride": None,
     "class_weights": (),
@@ -41,7 +42,7 @@ OPTIONS: dict[str, Any] = {
 }
 """Optional settings and their defaults."""
 OF_KINDS = (
-    *("choices", "marks", "apart", "compare", "rank_loss", "stride"),
+    *("choices", "marks", "apart", "compare", "targets", "rank_loss", "stride"),
     *("class_weights", "thresholds", "tuned_on"),
 )
 """Options that only some kinds have."""
@@ -55,6 +56,8 @@ MOST_OUTPUTS = 1_000_000
 """The most outputs of a task."""
 WIDEST = 65_536
 """The largest width between the layers of a head."""
+RAW = "raw"
+"""The value of `targets` with which labels are not scaled by the range."""
 POOLS = ("pooler", "cls", "mean", "task_pooler")
 
 
@@ -90,6 +93,11 @@ def check_options(task: Task) -> None:
     if task.stride is not None and (type(task.stride) is not int or task.stride < 0):
         raise WeftError(
             f"task {task.name!r}: stride: expected a number of tokens, 0 or more; found {task.stride!r}"
+        )
+    if task.targets not in (None, RAW):
+        raise WeftError(
+            f"task {task.name!r}: targets: expected {RAW} (labels are learned as they are) or null (scaled "
+            f"to 0 to 1 by the range); found {task.targets!r}"
         )
     weights: Any = task.class_weights
     if weights not in ((), "balanced"):

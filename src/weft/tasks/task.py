@@ -17,6 +17,7 @@ from weft.tasks.checks import (
     OF_HEADS,
     OF_SPLITS,
     OPTIONS,
+    RAW,
     SPLITS,
     check_head,
     check_metrics,
@@ -86,6 +87,8 @@ class Task:
             for missing labels (null, NaN, an empty cell).
         apart: whether the two texts are encoded separately, with a head that reads both.
         compare: `similarity`: `cosine`, or `head`, a head on [u; v].
+        targets: `regress`, `similarity` with a range: `raw` learns labels as they are, not scaled to 0 to 1;
+            answers still lie inside the range.
         rank_loss: `rank`: `softmax` or `pairwise`.
         stride: `span`, `tag`: the number of tokens that neighbouring windows of a long text share.
         class_weights: `classify`, `marked`: one weight per label, or `balanced`: n / (C·n_c) over the
@@ -134,6 +137,7 @@ class Task:
     drop: tuple[str | None, ...] = ()
     apart: bool = False
     compare: str | None = None
+    targets: str | None = None
     rank_loss: str | None = None
     stride: int | None = None
     class_weights: str | tuple[float, ...] = ()
@@ -222,11 +226,16 @@ class Task:
         """The settings that are not defaults, in a line or two; rows in memory are shown as a count."""
         return task_repr(self)
 
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The labels that are learned as 0 and as 1: the range, or (0, 1) without one or with raw targets."""
+        return (0.0, 1.0) if self.range is None or self.targets == RAW else self.range
+
     def target(self, label: Any) -> Any:
-        """The training target of a label: (label − low)/(high − low) if the task has a range."""
-        if self.range is None:
+        """The training target of a label: (label − low)/(high − low), `scale` being (low, high)."""
+        low, high = self.scale
+        if (low, high) == (0, 1):
             return label
-        low, high = self.range
         if isinstance(label, list | tuple):
             return [(x - low) / (high - low) for x in label]
         return (label - low) / (high - low)
@@ -236,6 +245,8 @@ class Task:
         if self.range is None:
             return outputs
         low, high = self.range
+        if self.targets == RAW:
+            return outputs.clip(low, high)
         return (low + outputs.clip(0, 1) * (high - low)).astype(outputs.dtype)
 
     def _set(self, name: str, value: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -13,6 +14,8 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    SerializerFunctionWrapHandler,
+    model_serializer,
 )
 
 from weft.errors import WeftError, did_you_mean
@@ -72,17 +75,37 @@ def _weights(value: object) -> object:
     """Check `task_weights`, with one message that names the task."""
     if value is None or value == "learned":
         return value
+    return _by_task(value, "expected {task: weight}, learned or null")
+
+
+def _rates(value: object) -> object:
+    """Check `lr_of.tasks`, with one message that names the task."""
+    return None if value is None else _by_task(value, "expected {task: learning rate} or null")
+
+
+def _by_task(value: object, expected: str) -> dict[str, float]:
+    """Check a number above 0 for each of some tasks."""
     if not isinstance(value, dict):
-        raise ValueError(f"expected {{task: weight}}, learned or null; found {value!r}")
-    for task, weight in value.items():
-        number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not (number and 0 < weight < float("inf")):
-            raise ValueError(f"expected a number above 0 for {task!r}; found {weight!r}")
-    return {str(task): float(weight) for task, weight in value.items()}
+        raise ValueError(f"{expected}; found {value!r}")
+    return {str(task): _above_zero(str(task), number) for task, number in value.items()}
+
+
+def _above_zero(task: str, value: object) -> float:
+    """Check the number of one task; YAML reads 4e-4 as a text, so texts of numbers are accepted."""
+    try:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool) or not 0 < number < math.inf:
+        raise ValueError(f"expected a number above 0 for {task!r}; found {value!r}")
+    return number
+
+
+_Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class LearningRates(Settings):
-    """Peak learning rates by role; a role that is left out uses `train.lr`."""
+    """Peak learning rates by role, and of single tasks; what is left out uses `train.lr`."""
 
     what = "lr_of"
 
@@ -95,6 +118,11 @@ class LearningRates(Settings):
     task: PositiveFloat | None = Field(None, description="learning rate of one task's adapters and head")
     gates: PositiveFloat | None = Field(
         None, description="constant learning rate of L0 gates; default: method.l0.gate_lr"
+    )
+    tasks: Annotated[dict[str, float] | None, BeforeValidator(_rates)] = Field(
+        None,
+        description="learning rates of single tasks, {cola: 1e-3}: of all parameters that belong to that "
+        "task alone; they come before the rates of roles",
     )
 
 
@@ -119,6 +147,15 @@ class Training(Settings):
 
     steps: NonNegativeInt = Field(
         1000, le=MOST_STEPS, description="optimizer steps; 0: only the initial heads are evaluated"
+    )
+    epochs: PositiveFloat | None = Field(
+        None, description="the length of the run in epochs, instead of steps; see epoch"
+    )
+    epoch: Literal["rows", "largest", "largest_each", "sampled", "pals"] = Field(
+        "rows",
+        description="what an epoch is: as many examples as all tasks have rows (rows); one pass over the "
+        "largest task (largest), times the number of tasks (largest_each); until the sampler has drawn the "
+        "largest task once (sampled); 300 steps per task (pals)",
     )
     batch_size: PositiveInt = Field(32, le=131_072, description="examples per step")
     accumulate: PositiveInt = Field(
@@ -156,7 +193,14 @@ class Training(Settings):
     )
     lr: PositiveFloat | None = Field(None, description="peak learning rate; default: the method's default")
     lr_of: Annotated[LearningRates | None, _within(LearningRates)] = Field(
-        None, description="peak learning rates by role: encoder, shared, task, gates"
+        None,
+        description="peak learning rates by role (encoder, shared, task, gates), and of single tasks (tasks)",
+    )
+    betas: tuple[_Beta, _Beta] = Field(
+        (0.9, 0.999), description="Adam's β₁ and β₂: how slowly its two moving averages change"
+    )
+    eps: PositiveFloat | None = Field(
+        None, description="Adam's ε; default: 1e-8 with adamw, 1e-6 with bert_adam"
     )
     warmup: float = Field(0.06, ge=0, lt=1, description="fraction of the steps in which lr rises from zero")
     schedule: Literal["linear", "cosine", "constant"] = Field(
@@ -241,3 +285,11 @@ class Training(Settings):
         "on batch_size training examples per task, whatever the sampler; 0: none",
     )
     tensorboard: bool = Field(False, description="write TensorBoard events beside log.jsonl")
+
+    @model_serializer(mode="wrap")
+    def _without_steps(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave `steps` out if the run's length is set in epochs: a file must not hold both."""
+        settings: dict[str, Any] = serialize(self)
+        if self.epochs is not None:
+            settings.pop("steps", None)
+        return settings

@@ -149,6 +149,7 @@ def estimate_run(
     from weft.bundle.manifest import find_bundle
     from weft.config.build import model_of
     from weft.training.estimate.estimate import estimate
+    from weft.training.run.epochs import with_steps
     from weft.training.run.model_checks import check_model
     from weft.utils.devices import device_of
     from weft.workflows.plan import plan_of_sizes
@@ -159,7 +160,8 @@ def estimate_run(
     names = [task.name for task in run_file.tasks]
     train = [report.tokens[name, "train"] for name in names]
     sizes = [len(tokens) for tokens in train]
-    check_model(model, run_file.training, names, sizes)
+    training = with_steps(run_file.training, names, sizes)
+    check_model(model, training, names, sizes)
     plan = plan_of_sizes(run_file, sizes, [tokens.lengths for tokens in train])
     validation = {name: tokens for (name, split), tokens in report.tokens.items() if split == "validation"}
-    return estimate(model, run_file.training, plan, train, validation)
+    return estimate(model, training, plan, train, validation)

@@ -97,10 +97,12 @@ def plan_of_sizes(
         sizes: the number of training examples of each task, [T].
         lengths: the number of tokens of each example, by task; None: not known.
     """
+    from weft.training.run.epochs import with_steps
     from weft.training.run.plan import plan_of
 
     names = [task.name for task in run_file.tasks]
-    return plan_of(run_file.training, names, sizes, lengths, l0_steps(run_file))
+    training = with_steps(run_file.training, names, sizes)
+    return plan_of(training, names, sizes, lengths, l0_steps(run_file))
 
 
 def l0_steps(run_file: RunFile) -> int:

@@ -12,6 +12,7 @@ from tests.support.every_kind import perfect_logits, task_of_kind, tokens_of
 from tests.support.kind_batches import company, losses_of, random_logits
 from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.data.readers.example import ExampleRows
+from weft.errors import WeftError
 from weft.evaluation.evaluate import judged
 from weft.tasks import Task
 from weft.tasks.kinds import KINDS
@@ -64,6 +65,27 @@ def test_learnt_and_answered_it_is_the_label(low, width, share):
     assert -1e-6 <= target <= 1 + 1e-6
     found = KIND.decode([np.array([target], np.float32)], task, [None])
     assert found[0] == pytest.approx(label, rel=1e-4, abs=1e-3)
+
+
+@given(st.floats(-100, 100), st.floats(0.5, 50), st.floats(0, 1), st.floats(-300, 300))
+def test_raw_targets_are_the_labels_and_answers_still_lie_in_the_range(low, width, share, output):
+    task = Task("r", "regress", range=(low, low + width), targets="raw")
+    label = low + width * share
+    assert task.target(label) == label
+    table = KIND.table([label], task)
+    assert table is not None
+    assert table.item() == np.float32(label)
+    (answer,) = KIND.decode([np.array([output], np.float32)], task, [None]).tolist()
+    assert answer == pytest.approx(min(max(output, low), low + width), rel=1e-5, abs=1e-4)
+    assert Task(**task.settings()) == task
+
+
+def test_raw_targets_are_of_numbers_only():
+    assert Task("r", "regress", targets="raw").target(7.0) == 7.0
+    with pytest.raises(WeftError, match="targets belongs to regress, similarity; its kind is 'classify'"):
+        Task("c", labels=("x", "y"), targets="raw")
+    with pytest.raises(WeftError, match=r"targets: expected raw .* found 'scaled'"):
+        Task("r", "regress", targets="scaled")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,14 @@ def test_the_loss_of_a_cosine(batch, label, seed):
             assert found[e].item() == pytest.approx((logits[e].item() - label / 5) ** 2, rel=1e-4, abs=1e-6)
 
 
+def test_raw_targets_need_a_head():
+    texts, numbers = ("a", "b"), (0, 5)
+    task = Task("s", "similarity", texts=texts, range=numbers, compare="head", targets="raw")
+    assert task.target(4.0) == 4.0
+    with pytest.raises(WeftError, match=r"targets: raw: a cosine is compared .* set compare: head"):
+        Task("s", "similarity", texts=texts, range=numbers, targets="raw")
+
+
 @pytest.mark.parametrize("pool", ["mean", "cls", "pooler"])
 def test_from_texts_to_the_loss(pool):
     """Through a model: numpy's cosine of the two texts' vectors, each text a row by itself."""

@@ -63,7 +63,7 @@ def test_no_loss_sees_these(method):
     assert seen > 3
 
 
-KEPT = ("lora", "accumulated", "drift", "bert_adam", "learned weights", "separate", "gates")
+KEPT = ("lora", "accumulated", "drift", "bert_adam", "rates of tasks", "learned weights", "separate", "gates")
 
 
 @pytest.mark.parametrize("case", some_of(CASES, KEPT))

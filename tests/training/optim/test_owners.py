@@ -8,7 +8,8 @@ from weft.errors import WeftError
 from weft.model.ownership import owned
 from weft.training.optim.clip import norms
 from weft.training.optim.owners import OwnerOptimizers, owners_of_tasks, rate_of
-from weft.training.settings import LearningRates
+from weft.training.run.phases import Phases
+from weft.training.settings import LearningRates, Training
 
 
 def test_equal_to_separate_parameters_without_gradient():
@@ -144,7 +145,7 @@ def test_a_peak_of_a_phase_is_for_those_without_a_rate_of_their_own():
 
     def rates():
         groups = [g for o in optimizers.optimizers.values() for g in o.param_groups]
-        return {(g["has_role_rate"], g["lr"]) for g in groups}
+        return {(g["has_own_rate"], g["lr"]) for g in groups}
 
     assert rates() == {(False, 0.1), (True, 0.4)}
     optimizers.set_factor(0.5, 0.2)
@@ -154,12 +155,55 @@ def test_a_peak_of_a_phase_is_for_those_without_a_rate_of_their_own():
     assert rates() == {(False, 0.05), (True, 0.2)}
 
 
+@pytest.mark.parametrize("name", SEVERAL)
+def test_a_task_s_rate_moves_all_that_belongs_to_it_and_nothing_else(name):
+    """Also before the rate of a role; the first step of AdamW moves every number by the learning rate."""
+    model = of(name)
+    lr_of = {"task": 0.04, "tasks": {"b": 0.02, "d": 0.01}}
+    optimizers = OwnerOptimizers(model, lr=0.005, weight_decay=0.0, gate_lr=0.3, lr_of=lr_of)
+    random_gradients(model)
+    items = [i for i in owned(model) if i.trains]
+    before = [i.data.clone() for i in items]
+    optimizers.set_factor(0.5)
+    optimizers.step(range(4))
+    seen = set()
+    for item, old in zip(items, before, strict=True):
+        role = rate_of(item)
+        if role == "gates":
+            expected = 0.3
+        elif item.owner in ("task:b", "task:d"):
+            expected = {"task:b": 0.02, "task:d": 0.01}[item.owner] / 2
+            seen.add(item.owner)
+        else:
+            expected = (0.04 if role == "task" else 0.005) / 2
+        moved = (item.data - old).abs()
+        torch.testing.assert_close(moved, torch.full_like(moved, expected), rtol=1e-2, atol=1e-5)
+    assert seen == {"task:b", "task:d"}
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "bert_adam"])
+def test_betas_and_eps_reach_every_optimizer(optimizer):
+    model = of("groups")
+    training = Training(lr=0.01, optimizer=optimizer, betas=[0.8, 0.99], eps=1e-5)
+    optimizers = Phases(model, training).optimizers(0)
+    groups = [g for o in optimizers.optimizers.values() for g in o.param_groups]
+    assert {(g["betas"], g["eps"]) for g in groups} == {((0.8, 0.99), 1e-5)}
+    default = Phases(model, Training(lr=0.01, optimizer=optimizer)).optimizers(0)
+    groups = [g for o in default.optimizers.values() for g in o.param_groups]
+    eps = 1e-6 if optimizer == "bert_adam" else 1e-8
+    assert {(g["betas"], g["eps"]) for g in groups} == {((0.9, 0.999), eps)}
+
+
 def test_unknown_names_are_told():
     model = build("bert", "lora")
     with pytest.raises(WeftError, match=r"no optimizer 'bertadam'.*bert_adam"):
         OwnerOptimizers(model, optimizer="bertadam")
-    with pytest.raises(WeftError, match=r"tasks: no such setting.*task"):
-        OwnerOptimizers(model, lr_of={"tasks": 0.1})
+    assert LearningRates(tasks={"a": "4e-4"}).tasks == {"a": 4e-4}  # as YAML reads 4e-4
+    for wrong in ("x", 0, -1, True, None, "inf", "nan", [1]):
+        with pytest.raises(WeftError, match="tasks: expected a number above 0 for 'a'; found"):
+            LearningRates(tasks={"a": wrong})
+    with pytest.raises(WeftError, match=r"taks: no such setting.*task"):
+        OwnerOptimizers(model, lr_of={"taks": 0.1})
 
 
 @pytest.mark.parametrize("name", ["full", "gated"])

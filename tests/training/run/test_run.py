@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
 import yaml
 
 import weft
-from tests.support.tiny import TASKS
+from tests.support.tiny import TASKS, build
 from tests.support.tiny_run import rows_of, save_encoder
 from tests.support.whole_runs import go, log_of
+from weft import cli
 from weft.config import load_run
 from weft.errors import RunFailed, WeftError
 from weft.evaluation.evaluate import fixed_rows
 from weft.training.optim.schedule import lr_factor
+from weft.training.run.plan import unused_rates
 from weft.training.step.gradients import step_seed
 
 pytestmark = pytest.mark.usefixtures("token_cache")
@@ -148,6 +151,36 @@ def test_settings_that_this_model_cannot_keep(folder, tmp_path):
     with pytest.raises(WeftError, match="best: 'nope'"):
         weft.train(model, weft.Training(best="nope"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_learning_rates_of_single_tasks(folder, tmp_path, capsys):
+    """A task's rate changes its own adapters and head alone."""
+    # without clipping, whose norm is of all tasks together
+    plain = ["train", str(folder / "run.yaml"), "train.steps=4", "train.evaluate_every=0", "train.mixed=true"]
+    plain += ["train.clip=null", "heads.start=zero"]
+    rated = [*plain, "train.lr_of={tasks: {same: 0.05}}"]
+    assert cli.run([*plain, "--out", str(tmp_path / "plain")]) == 0
+    assert cli.run([*rated, "--out", str(tmp_path / "rated")]) == 0
+    changed = {
+        task
+        for task in ("cat", "same", "count")
+        if len({(run / "bundle/tasks" / f"{task}.safetensors").read_bytes() for run in tmp_path.iterdir()})
+        > 1
+    }
+    assert changed == {"same"}
+    capsys.readouterr()
+    assert cli.run([*plain, "train.lr_of={tasks: {sme: 1}}", "--out", str(tmp_path / "wrong")]) == 2
+    assert "train.lr_of: 'sme' is not a task of this run; did you mean 'same'" in capsys.readouterr().err
+
+
+def test_learning_rates_that_nothing_uses_are_reported():
+    cosine = weft.Task("near", "similarity", texts=("a", "b"), range=(0, 5))
+    training = weft.Training(lr_of={"shared": 0.1, "task": 0.1, "tasks": {"near": 0.2, "a": 0.3}})
+    run = SimpleNamespace(training=training, model=build("bert", "full", [*TASKS, cosine]))
+    assert unused_rates(run) == [
+        "train.lr_of.shared: no parameter of that role trains here",
+        "train.lr_of.tasks.near: no parameter that trains belongs to near alone",
+    ]
 
 
 def test_rows_in_memory_and_no_run_file(tmp_path):

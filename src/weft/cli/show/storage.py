@@ -1,13 +1,14 @@
-"""`weft show storage`: the storage that a saved model's tasks need, with and without the encoder."""
+"""`weft show storage`: the storage that a model's tasks need, with and without the encoder."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.options import Basis, EncoderOption, Json, RunOrBundle
+from weft.cli.options import Basis, EncoderOption, Json, Overrides, RunFileOrBundle
 from weft.cli.output import print_json, print_table, print_text
+from weft.cli.paths import is_run_file
 from weft.core.basis import parse_basis
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.bundle.files import StoredFile
@@ -15,31 +16,59 @@ if TYPE_CHECKING:
 
 
 def storage(
-    folder: RunOrBundle, basis: Basis = None, encoder: EncoderOption = None, as_json: Json = False
+    source: RunFileOrBundle,
+    overrides: Overrides = None,
+    basis: Basis = None,
+    encoder: EncoderOption = None,
+    as_json: Json = False,
 ) -> None:
-    """Show how much storage a saved model needs.
+    """Show how much storage a model needs, saved or before it is trained.
 
     Prints parameters and bytes of the encoder, of what all tasks share and of each task; then what all tasks
     need if the device already has the encoder (incremental) and if it does not (bundled); then the sizes of
-    the files.
+    the files, if the model is saved.
 
     Example: weft show storage runs/first
     """
     rounded_size = None if basis is None else parse_basis(basis)
-    amounts, files = _counted(folder, encoder, rounded_size)
+    files: list[StoredFile]
+    if is_run_file(source):
+        amounts, files = _described(source, overrides or [], encoder, rounded_size), []
+    else:
+        amounts, files = _saved(source, overrides or [], encoder, rounded_size)
     if as_json:
         print_json({**amounts, "files": files})
         return
-    _print(folder, amounts, files)
+    _print(source, amounts, files)
 
 
-def _counted(folder: Path, encoder: str | None, basis: int | None) -> tuple[Storage, list[StoredFile]]:
+def _described(source: str, overrides: list[str], encoder: str | None, basis: int | None) -> Storage:
+    """The storage of the model that a run file describes, before it is trained."""
+    from weft.config import load_run
+    from weft.config.build import counted_model
+
+    changes = [] if encoder is None else [f"encoder={encoder}"]
+    run_file = load_run(source, [*overrides, *changes])
+    from weft.model.accounting.storage import storage as count
+
+    return count(counted_model(run_file), basis)
+
+
+def _saved(
+    source: str, overrides: list[str], encoder: str | None, basis: int | None
+) -> tuple[Storage, list[StoredFile]]:
+    """The storage of a saved model, and its files."""
     from weft.bundle.consistent import consistently
-    from weft.bundle.load import load
     from weft.bundle.manifest import find_bundle
 
-    bundle = find_bundle(folder)
+    bundle = find_bundle(source)
+    if overrides:
+        raise WeftError(
+            f"{source} is a saved model, whose settings are fixed; found {overrides[0]!r}\n"
+            "  leave it out, or pass a run file: weft show storage RUN.yaml KEY=VALUE"
+        )
     from weft.bundle.files import files_of
+    from weft.bundle.load import load
     from weft.model.accounting.storage import storage as count
 
     def read() -> tuple[Storage, list[StoredFile]]:
@@ -49,7 +78,7 @@ def _counted(folder: Path, encoder: str | None, basis: int | None) -> tuple[Stor
     return consistently(bundle, read)
 
 
-def _print(folder: Path, amounts: Storage, files: list[StoredFile]) -> None:
+def _print(source: str, amounts: Storage, files: list[StoredFile]) -> None:
     rows: list[list[Any]] = [
         ["encoder", *_numbers(amounts["encoder"]), ""],
         ["trained weights of it", *_numbers(amounts["trained_encoder"]), ""],
@@ -59,7 +88,7 @@ def _print(folder: Path, amounts: Storage, files: list[StoredFile]) -> None:
     for name, task in {**tasks, "one more task": amounts["one_more_task"]}.items():
         rows.append([name, *_numbers(task["total"]), task["head"]["parameters"]])
     print_table(
-        f"{folder}: what is stored",
+        f"{source}: what is stored",
         ["part of the model", "parameters", "bytes", "of these in the head"],
         rows,
     )
@@ -76,6 +105,11 @@ def _print(folder: Path, amounts: Storage, files: list[StoredFile]) -> None:
         columns.append(f"with {paper['basis']:,} for the encoder")
     print()
     print_table("what all tasks need", columns, rows)
+    if paper is not None and paper["unused_heads"]["parameters"]:
+        unused = paper["unused_heads"]["parameters"]
+        print(f"the last column includes {unused:,} parameters of heads that multitask LoRA keeps unused")
+    if not files:
+        return
     print()
     inside = sum(file["bytes"] or 0 for file in files if file["in_bundle"])
     rows = [[file["what"], "no file" if file["bytes"] is None else file["bytes"]] for file in files]

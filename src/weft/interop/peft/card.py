@@ -99,6 +99,8 @@ def _answers(task: Task) -> list[str]:
         return ["The logits are of the labels, in this order: " + ", ".join(task.labels) + ".", ""]
     if task.range is not None:
         low, high = task.range
+        if task.targets is not None:
+            return [f"The output is the answer, clipped to {low} to {high}.", ""]
         return [
             f"The output is in 0 to 1: the answer is {low} + {high - low}·output, clipped to the range.",
             "",

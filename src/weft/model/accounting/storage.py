@@ -7,7 +7,7 @@ encoder. A trained encoder replaces the base instead of being stored in addition
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from weft.core.basis import basis_for
 from weft.core.stacked import StackedModule
@@ -50,9 +50,12 @@ class PaperStorage(Scenarios):
 
     Attributes:
         basis: the round number.
+        unused_heads: the heads that the paper keeps for tasks that it compares by the cosine and does not
+            use; they are part of both scenarios. See `unused_heads`.
     """
 
     basis: int
+    unused_heads: Amount
 
 
 class Storage(TypedDict):
@@ -124,12 +127,26 @@ def storage(model: Model, basis: int | None = None) -> Storage:
         incremental=_sum(trained, added),
         bundled=_minus(_sum(encoder, added), copy),
         one_more_task=more,
-        paper=_paper(model, basis_for(encoder["parameters"], basis), encoder, trained, added, copy),
+        paper=_paper(
+            model,
+            basis_for(encoder["parameters"], basis),
+            encoder,
+            trained,
+            added,
+            copy,
+            unused_heads(model),
+        ),
     )
 
 
 def _paper(
-    model: Model, basis: int | None, encoder: Amount, trained: Amount, added: Amount, copy: Amount
+    model: Model,
+    basis: int | None,
+    encoder: Amount,
+    trained: Amount,
+    added: Amount,
+    copy: Amount,
+    unused: Amount,
 ) -> PaperStorage | None:
     """Return the same sums with a round number for every whole encoder.
 
@@ -138,6 +155,7 @@ def _paper(
     """
     if basis is None:
         return None
+    added = _sum(added, unused)
     width = encoder["bytes"] // encoder["parameters"]
     whole = any(part.train_encoder == "all" for part in model.method.parts)
     round_one = _of(basis, width)
@@ -148,7 +166,26 @@ def _paper(
     else:
         incremental = _sum(round_one if whole else trained, added)
         bundled = _minus(_sum(round_one, added), copy)
-    return PaperStorage(basis=basis, incremental=incremental, bundled=bundled)
+    return PaperStorage(basis=basis, unused_heads=unused, incremental=incremental, bundled=bundled)
+
+
+def unused_heads(model: Model) -> Amount:
+    """Count the heads that multitask LoRA keeps and does not use, of tasks that are compared by the cosine.
+
+    Here such a task has no head. In that report it has one like the other tasks of two separate texts: as
+    many layers, as wide, and one output. A model without such other tasks has none.
+    """
+    heads: list[Any] = [model.heads[task.head] for task in model.tasks]
+    sizes = [
+        # the layers below the last one, and a last one with a single output
+        sum(head.get_parameter(name)[0].numel() for name in head.stacks if name.startswith("hidden"))
+        + head.get_parameter("weight").size(-1)
+        + 1
+        for head in heads
+        if head.reads == "pair"
+    ]
+    cosines = sum(head.reads == "cosine" for head in heads)
+    return _of(cosines * max(sizes, default=0), next(model.parameters()).element_size())
 
 
 def _own_slots(model: Model) -> Amount:

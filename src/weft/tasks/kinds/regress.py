@@ -29,7 +29,7 @@ class Regress(Kind):
     squared = True
     answer_types = ("numbers",)
     probe = "numbers"
-    options: ClassVar[tuple[str, ...]] = ("apart",)
+    options: ClassVar[tuple[str, ...]] = ("apart", "targets")
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
         """K, by default 1."""
@@ -97,7 +97,7 @@ class Regress(Kind):
         numbers = numbers[:, None] if numbers.ndim == 1 else numbers
         if numbers.ndim != 2 or numbers.shape[1] != task.size or not np.isfinite(numbers).all():
             return None
-        low, high = task.range or (0, 1)
+        low, high = task.scale
         return ((numbers - low) / (high - low)).astype(self.target_type)
 
     def decode(

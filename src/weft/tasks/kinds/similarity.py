@@ -19,11 +19,12 @@ class Similarity(Regress):
     """The cosine of the two texts' vectors, or a head on [u; v].
 
     `cosine`: ℓ = (cos(u, v) − y)², y the label scaled to 0 … 1 by the task's range: with (0, 5) that is
-    (cos(u, v) − y/5)². It has no parameters. `head`: ℓ = (W·[u; v] + b − y)².
+    (cos(u, v) − y/5)². It has no parameters. `head`: ℓ = (W·[u; v] + b − y)², where y is the
+    label itself with `targets: raw`.
     """
 
     name = "similarity"
-    options = ("apart", "compare")
+    options = ("apart", "compare", "targets")
     texts = (2, 2)
 
     def size(self, task: str, labels: Sequence[str], size: int | None) -> int:
@@ -40,6 +41,11 @@ class Similarity(Regress):
             raise WeftError(
                 f"task {task.name!r}: compare {task.compare!r}; "
                 f"{did_you_mean(str(task.compare), COMPARISONS)}"
+            )
+        if task.compare == "cosine" and task.targets is not None:
+            raise WeftError(
+                f"task {task.name!r}: targets: {task.targets}: a cosine is compared with labels scaled to 0 "
+                "to 1; leave it out, or set compare: head"
             )
 
     def fits(self, label: Any, task: Task, inputs: Inputs) -> None:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from weft.data.batching.batch import class_weights
+from weft.encoder.catalogue import RANDOM
 from weft.evaluation.evaluate import fixed_rows
 from weft.tasks.kinds import KINDS
 from weft.training.head_start.features import head_features
@@ -166,7 +167,11 @@ def _initial_weight(model: Model, name: str) -> NDArray[np.float64]:
 
 
 def _not_linear(model: Model, name: str) -> str | None:
-    """Return why a task's head cannot start from a probe; None if it can."""
+    """Return why a task's head does not start from a probe; None if it does."""
+    if model.encoder_source.name.startswith(RANDOM):
+        # features of all rows are nearly equal: a probe separates them by weights so large that dropout
+        # alone makes a loss of ten times the initial one
+        return "the encoder starts from random weights"
     number = model.task_id(name)
     task = model.tasks[number]
     head: Head = model.heads[task.head]  # type: ignore[assignment]

@@ -42,7 +42,8 @@ class OwnerOptimizers:
         eps: ε; by default 1e-8 with `adamw` and 1e-6 with `bert_adam`.
         gate_lr: the constant learning rate of parameters of the role `gate`, unless `lr_of` has one; without
             either, gates do not train.
-        lr_of: peak learning rates by role (`rate_of`); a role that is left out uses `lr`.
+        lr_of: peak learning rates by role (`rate_of`) and of single tasks (`peak_of`); what is left out uses
+            `lr`.
         optimizer: `adamw` or `bert_adam`.
         steps: the steps of the run. If set, `bert_adam` follows its own schedule, by the updates that each
             parameter has had.
@@ -62,7 +63,7 @@ class OwnerOptimizers:
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float | None = None,
         gate_lr: float | None = None,
-        lr_of: LearningRates | Mapping[str, float | None] | None = None,
+        lr_of: LearningRates | Mapping[str, Any] | None = None,
         optimizer: OptimizerName = "adamw",
         steps: int | None = None,
         warmup: float = 0.0,
@@ -74,14 +75,15 @@ class OwnerOptimizers:
         if eps is None:
             eps = EPS if optimizer == "bert_adam" else 1e-8
         self.model = model
-        rates = dict(lr_of if isinstance(lr_of, LearningRates) else LearningRates(**(lr_of or {})))
-        rates["gates"] = rates["gates"] or gate_lr
+        rates = lr_of if isinstance(lr_of, LearningRates) else LearningRates(**(lr_of or {}))
+        if rates.gates is None:
+            rates = rates.model_copy(update={"gates": gate_lr})
         self._views: dict[str, list[_View]] = {}
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         by_owner: dict[str, list[Owned]] = {}
         stacked: dict[nn.Parameter, bool] = {}
         for item in owned(model):
-            if item.trains and (item.role != "gate" or rates["gates"] is not None):
+            if item.trains and (item.role != "gate" or rates.gates is not None):
                 by_owner.setdefault(item.owner, []).append(item)
                 if item.role != "gate":
                     stacked[item.parameter] = item.slot is not None
@@ -131,7 +133,7 @@ class OwnerOptimizers:
         """The learning rate of a parameter group; see `set_factor`."""
         if group["constant"]:
             return float(group["peak"])
-        top: float = group["peak"] if peak is None or group["has_role_rate"] else peak
+        top: float = group["peak"] if peak is None or group["has_own_rate"] else peak
         return top if self._own_schedule else top * factor
 
     def clip(
@@ -221,6 +223,21 @@ def rate_of(item: Owned) -> RateOf:
     return "task" if item.owner.startswith("task:") else "shared"
 
 
+def peak_of(item: Owned, rates: LearningRates) -> float | None:
+    """The peak learning rate that is set for a parameter; None: `train.lr`.
+
+    A rate of the task that owns the parameter comes before the rate of its role. It applies to all that
+    belongs to that task: its adapters, its head and, under `separate`, its encoder; not to its gates, whose
+    rate is constant.
+    """
+    role = rate_of(item)
+    kind, _, task = item.owner.partition(":")
+    if role != "gates" and kind == "task" and task in (rates.tasks or {}):
+        return (rates.tasks or {})[task]
+    peak: float | None = getattr(rates, role)
+    return peak
+
+
 def owners_of_tasks(model: Model) -> list[set[str]]:
     """For each task id, the owners whose parameters its rows run through."""
     owners = [{ENCODER, SHARED, task_owner(task.name)} for task in model.tasks]
@@ -234,19 +251,17 @@ def owners_of_tasks(model: Model) -> list[set[str]]:
     return owners
 
 
-def _groups(
-    views: list[_View], lr: float, weight_decay: float, rates: Mapping[str, float | None]
-) -> list[dict[str, Any]]:
+def _groups(views: list[_View], lr: float, weight_decay: float, rates: LearningRates) -> list[dict[str, Any]]:
     """The parameter groups of one owner, by decay, by learning rate, and by whether they are sharded."""
     by_key: dict[tuple[int, float | None, bool], list[Tensor]] = {}
     for view in views:
         # fused kernels refuse a list that mixes sharded and plain tensors
-        key = (_GROUPS.index(view.group), rates[rate_of(view.item)], is_sharded(view.tensor))
+        key = (_GROUPS.index(view.group), peak_of(view.item, rates), is_sharded(view.tensor))
         by_key.setdefault(key, []).append(view.tensor)
     groups = []
     # by decay first, then in the order of the parameters
-    for (number, role_rate, _), params in sorted(by_key.items(), key=lambda entry: entry[0][0]):
-        peak = lr if role_rate is None else role_rate
+    for (number, set_rate, _), params in sorted(by_key.items(), key=lambda entry: entry[0][0]):
+        peak = lr if set_rate is None else set_rate
         is_gate = _GROUPS[number] == "gate"
         groups.append(
             {
@@ -254,7 +269,7 @@ def _groups(
                 "weight_decay": weight_decay if _GROUPS[number] == "decayed" else 0.0,
                 "lr": peak,
                 "peak": peak,
-                "has_role_rate": role_rate is not None,
+                "has_own_rate": set_rate is not None,
                 "constant": is_gate,
             }
         )

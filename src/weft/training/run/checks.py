@@ -26,6 +26,12 @@ def mistakes(
         build_sampler(training.sampler).check(tasks)
     except WeftError as wrong:
         problems.append(("sampler", str(wrong).removeprefix("sampler.")))
+    if training.epochs is not None and "steps" in training.model_fields_set:
+        problems.append(
+            ("epochs", f"{training.epochs:g}, and steps is {training.steps}; expected one of the two")
+        )
+    if training.epochs is None and training.epoch != "rows":
+        problems.append(("epoch", f"{training.epoch!r} has no effect without {train_key('epochs')}"))
     sampler = training.sampler["use"]
     if wrong_best := selection_mistake(training.best, tasks, reported):
         problems.append(("best", wrong_best))
@@ -51,10 +57,11 @@ def mistakes(
                     "'fsdp' scatters gradients before they can be merged: expected ddp with a conflict",
                 )
             )
-    if isinstance(training.task_weights, dict):
+    rates = None if training.lr_of is None else training.lr_of.tasks
+    for key, by_task in (("task_weights", training.task_weights), ("lr_of", rates)):
         problems += [
-            ("task_weights", f"{name!r} is not a task of this run; {did_you_mean(name, tasks)}")
-            for name in training.task_weights
+            (key, f"{name!r} is not a task of this run; {did_you_mean(name, tasks)}")
+            for name in (by_task if isinstance(by_task, dict) else ())
             if name not in tasks
         ]
     if training.optimizer == "bert_adam" and training.schedule == "cosine":

@@ -60,6 +60,8 @@ class Phases:
             self.model,
             lr=training.lr or 0.0,
             weight_decay=training.weight_decay,
+            betas=training.betas,
+            eps=training.eps,
             gate_lr=gate_lr,
             lr_of=rates,
             optimizer=training.optimizer,

@@ -75,9 +75,6 @@ class RunPlan:
 
 def notes(loop: Loop) -> list[str]:
     """Notes for the user about settings with unexpected effects, shown before the run begins."""
-    from weft.model.ownership import owned
-    from weft.training.optim.owners import rate_of
-
     lines = []
     driver = loop.driver
     if driver.note is not None:
@@ -99,8 +96,30 @@ def notes(loop: Loop) -> list[str]:
             f"method {loop.model.method.name!r} trains no shared weights: train.conflict changes no "
             "gradient, and costs one pass per task"
         )
-    roles = {rate_of(item) for item in owned(loop.model) if item.trains}
-    for role, rate in loop.training.lr_of or ():
-        if rate is not None and role not in roles:
-            lines.append(f"train.lr_of.{role}: no parameter of that role trains here")
-    return lines
+    return [*lines, *unused_rates(loop)]
+
+
+def unused_rates(loop: Loop) -> list[str]:
+    """Notes about learning rates that no parameter uses."""
+    from weft.core.stacked import task_owner
+    from weft.model.ownership import owned
+    from weft.training.optim.owners import rate_of
+    from weft.training.settings import LearningRates
+
+    rates = loop.training.lr_of or LearningRates()
+    trained = [item for item in owned(loop.model) if item.trains]
+    roles = {rate_of(item) for item in trained}
+    owners = {item.owner for item in trained if item.role != "gate"}
+    of_roles = {role: rate for role, rate in rates if role != "tasks"}
+    return [
+        *(
+            f"train.lr_of.{role}: no parameter of that role trains here"
+            for role, rate in of_roles.items()
+            if rate is not None and role not in roles
+        ),
+        *(
+            f"train.lr_of.tasks.{task}: no parameter that trains belongs to {task} alone"
+            for task in rates.tasks or ()
+            if task_owner(task) not in owners
+        ),
+    ]

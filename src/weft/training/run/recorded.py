@@ -125,7 +125,7 @@ def _shown(value: object) -> str:
 
 def _more_steps(folder: Path, differs: Sequence[str]) -> str:
     """What to do if only the number of steps differs: schedules and samplers depend on it."""
-    if len(differs) != 1 or not differs[0].startswith("  train.steps:"):
+    if len(differs) != 1 or not differs[0].startswith(("  train.steps:", "  train.epochs:")):
         return ""
     return (
         "\n  the learning rate and the sampler depend on the number of steps: finish this run with its own "

@@ -25,6 +25,7 @@ from weft.training.run.checkpoint import environment
 from weft.training.run.checkpoint_files import last_checkpoint
 from weft.training.run.checks import check_training
 from weft.training.run.divergence import end_diverged
+from weft.training.run.epochs import epoch_note, with_steps
 from weft.training.run.folder import begin_folder, check_apart, check_folder
 from weft.training.run.interrupt import Interrupted
 from weft.training.run.lock import one_writer
@@ -139,7 +140,11 @@ def train(
         splits = {key: rows for of_task in read for key, rows in of_task.splits.items()}
         about_rows = [note for of_task in read for note in of_task.notes]
     names = [task.name for task in trained]
-    check_model(model, training, names, [len(splits[name, "train"]) for name in names])
+    sizes = [len(splits[name, "train"]) for name in names]
+    if training.epochs is not None:
+        in_epochs, training = training, with_steps(training, names, sizes)
+        about_rows.append(epoch_note(in_epochs, training.steps))
+    check_model(model, training, names, sizes)
     model.set_max_length(training.max_length)
     tokenizer = model.tokenizer
     tokens = {}
