@@ -69,7 +69,7 @@ def test_what_is_written_is_on_the_disk_before_it_has_its_name(flushed, tmp_path
     write_entry(tmp_path / "cache", "key", arrays, {})
     assert len([path for path in flushed if path.endswith(".npy")]) == 3
     assert flushed[-1] == str(tmp_path / "cache" / "tokens")
-    assert ".writing-" in flushed[-2]
+    assert ".key.weft-" in flushed[-2]
 
 
 def test_sweeping_leaves_what_is_whole(tmp_path):
