@@ -21,7 +21,6 @@ from weft.errors import RunFailed, WeftError, command_line
 from weft.utils import launch_env as launched
 from weft.utils.notes import is_quiet, quiet
 from weft.utils.out_of_memory import memory_message, ran_out_of_memory
-from weft.utils.printable import printable
 from weft.utils.version import __version__
 from weft.utils.write_errors import FAILED
 
@@ -135,13 +134,13 @@ def _run(arguments: list[str] | None) -> int:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except RunFailed as failed:
         # from any rank: the other processes wait for this one, and cannot know why it ended
-        print(printable(failed), file=sys.__stderr__ if launched.rank() > 0 else sys.stderr)
+        print(failed, file=sys.__stderr__ if launched.rank() > 0 else sys.stderr)
         return 1
     except WeftError as wrong:
-        print(printable(wrong), file=sys.stderr)
+        print(wrong, file=sys.stderr)
         return 2
     except OSError as wrong:
-        print(printable(f"{wrong.filename or 'a file'}: {wrong.strerror or wrong}"), file=sys.stderr)
+        print(f"{wrong.filename or 'a file'}: {wrong.strerror or wrong}", file=sys.stderr)
         return 1 if wrong.errno in FAILED else 2
     except (typer.Abort, KeyboardInterrupt):
         print("stopped", file=sys.stderr)

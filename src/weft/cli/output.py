@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from weft.evaluation.scores import main_score, shown_metric
 from weft.utils.notes import is_quiet
 from weft.utils.notes import print_note as print_note
 from weft.utils.notes import print_notes as print_notes
-from weft.utils.printable import printable
 from weft.utils.strict_json import strict_json
 
 if TYPE_CHECKING:
@@ -23,26 +22,16 @@ def print_json(value: Mapping[str, Any]) -> None:
     print(strict_json(value))
 
 
-def print_text(text: object, file: TextIO | None = None) -> None:
-    """Print a line that may hold a part of a file, such as a label or a column's name.
-
-    Args:
-        text: the line.
-        file: the stream; default: standard output.
-    """
-    print(printable(text), file=file)
-
-
 def print_warnings(warnings: Iterable[str]) -> None:
     """Print one line per warning on standard error, unless messages are off."""
     for warning in () if is_quiet() else warnings:
-        print_text(f"warning: {warning}", sys.stderr)
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def print_written(file: Path | None, as_json: bool) -> None:
     """Print which file was written, if any; on standard error if standard output holds a JSON object."""
     if file is not None and not (as_json and is_quiet()):
-        print_text(f"written: {file}", sys.stderr if as_json else sys.stdout)
+        print(f"written: {file}", file=sys.stderr if as_json else sys.stdout)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -60,15 +49,15 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     # Text and not str, which rich would read as markup: a folder may be named o[red]x
     table = Table(box=None, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(printable(column), justify="right" if number else "left", no_wrap=True)
+        table.add_column(column, justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(printable(cell) if isinstance(cell, str) else f"{cell:,}") for cell in row))
+        table.add_row(*(Text(cell if isinstance(cell, str) else f"{cell:,}") for cell in row))
     console = Console()
     # a pipe has no width, and a truncated number is a wrong number
     console.width = max(console.width, 120)
     if title:
         # not as the table's own title, which rich wraps to the width of the table
-        print_text(title)
+        print(title)
     console.print(table)
 
 

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from weft.utils.printable import printable
-
 Tell = Callable[[str], None]
 """A callback that takes a note."""
 
@@ -40,7 +38,7 @@ def is_quiet() -> bool:
 def print_note(note: str) -> None:
     """Print one note on standard error, unless notes are off."""
     if not _quiet:
-        print(f"note: {printable(note)}", file=sys.stderr)
+        print(f"note: {note}", file=sys.stderr)
 
 
 def print_notes(notes: Iterable[str]) -> None:

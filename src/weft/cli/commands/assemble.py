@@ -11,7 +11,7 @@ import typer
 
 from weft.cli.completion import among
 from weft.cli.options import EncoderOption, Json, NewBundle
-from weft.cli.output import print_json, print_notes, print_table, print_text
+from weft.cli.output import print_json, print_notes, print_table
 from weft.errors import WeftError, did_you_mean
 from weft.utils.notes import is_quiet
 
@@ -70,7 +70,7 @@ def assemble(
     if form is not None:
         _print_errors(done)  # type: ignore[arg-type]
     print(f"tasks: {', '.join(done.tasks)}")
-    print_text(f"bundle: {done.folder}")
+    print(f"bundle: {done.folder}")
 
 
 def _progress() -> Callable[[str], None]:

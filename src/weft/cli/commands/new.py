@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.options import Json, NewEncoder
-from weft.cli.output import print_json, print_table, print_text
+from weft.cli.output import print_json, print_table
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _tasks(options: list[str]) -> dict[str, list[Path]]:
 def _ask(question: Question) -> str:
     """Ask on the terminal until the answer is a column, or a kind."""
     others = ", ".join(other for other in question.others if other != question.guess)
-    print_text(f"{question.task}: {question.reason}")
+    print(f"{question.task}: {question.reason}")
     words = {"texts": "text column (two: A, B)", "label": "label column", "kind": "kind"}[question.about]
     while True:
         prompt = f"  {words}" + (f", or {others}" if others else "")
@@ -105,7 +105,7 @@ def _ask(question: Question) -> str:
         try:
             question.read(answer)
         except WeftError as wrong:
-            print_text(f"  {wrong}")
+            print(f"  {wrong}")
             continue
         return answer
 
@@ -126,15 +126,15 @@ def _print(drafted: NewRunFile) -> None:
     print_table("", ["task", "kind", "texts", "label", *splits], rows)
     for draft in drafted.tasks:
         if draft.labels:
-            print_text(f"labels of {draft.name}: {draft.labels}")
+            print(f"labels of {draft.name}: {draft.labels}")
     for line in drafted.unsure:
-        print_text(f"not sure: {line}")
+        print(f"not sure: {line}")
     for line in drafted.notes:
-        print_text(f"note: {line}")
-    print_text(f"written: {drafted.path}, with a comment beside each guess")
+        print(f"note: {line}")
+    print(f"written: {drafted.path}, with a comment beside each guess")
     print("next:")
     for command in drafted.next_commands:
-        print_text(f"  {command}")
+        print(f"  {command}")
 
 
 def _cut(text: str, most: int = 24) -> str:
