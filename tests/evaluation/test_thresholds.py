@@ -15,8 +15,8 @@ from tests.support.tiny import scramble
 from tests.support.tiny_run import save_encoder, write_rows
 from weft.bundle.one_task import hashes
 from weft.cli.app import run
-from weft.errors import WeftError
-from weft.evaluation.thresholds import best_threshold, tuned
+from weft.errors import RunFailed, WeftError
+from weft.evaluation.thresholds import best_threshold, tune_model, tuned
 from weft.metrics.labels import f1_of
 from weft.tasks import Task
 
@@ -131,7 +131,7 @@ def test_thresholds_are_stored_in_the_tasks_file_alone(folder, capsys):
     files = hashes(bundle)
     found, told = evaluated(capsys, folder, "--tune-thresholds")
     changed = {name for name, sha256 in hashes(bundle).items() if files[name] != sha256}
-    assert changed == {"tasks/themes.safetensors"}
+    assert changed == {"bundle.json", "tasks/themes.safetensors"}  # the first has the hash of the second
     assert found["tuned"] == ["themes"]
     assert "themes: the thresholds were tuned on validation, so these metrics are too good" in told
     assert found["tasks"]["other"] == before["tasks"]["other"]
@@ -179,3 +179,19 @@ def test_tuning_needs_validation_and_a_task_with_thresholds(folder, capsys):
     weft.remove_task(folder / "bundle", "themes", folder / "bundle")
     assert run(arguments) == 2
     assert "only the kind multilabel has; found other: classify" in capsys.readouterr().err
+
+
+def test_thresholds_of_weights_that_others_have_replaced_are_not_stored(folder, monkeypatch):
+    bundle = folder / "bundle"
+    model = weft.load(bundle)
+
+    def tune(*arguments):
+        scramble(model, 5).save(bundle)
+        return tune_model(*arguments)
+
+    monkeypatch.setattr("weft.evaluation.thresholds.tune_model", tune)
+    with pytest.raises(
+        RunFailed, match=r"was changed while it was evaluated \(themes\); the tuned thresholds"
+    ):
+        weft.evaluate(bundle, folder / "run.yaml", tune_thresholds=True, progress=False)
+    assert weft.load(bundle).tasks[0].thresholds == ()

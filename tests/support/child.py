@@ -33,7 +33,9 @@ def train_together(calls: list[list[str]], rank: int, world: int, port: int, cac
     )
     torch.set_num_threads(1)
     sys.stdout = sys.stderr = open(os.devnull if rank else f"{cache}.log", "w")  # noqa: SIM115
-    os._exit(max(weft.cli.run(["train", *call, "--device", "cpu"]) for call in calls))
+    code = max(weft.cli.run(["train", *call, "--device", "cpu"]) for call in calls)
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def train(arguments: list[str], threads: int, cache: str) -> None:

@@ -49,6 +49,7 @@ from weft.utils.finite import NOT_FINITE, not_finite
 from weft.utils.plain_files import check_plain_folder
 from weft.utils.temporary import sweep_leftovers, temporary_folder
 from weft.utils.tensor_files import save_file
+from weft.utils.write_errors import under_final_names
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ def with_settings(bundle: Path, tasks: Sequence[Task]) -> None:
         source = bundle
         for number, task in enumerate(tasks):
             out = bundle if number == len(tasks) - 1 else work / str(number)
-            with_task(source, out, task.settings(), _tensors(source, task.name))
+            with under_final_names(out, bundle):
+                with_task(source, out, task.settings(), _tensors(source, task.name))
             source = out
 
 

@@ -80,7 +80,6 @@ def _updates(model: Model, folder: Path) -> list[TaskUpdates]:
     result = []
     for number, task in enumerate(model.tasks):
         task_updates = TaskUpdates(task, head=heads.get(task_owner(task.name), {}))
-        check_finite(f"{folder}: task {task.name!r}: its head", *task_updates.head.values())
         for site, adapter in model.placements:
             with torch.no_grad():
                 factors, merged = adapter.low_rank_delta(number), adapter.weight_delta(number)

@@ -21,6 +21,7 @@ from weft.errors import RunFailed, WeftError, command_line
 from weft.utils import launch_env as launched
 from weft.utils.notes import is_quiet, quiet
 from weft.utils.out_of_memory import memory_message, ran_out_of_memory
+from weft.utils.terminal import escaped, escaping_output
 from weft.utils.version import __version__
 from weft.utils.write_errors import FAILED
 
@@ -120,7 +121,7 @@ def run(arguments: list[str] | None = None) -> int:
     If several processes were started together (torchrun), only rank 0 prints.
     """
     # --quiet holds for one command line
-    with command_line(), quiet(is_quiet()), warnings.catch_warnings():
+    with command_line(), quiet(is_quiet()), warnings.catch_warnings(), escaping_output():
         if launched.rank() > 0:
             with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
                 return _run(arguments)
@@ -134,13 +135,13 @@ def _run(arguments: list[str] | None) -> int:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except RunFailed as failed:
         # from any rank: the other processes wait for this one, and cannot know why it ended
-        print(failed, file=sys.__stderr__ if launched.rank() > 0 else sys.stderr)
+        print(escaped(str(failed)), file=sys.__stderr__ if launched.rank() > 0 else sys.stderr)
         return 1
     except WeftError as wrong:
-        print(wrong, file=sys.stderr)
+        print(escaped(str(wrong)), file=sys.stderr)
         return 2
     except OSError as wrong:
-        print(f"{wrong.filename or 'a file'}: {wrong.strerror or wrong}", file=sys.stderr)
+        print(escaped(f"{wrong.filename or 'a file'}: {wrong.strerror or wrong}"), file=sys.stderr)
         return 1 if wrong.errno in FAILED else 2
     except (typer.Abort, KeyboardInterrupt):
         print("stopped", file=sys.stderr)

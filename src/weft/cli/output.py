@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from weft.evaluation.scores import main_score, shown_metric
 from weft.utils.notes import is_quiet
 from weft.utils.notes import print_note as print_note
 from weft.utils.notes import print_notes as print_notes
 from weft.utils.strict_json import strict_json
+from weft.utils.terminal import console, escaped, escaped_line
 
 if TYPE_CHECKING:
     from weft.evaluation.scores import Scores
@@ -22,16 +23,26 @@ def print_json(value: Mapping[str, Any]) -> None:
     print(strict_json(value))
 
 
+def print_text(text: object, file: TextIO | None = None) -> None:
+    """Print a line that may hold a part of a file, such as a label or a column's name.
+
+    Args:
+        text: the line.
+        file: the stream; default: standard output.
+    """
+    print(escaped(str(text)), file=file)
+
+
 def print_warnings(warnings: Iterable[str]) -> None:
     """Print one line per warning on standard error, unless messages are off."""
     for warning in () if is_quiet() else warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print_text(f"warning: {warning}", sys.stderr)
 
 
 def print_written(file: Path | None, as_json: bool) -> None:
     """Print which file was written, if any; on standard error if standard output holds a JSON object."""
     if file is not None and not (as_json and is_quiet()):
-        print(f"written: {file}", file=sys.stderr if as_json else sys.stdout)
+        print_text(f"written: {file}", sys.stderr if as_json else sys.stdout)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -42,23 +53,22 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         columns: the headings. The first column is left-aligned, the others are right-aligned.
         rows: the cells; numbers get a comma between thousands.
     """
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     # Text and not str, which rich would read as markup: a folder may be named o[red]x
     table = Table(box=None, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left", no_wrap=True)
+        table.add_column(Text(escaped_line(column)), justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(cell if isinstance(cell, str) else f"{cell:,}") for cell in row))
-    console = Console()
+        table.add_row(*(Text(escaped_line(cell) if isinstance(cell, str) else f"{cell:,}") for cell in row))
+    screen = console()
     # a pipe has no width, and a truncated number is a wrong number
-    console.width = max(console.width, 120)
+    screen.width = max(screen.width, 120)
     if title:
         # not as the table's own title, which rich wraps to the width of the table
-        print(title)
-    console.print(table)
+        print_text(title)
+    screen.print(table)
 
 
 def print_scores(

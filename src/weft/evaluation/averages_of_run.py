@@ -46,6 +46,16 @@ class RunAverages:
         """The tasks evaluated on half of the rows of the official validation set (`halves: true`)."""
         return [task for task, (rows, official) in self.unofficial_rows.items() if rows in _halves(official)]
 
+    def groups_with_tasks(self, joint: str) -> int:
+        """How many groups of a joint average have a task that is not in a group before; `rte` is in two."""
+        seen: set[str] = set()
+        count = 0
+        for group in JOINT[joint]:
+            tasks = {part.task_in(self.run.tasks) for part in self.averages[group].values}
+            count += bool(tasks - seen)
+            seen |= tasks
+        return count
+
     @property
     def all_tasks(self) -> dict[str, float]:
         """The first metric of each task, by the names of both: `{"reviews accuracy": 0.9}`."""

@@ -33,7 +33,7 @@ def new_folder(target: Path) -> Iterator[Path]:
         explained(target),
     ):
         restore(target)
-        with temporary_folder(target) as work, under_final_names(work, target):
+        with temporary_folder(target) as work, under_final_names(work, target), explained(work):
             yield work
             open_to_others(work)
             sync_all(work)

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from weft.utils.terminal import escaped
+
 Tell = Callable[[str], None]
 """A callback that takes a note."""
 
@@ -38,7 +40,7 @@ def is_quiet() -> bool:
 def print_note(note: str) -> None:
     """Print one note on standard error, unless notes are off."""
     if not _quiet:
-        print(f"note: {note}", file=sys.stderr)
+        print(f"note: {escaped(note)}", file=sys.stderr)
 
 
 def print_notes(notes: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from weft.errors import RunFailed, WeftError, words
+from weft.errors import RunFailed, WeftError
 
 _NUMBER = re.compile(r"\(os error (\d+)\)|\[[Ee]rrno (\d+)\]")
 """How libraries in other languages name the error, safetensors among them."""
@@ -52,7 +52,7 @@ def explained(file: str | Path) -> Iterator[None]:
     """Inside, an error of the disk becomes a `CannotWrite` that names the file, unless it is about reading.
 
     Args:
-        file: the file or folder that is written inside.
+        file: the file that is written inside, or the folder, of which the error may name a file.
     """
     try:
         yield
@@ -62,7 +62,7 @@ def explained(file: str | Path) -> Iterator[None]:
         number = number_of(wrong, Path(file))
         if number is None or _elsewhere(wrong, Path(file)):
             raise
-        raise (WriteFailed if number in FAILED else CannotWrite)(str(file), number) from wrong
+        raise (WriteFailed if number in FAILED else CannotWrite)(_exact(wrong, Path(file)), number) from wrong
 
 
 @contextmanager
@@ -104,6 +104,14 @@ def number_of(wrong: BaseException, near: Path) -> int | None:
     return number if number in (*FAILED, *REFUSED) else None
 
 
+def _exact(wrong: BaseException, file: Path) -> str:
+    """The file of a folder that an error names: of a copy the second one; else the folder."""
+    for name in (getattr(wrong, "filename2", None), getattr(wrong, "filename", None)):
+        if isinstance(name, str) and file in Path(name).parents:
+            return name
+    return str(file)
+
+
 def _elsewhere(wrong: BaseException, file: Path) -> bool:
     """Whether the error is about a file that was only read: permissions matter for these too."""
     named = getattr(wrong, "filename", None)
@@ -115,40 +123,36 @@ def _elsewhere(wrong: BaseException, file: Path) -> bool:
 
 
 def _message(file: Path, number: int) -> str:
-    folder = file.parent
+    folder = file.absolute().parent
     if number == errno.ENOSPC:
         return (
             f"{file}: the disk is full, and the file cannot be written to {folder}{_left(file)}\n"
-            f"  free some space there, or choose a folder on a different disk{_out()}"
+            f"  free some space there, or choose a folder on a different disk"
         )
     if number == errno.EDQUOT:
         return (
             f"{file}: your quota is used up, and the file cannot be written to {folder}\n"
-            f"  delete files of yours on this file system, or choose a folder on a different one{_out()}"
+            f"  delete files of yours on this file system, or choose a folder on a different one"
         )
     if number == errno.EFBIG:
         return (
             f"{file}: the file would be larger than the system allows in {folder}\n"
-            "  raise the limit (ulimit -f), or choose a folder on a file system without this limit" + _out()
+            "  raise the limit (ulimit -f), or choose a folder on a file system without this limit"
         )
     if number == errno.EIO:
         return (
             f"{file}: the disk of {folder} reports an error (input/output error)\n"
-            f"  check the disk (dmesg), or choose a folder on a different one{_out()}"
+            f"  check the disk (dmesg), or choose a folder on a different one"
         )
     if number == errno.EROFS:
         return (
             f"{file}: {folder} is on a file system that is mounted read-only\n"
-            f"  choose a folder that can be written to{_out()}"
+            f"  choose a folder that can be written to"
         )
     return (
         f"{file}: you have no permission to write to {folder}{_owner(folder)}\n"
-        f"  choose a folder of yours{_out()}, or ask its owner for the permission"
+        f"  choose a folder of yours, or ask its owner for the permission"
     )
-
-
-def _out() -> str:
-    return words(" (--out)", "")
 
 
 def _owner(folder: Path) -> str:

@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any
 
+from weft.utils.terminal import console
+
 DELAY = 2.0
 """Seconds before the bar appears: short inputs show none."""
 
@@ -45,7 +47,6 @@ class Progress:
 
     def _open(self) -> None:
         from rich import progress
-        from rich.console import Console
 
         columns = (
             progress.TextColumn("predicting"),
@@ -55,7 +56,7 @@ class Progress:
         )
         # standard output holds the predictions: rich must not take it over
         self._bar = progress.Progress(
-            *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
+            *columns, console=console(stderr=True), transient=True, redirect_stdout=False
         )
         self._bar.start()
         self._task = self._bar.add_task("", total=None, rows="")

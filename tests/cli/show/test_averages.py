@@ -73,6 +73,7 @@ def test_table(runs, capsys):
     assert "note: less: scores of the split 'test'" in told.err
     assert "note: less: glue9 is not reported: qqp f1, cola matthews" in told.err
     assert "whole: glue9" not in told.err
+    assert "ca_mtl24" not in told.out  # rte alone is no second group
 
 
 def test_a_run_without_any_of_the_tasks(runs, capsys):

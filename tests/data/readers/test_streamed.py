@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 
 import pyarrow as pa
@@ -11,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.data.readers import streamed
 from weft.data.readers.dialect import Dialect
 from weft.data.readers.read import read_rows
 from weft.data.readers.streamed import (
+    LongLine,
     first_line,
     json_rows,
     stream_delimited,
@@ -122,3 +125,37 @@ def test_looking_at_the_first_line_loses_none():
     assert list(lines) == [None, "\n", "a\n", "b\n"]
     first, lines = first_line(iter([" \n"]))
     assert (first, list(lines)) == ("", [" \n"])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_a_line_that_is_too_long_is_one_bad_row(tmp_path, monkeypatch, end):
+    monkeypatch.setattr(streamed, "LINE", 30)
+    lines = ['{"text": "a"}', '{"text": "' + "x" * 100 + '"}', '{"text": "b"}', "y" * 31]
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes(("\n".join(lines[:-1]) + "\n" + lines[-1] + end).encode())
+    rows = rows_of(stream_lines(file, "utf-8", json_rows))
+    assert [row.number for row in rows] == [1, 2, 3, 4]
+    assert [row.value for row in rows] == [{"text": "a"}, None, {"text": "b"}, None]
+    assert rows[1].wrong.startswith('the line has more than 30 characters; found \'{"text": "xxx')
+    rows = rows_of(stream_lines(file, "utf-8", text_rows))
+    assert [row.wrong is None for row in rows] == [True, False, True, False]
+
+
+@given(st.lists(st.text("ab é\r", max_size=20), max_size=6), st.integers(1, 25))
+def test_bounded_lines_are_the_lines_of_the_file(lines, most):
+    """Short lines as they are; of a long one the beginning, once, and the next line follows."""
+    text = "".join(f"{line}\n" for line in lines)
+    expected = list(io.StringIO(text, newline=""))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streamed, "LINE", most)
+        found = list(streamed.bounded_lines(io.StringIO(text, newline="")))
+    long = [len(line) > most for line in expected]
+    if "\r\n" in text:  # the two characters of a line's end may be read one by one
+        assert [line for line in found if not isinstance(line, LongLine) and line != "\n"] == [
+            line for line, is_long in zip(expected, long, strict=True) if not is_long and line != "\n"
+        ]
+        return
+    assert [isinstance(line, LongLine) for line in found] == long
+    for line, right, is_long in zip(found, expected, long, strict=True):
+        assert right.startswith(line)
+        assert is_long or line == right

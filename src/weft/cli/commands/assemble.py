@@ -11,9 +11,10 @@ import typer
 
 from weft.cli.completion import among
 from weft.cli.options import EncoderOption, Json, NewBundle
-from weft.cli.output import print_json, print_notes, print_table
+from weft.cli.output import print_json, print_notes, print_table, print_text
 from weft.errors import WeftError, did_you_mean
 from weft.utils.notes import is_quiet
+from weft.utils.terminal import escaped_line, raw_stream
 
 if TYPE_CHECKING:
     from weft.bundle.assemble_morris import AssembledMorris
@@ -70,14 +71,15 @@ def assemble(
     if form is not None:
         _print_errors(done)  # type: ignore[arg-type]
     print(f"tasks: {', '.join(done.tasks)}")
-    print(f"bundle: {done.folder}")
+    print_text(f"bundle: {done.folder}")
 
 
 def _progress() -> Callable[[str], None]:
     """Return a function that shows the current site on one line of a terminal; an empty name clears it."""
     if is_quiet() or not sys.stderr.isatty():
         return lambda site: None
-    return lambda site: print(f"\r\x1b[K{site}", end="\r", file=sys.stderr, flush=True)
+    screen = raw_stream(sys.stderr)
+    return lambda site: print(f"\r\x1b[K{escaped_line(site)}", end="\r", file=screen, flush=True)
 
 
 def _print_errors(done: AssembledMorris) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from weft.cli.options import Device, Json, Overrides, RunFileArgument
-from weft.cli.output import print_json
+from weft.cli.output import print_json, print_text
 
 
 def check(
@@ -32,6 +32,6 @@ def check(
     if as_json:
         print_json(report.as_dict())
     else:
-        print(report)
+        print_text(report)
     if not report.ok:
         raise typer.Exit(2)

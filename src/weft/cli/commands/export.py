@@ -11,7 +11,7 @@ from weft.cli.commands import Command
 from weft.cli.completion import export_formats
 from weft.cli.help import PlainCommand
 from weft.cli.options import BundleArgument, EncoderOption, Json, TaskOption, chosen_task
-from weft.cli.output import print_json
+from weft.cli.output import print_json, print_text
 from weft.errors import WeftError, did_you_mean
 from weft.settings import SettingsError
 from weft.utils.safe_yaml import YamlError, parse_yaml
@@ -95,7 +95,7 @@ def export(
     if as_json:
         print_json({"out": str(out), "task": name, **facts})
     else:
-        print("\n".join(exporter.report(out, name, facts)))
+        print_text("\n".join(exporter.report(out, name, facts)))
 
 
 def _settings(options: list[str]) -> dict[str, Any]:

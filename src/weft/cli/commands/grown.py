@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from weft.cli.output import print_json, print_notes, print_scores, print_table
+from weft.cli.output import print_json, print_notes, print_scores, print_table, print_text
 from weft.evaluation.scores import shown_metric
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def print_grown(done: Grown, as_json: bool) -> None:
     if as_json:
         print_json(done.as_dict())
         return
-    print(f"task: {done.task}; initial values: {done.start}; head: {done.head}")
+    print_text(f"task: {done.task}; initial values: {done.start}; head: {done.head}")
     print(f"trained: {_TRAINED[done.only]}")
     used, available = done.rows["train"], done.rows["train_given"]
     print(f"rows: {used:,} of {available:,} training rows used, {done.rows['validation']:,} validation rows")
@@ -29,7 +29,7 @@ def print_grown(done: Grown, as_json: bool) -> None:
         baselines={"majority": {done.task: done.majority}},
     )
     print_unchanged(done.unchanged)
-    print(f"bundle: {done.folder}")
+    print_text(f"bundle: {done.folder}")
 
 
 _TRAINED = {

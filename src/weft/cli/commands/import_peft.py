@@ -9,7 +9,7 @@ import typer
 
 from weft.cli.completion import among
 from weft.cli.options import EncoderOption, Json
-from weft.cli.output import print_json, print_notes
+from weft.cli.output import print_json, print_notes, print_text
 from weft.errors import WeftError
 
 
@@ -62,8 +62,8 @@ def import_peft(
     if as_json:
         print_json({"bundle": str(out), "task": imported.settings(), "method": methods, "notes": notes})
         return
-    print(f"bundle: {out}")
-    print(
+    print_text(f"bundle: {out}")
+    print_text(
         f"task {imported.name}: {imported.head}, method {' with '.join(methods)}, "
         f"encoder {model.encoder_source.name}"
     )

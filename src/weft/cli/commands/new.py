@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.options import Json, NewEncoder
-from weft.cli.output import print_json, print_table
+from weft.cli.output import print_json, print_table, print_text
 from weft.errors import WeftError
+from weft.utils.terminal import escaped_line
 
 if TYPE_CHECKING:
     from weft.data.drafting.question import Question
@@ -97,15 +98,16 @@ def _tasks(options: list[str]) -> dict[str, list[Path]]:
 def _ask(question: Question) -> str:
     """Ask on the terminal until the answer is a column, or a kind."""
     others = ", ".join(other for other in question.others if other != question.guess)
-    print(f"{question.task}: {question.reason}")
+    print_text(f"{question.task}: {question.reason}")
     words = {"texts": "text column (two: A, B)", "label": "label column", "kind": "kind"}[question.about]
     while True:
-        prompt = f"  {words}" + (f", or {others}" if others else "")
-        answer: str = typer.prompt(prompt, default=question.guess)
+        # escaped here: the prompt of a terminal does not go through standard output
+        shown = f"  {words}{f', or {others}' if others else ''} [{question.guess}]"
+        answer: str = typer.prompt(escaped_line(shown), default=question.guess, show_default=False)
         try:
             question.read(answer)
         except WeftError as wrong:
-            print(f"  {wrong}")
+            print_text(f"  {wrong}")
             continue
         return answer
 
@@ -126,15 +128,15 @@ def _print(drafted: NewRunFile) -> None:
     print_table("", ["task", "kind", "texts", "label", *splits], rows)
     for draft in drafted.tasks:
         if draft.labels:
-            print(f"labels of {draft.name}: {draft.labels}")
+            print_text(f"labels of {draft.name}: {draft.labels}")
     for line in drafted.unsure:
-        print(f"not sure: {line}")
+        print_text(f"not sure: {line}")
     for line in drafted.notes:
-        print(f"note: {line}")
-    print(f"written: {drafted.path}, with a comment beside each guess")
+        print_text(f"note: {line}")
+    print_text(f"written: {drafted.path}, with a comment beside each guess")
     print("next:")
     for command in drafted.next_commands:
-        print(f"  {command}")
+        print_text(f"  {command}")
 
 
 def _cut(text: str, most: int = 24) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.options import Json
-from weft.cli.output import print_json, print_notes, print_table, print_written
+from weft.cli.output import print_json, print_notes, print_table, print_text, print_written
 from weft.cli.paths import check_place
 from weft.errors import WeftError
 from weft.utils.notes import is_quiet
@@ -88,7 +88,7 @@ def policy(
     print_written(out, as_json)
     if out is not None and not is_quiet():
         where = sys.stderr if as_json else sys.stdout
-        print(f"next: weft train RUN.yaml train.sampler='{{use: counterfactual, policy: {out}}}'", file=where)
+        print_text(f"next: weft train RUN.yaml train.sampler='{{use: counterfactual, policy: {out}}}'", where)
 
 
 def _print(done: RunsPolicy, reward: str) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from weft.cli.completion import among, task_list
 from weft.cli.options import BundleArgument, Device, EncoderOption
-from weft.cli.output import print_note
+from weft.cli.output import print_note, print_text
 from weft.errors import WeftError
 
 
@@ -149,7 +149,7 @@ def predict(
             precision=precision,
             encoder=encoder,
             device=device,
-            report=lambda problem: print(problem, file=sys.stderr),
+            report=lambda problem: print_text(problem, sys.stderr),
             tell=print_note,
             progress=progress,
         )

@@ -11,7 +11,7 @@ import typer
 
 from weft.cli.completion import among, benchmarks
 from weft.cli.options import Device, EncoderOption, Json, TaskFiles
-from weft.cli.output import print_json, print_table
+from weft.cli.output import print_json, print_table, print_text
 from weft.cli.paths import check_place
 from weft.errors import WeftError
 
@@ -128,8 +128,8 @@ def _check(benchmark: Benchmark, zip_file: Path, as_json: bool) -> None:
         print_json({"zip": str(zip_file), "problems": [str(problem) for problem in problems]})
     else:
         for line in _problem_lines(problems):
-            print(line)
-        print(_verdict(benchmark, zip_file, problems))
+            print_text(line)
+        print_text(_verdict(benchmark, zip_file, problems))
     if problems:
         raise typer.Exit(2)
 
@@ -157,7 +157,7 @@ def _print(benchmark: Benchmark, report: Report, problems: Sequence[Problem]) ->
     ]
     print_table(f"{benchmark.title}: {report.out}", ["file", "predictions", "from"], rows)
     for entry in report.fillers:
-        print(f"filler: {entry.file} holds no predictions of the model: {entry.why}")
+        print_text(f"filler: {entry.file} holds no predictions of the model: {entry.why}")
     for line in _problem_lines(problems):
-        print(line)
-    print(_verdict(benchmark, report.out, problems))
+        print_text(line)
+    print_text(_verdict(benchmark, report.out, problems))

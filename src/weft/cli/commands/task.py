@@ -10,7 +10,7 @@ import typer
 
 from weft.cli.completion import among, starts
 from weft.cli.options import BundleArgument, Device, EncoderOption, Json, Overrides, TaskArgument
-from weft.cli.output import print_json, print_notes
+from weft.cli.output import print_json, print_notes, print_text
 
 if TYPE_CHECKING:
     from weft.config.task_file import Host, TaskFile
@@ -235,4 +235,4 @@ def _print(done: Any, headline: str, as_json: bool) -> None:
         print_json(done.as_dict())
         return
     print_unchanged(done.unchanged)
-    print(f"{headline}; bundle: {done.folder}")
+    print_text(f"{headline}; bundle: {done.folder}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from weft.cli.options import Device, Json, Overrides, RunFileArgument
-from weft.cli.output import print_json, print_notes, print_scores, print_warnings
+from weft.cli.output import print_json, print_notes, print_scores, print_text, print_warnings
 
 
 def train(
@@ -62,14 +62,14 @@ def train(
             file=sys.stderr,
         )
         if (stopped.folder / "bundle").is_dir():
-            print(f"  to use the best weights so far: weft evaluate {stopped.folder}", file=sys.stderr)
+            print_text(f"  to use the best weights so far: weft evaluate {stopped.folder}", sys.stderr)
         raise typer.Exit(128 + stopped.signal) from None
     if as_json:
         print_json({"run": str(done.folder), **done.metrics, "baselines": done.baselines})
         print_warnings(not_beaten(done.metrics["tasks"], done.baselines))
         return
     print_scores(done.metrics, title=f"{done.folder}: validation, best model", baselines=done.baselines)
-    print(f"bundle: {done.folder / 'bundle'}")
+    print_text(f"bundle: {done.folder / 'bundle'}")
     print_warnings(not_beaten(done.metrics["tasks"], done.baselines))
 
 

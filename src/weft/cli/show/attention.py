@@ -12,6 +12,8 @@ from weft.cli.output import print_json, print_note, print_written
 from weft.cli.paths import check_place
 from weft.errors import WeftError
 from weft.utils.files import write_output
+from weft.utils.terminal import console as new_console
+from weft.utils.terminal import escaped, escaped_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -128,12 +130,11 @@ def _texts(model: Model, name: str, text: str, pair: str | None) -> tuple[str, .
 def _draw(attention_map: AttentionMap, shares: list[tuple[str, Tensor]], source: int | None) -> None:
     """Print one block per layer, one line per head: shaded tokens on a terminal, else bars below tokens."""
     from rich.cells import cell_len
-    from rich.console import Console
 
     from weft.analysis.attention import most, title_of
     from weft.analysis.plots.attention_colors import AttentionColors, percent
 
-    console = Console(highlight=False)
+    console = new_console(highlight=False)
     # 16 colours are too few for shades
     coloured = console.is_terminal and not console.no_color and console.color_system in ("256", "truecolor")
     largest = max(float(s.max()) for _, s in shares)
@@ -218,9 +219,9 @@ def _print(console: Console, line: str) -> None:
     """Print a line without markup and without rich's own wrapping."""
     from rich.text import Text
 
-    console.print(Text(line), soft_wrap=True)
+    console.print(Text(escaped(line)), soft_wrap=True)
 
 
 def _printable(text: str, encoding: str) -> str:
-    """The text with escapes such as `\\u65e5` for what the output's encoding lacks."""
-    return text.encode(encoding, "backslashreplace").decode(encoding)
+    """The text with escapes such as `\\u65e5` for control characters and what the output's encoding lacks."""
+    return escaped_line(text).encode(encoding, "backslashreplace").decode(encoding)

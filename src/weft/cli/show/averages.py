@@ -57,11 +57,10 @@ def _papers(runs: Sequence[RunAverages]) -> list[list[object]]:
     rows: list[list[object]] = []
     for kind, parts in AVERAGES.items():
         averages = [run.averages[kind] for run in runs]
-        groups = JOINT.get(kind)
-        if groups is not None:
+        if kind in JOINT:
             # its values are in the tables of its groups; it says something new if there are several of them
-            if any(sum(bool(run.averages[group].values) for group in groups) > 1 for run in runs):
-                rows.append([kind, " + ".join(groups), *map(_whole, averages)])
+            if any(run.groups_with_tasks(kind) > 1 for run in runs):
+                rows.append([kind, " + ".join(JOINT[kind]), *map(_whole, averages)])
         elif any(average.values for average in averages):
             for part in parts:
                 values = [_shown(average.values.get(part)) for average in averages]

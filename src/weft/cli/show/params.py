@@ -24,8 +24,8 @@ def params(
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help="count these methods instead of the file's, in one table: names, or settings as YAML such "
-            "as 'lora, {use: lora, rank: 64}'; default: none",
+            help="count these methods instead of the file's, in one table: names, or settings as in a run "
+            "file; default: none",
         ),
     ] = None,
     as_json: Json = False,
@@ -39,6 +39,8 @@ def params(
     Example: weft show params quickstart method=lora
 
     Example: weft show params quickstart --methods full,pals,low_rank,lora
+
+    Example: weft show params quickstart --methods "lora, {use: lora, rank: 64}"
     """
     from weft.config import load_run
     from weft.config.build import ledger_of

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weft.cli.options import Json, Overrides, Plot, RunFileArgument
 from weft.cli.output import print_json, print_table, print_written
 from weft.cli.paths import check_plot
+from weft.utils.terminal import console, escaped
 
 if TYPE_CHECKING:
     from weft.workflows.plan import RunPlan
@@ -70,21 +71,20 @@ def _print(run_plan: RunPlan) -> None:
 
 
 def _print_chart(run_plan: RunPlan) -> None:
-    from rich.console import Console
     from rich.text import Text
 
     from weft.analysis.plots.plan_chart import changing, chart
 
     shares = run_plan.plan.shares()
-    console = Console(highlight=False)
-    width = min(console.width, 120) if console.is_terminal else WIDTH
-    plain = not console.encoding.lower().startswith("utf")
+    screen = console(highlight=False)
+    width = min(screen.width, 120) if screen.is_terminal else WIDTH
+    plain = not screen.encoding.lower().startswith("utf")
     moving = changing(shares)
     print(f"expected share of the {run_plan.shares_of}{'' if moving else ', the same at every step'}")
     if run_plan.plan.chooses:
         print("(the model chooses among the candidates while it trains; the plan cannot know its choice)")
-    console.width = max(width, console.width)
+    screen.width = max(width, screen.width)
     for number, line in enumerate(chart(shares, run_plan.plan.names, width, plain)):
         # Text and not str, which rich would read as markup: a task may be named o[red]x
         heading = moving and (number == 0 or number > len(run_plan.plan.names))
-        console.print(Text(line, style="" if heading else "cyan"), soft_wrap=True)
+        screen.print(Text(escaped(line), style="" if heading else "cyan"), soft_wrap=True)

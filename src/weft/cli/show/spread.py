@@ -10,7 +10,7 @@ import typer
 
 from weft.cli.completion import among
 from weft.cli.options import Json, MetricsSplit, Plot
-from weft.cli.output import print_json, print_notes, print_table, print_written
+from weft.cli.output import print_json, print_notes, print_table, print_text, print_written
 from weft.cli.paths import check_plot
 from weft.cli.show.matrices import can_print
 from weft.errors import WeftError
@@ -183,10 +183,10 @@ def _print_comparison(title: str, compared: list[Comparison], references: list[s
     print_table(title, columns, [_row(c) for c in compared])
     # outside the table, which would truncate a long path
     if len(references) == 1:
-        print(f"reference: {references[0]}")
+        print_text(f"reference: {references[0]}")
     else:
         for comparison in compared:
-            print(f"reference of {comparison.task}: {comparison.source or 'none'}")
+            print_text(f"reference of {comparison.task}: {comparison.source or 'none'}")
     errors = any(comparison.is_error for comparison in compared)
     unscaled = "; errors such as mse are unscaled" if errors else ""
     print(f"difference: this run minus the reference, in percentage points{unscaled}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.options import Basis, EncoderOption, Json, RunOrBundle
-from weft.cli.output import print_json, print_table
+from weft.cli.output import print_json, print_table, print_text
 from weft.core.basis import parse_basis
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _print(folder: Path, amounts: Storage, files: list[StoredFile]) -> None:
     # outside the table, which would truncate a long path
     for file in files:
         if not file["in_bundle"]:
-            print(f"{file['what']}, outside the bundle: {file['path']}")
+            print_text(f"{file['what']}, outside the bundle: {file['path']}")
 
 
 def _numbers(amount: Amount) -> list[int]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from weft.utils.notes import is_quiet
+from weft.utils.terminal import console, escaped
 
 if TYPE_CHECKING:
     from weft.data.splits.split import Split
@@ -39,14 +40,13 @@ class Tokenizing:
         elif time.monotonic() - self._last >= SECONDS:
             # short tokenizations print nothing
             self._last = time.monotonic()
-            print(f"tokenizing {name}: {done} of {total}", file=sys.stderr, flush=True)
+            print(f"tokenizing {escaped(name)}: {done} of {total}", file=sys.stderr, flush=True)
 
     def _move(self, name: str, done: int, total: int) -> None:
         if self._bar is None:
-            from rich.console import Console
             from rich.progress import Progress
 
-            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar = Progress(console=console(stderr=True), transient=True)
             self._bar.start()
         if name not in self._tasks:
             self._tasks[name] = self._bar.add_task(f"tokenizing {name}", total=total)

@@ -74,7 +74,7 @@ def _write(path: Path, tensors: dict[str, Tensor]) -> str:
             sha256 = file_sha256(work)
             work.replace(path)
             sync(path.parent)
-            return sha256
+    return sha256
 
 
 def load_tensors(path: Path, live: Mapping[str, Tensor]) -> None:

@@ -26,6 +26,8 @@ from safetensors import SafetensorError, safe_open
 from weft.errors import WeftError, words
 from weft.utils.checksums import SEAL, file_problem, file_sha256, is_sealed
 from weft.utils.files import sync
+from weft.utils.temporary import create_file
+from weft.utils.write_errors import explained
 
 PREFIX = "step-"
 STATE = "state.json"
@@ -174,18 +176,19 @@ def write_copy(path: Path, target: Path) -> str:
 
     Block by block: some file systems would let two equal files share their blocks, and damage with them.
     """
-    work = target.with_name(f".{target.name}.new")
-    try:
-        with path.open("rb") as source, work.open("wb") as copy:
-            while block := source.read(1 << 20):
-                copy.write(block)
-        shutil.copymode(path, work)
-        sync(work)
-        sha256 = file_sha256(work)
-        os.replace(work, target)
-        sync(target.parent)
-    finally:
-        work.unlink(missing_ok=True)
+    with explained(target):
+        work = create_file(target)
+        try:
+            with path.open("rb") as source, work.path.open("wb") as copy:
+                while block := source.read(1 << 20):
+                    copy.write(block)
+            shutil.copymode(path, work.path)
+            sync(work.path)
+            sha256 = file_sha256(work.path)
+            os.replace(work.path, target)
+            sync(target.parent)
+        finally:
+            work.remove()
     return sha256
 
 

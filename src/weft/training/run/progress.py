@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol, TextIO
 
 from weft.utils.notes import is_quiet
+from weft.utils.terminal import console as new_console
+from weft.utils.terminal import escaped
 
 WIDTH = 80
 """The width of a plain line, in columns."""
@@ -142,7 +144,7 @@ class Lines:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        print(text, file=self.out, flush=True)
+        print(escaped(text), file=self.out, flush=True)
 
     def close(self) -> None:
         """See `Progress`."""
@@ -158,7 +160,6 @@ class Bar:
     """
 
     def __init__(self, total: int, first: int = 0, console: Any = None) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as RichProgress
 
@@ -166,7 +167,7 @@ class Bar:
         self._losses: Mapping[str, float] = {}
         # no markup: a task may be named o[red]x
         columns: list[Any] = [BarColumn(bar_width=BAR), TextColumn("{task.fields[line]}", markup=False)]
-        self._rich = RichProgress(*columns, console=console or Console(stderr=True), refresh_per_second=4)
+        self._rich = RichProgress(*columns, console=console or new_console(stderr=True), refresh_per_second=4)
         self._task = self._rich.add_task("train", total=total, completed=first, line=self.course.head(first))
         self._rich.start()
 
@@ -183,7 +184,7 @@ class Bar:
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
-        self._rich.console.print(text, highlight=False, markup=False)
+        self._rich.console.print(escaped(text), highlight=False, markup=False)
 
     def close(self) -> None:
         """Stop updating the bar."""

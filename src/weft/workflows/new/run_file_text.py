@@ -31,7 +31,7 @@ def run_file_text(
         train_comments: comments for its keys.
         header: lines of comment at the top.
     """
-    lines = [f"# {line}" for line in header]
+    lines = [f"# {_one_line(line)}" for line in header]
     lines += _entry("encoder", encoder, "", "")
     lines += _entry("method", method, "", "")
     lines += ["", "tasks:"]
