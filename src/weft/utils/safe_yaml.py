@@ -7,6 +7,7 @@ Its parser of numbers, dates and escapes also raises exceptions that are not `YA
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ REPEATED = 200_000
 DEPTH = 100
 """How deeply mappings and lists may be nested; a run file has about six levels."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _BY_PYYAML = (ValueError, IndexError, AttributeError, KeyError, TypeError, OverflowError)
 """What PyYAML raises for values such as `!!int ''`, `!!bool x`, `!!timestamp x`, 2020-99-99 and 0x_."""
@@ -56,6 +58,17 @@ class _Loader(yaml.SafeLoader):
             kind = node.tag.rpartition(":")[2] or node.tag
             reason = f" ({wrong})" if isinstance(wrong, ValueError) else ""
             problem = f"found {_shown(text)}; expected a value of the type {kind}{reason}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+
+    def construct_scalar(self, node: Any) -> Any:
+        value = super().construct_scalar(node)
+        if not isinstance(value, str) or value.isascii() or not _SURROGATE.search(value):
+            return value
+        try:
+            # JSON, which is YAML, writes an emoji as two escapes, "\\ud83d\\ude00"; PyYAML leaves them apart
+            return value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            problem = "found half of a surrogate pair, which is no character"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
 
