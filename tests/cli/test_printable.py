@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zipfile
 
@@ -53,6 +54,19 @@ def test_columns_and_labels_of_a_draft(tmp_path, capsys):
     rows = "".join(f"the old cat number {n},{ESCAPE}{n % 2}\n" for n in range(40))
     (tmp_path / "a.csv").write_text(f"comment{ESCAPE},label\n{rows}", "utf-8")
     assert_harmless(capsys, 0, "new", tmp_path / "a.csv", "--out", tmp_path / "run.yaml")
+
+
+def test_predictions_stay_json(tmp_path, capsys, encoder):
+    """JSON escapes the first 32 characters itself; others are escaped on the way to the terminal."""
+    file = run_file(tmp_path, encoder, ["no", "yes"])
+    assert run(["train", str(file), "--out", str(tmp_path / "run")]) == 0
+    text = "the \x1b \x7f \x9b \u2028 \u202e \ufeff cat"
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    capsys.readouterr()
+    assert run(["predict", str(tmp_path / "run"), str(tmp_path / "rows.jsonl"), "--with-input"]) == 0
+    printed = capsys.readouterr().out
+    assert not CONTROL.search(printed)
+    assert json.loads(printed)["input"]["text"] == text
 
 
 def test_names_in_a_zip(tmp_path, capsys):

@@ -7,6 +7,7 @@ Its parser of numbers, dates and escapes also raises exceptions that are not `YA
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ REPEATED = 200_000
 DEPTH = 100
 """How deeply mappings and lists may be nested; a run file has about six levels."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _BY_PYYAML = (ValueError, IndexError, AttributeError, KeyError, TypeError, OverflowError)
 """What PyYAML raises for values such as `!!int ''`, `!!bool x`, `!!timestamp x`, 2020-99-99 and 0x_."""
@@ -43,7 +45,20 @@ class YamlError(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that reports the node at which a value cannot be read."""
+    """A safe loader that reports the node at which a value cannot be read, or is nested too deeply."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._depth += 1
+        if self._depth > DEPTH + 1:  # a scalar in the deepest list is one more
+            problem = f"it is nested more than {DEPTH} levels deep"
+            raise yaml.composer.ComposerError(None, None, problem, self.peek_event().start_mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         if node.tag in _NUMBERS and isinstance(node, yaml.ScalarNode) and len(node.value) > DIGITS:
@@ -56,6 +71,17 @@ class _Loader(yaml.SafeLoader):
             kind = node.tag.rpartition(":")[2] or node.tag
             reason = f" ({wrong})" if isinstance(wrong, ValueError) else ""
             problem = f"found {_shown(text)}; expected a value of the type {kind}{reason}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+
+    def construct_scalar(self, node: Any) -> Any:
+        value = super().construct_scalar(node)
+        if not isinstance(value, str) or value.isascii() or not _SURROGATE.search(value):
+            return value
+        try:
+            # JSON, which is YAML, writes an emoji as two escapes, "\\ud83d\\ude00"; PyYAML leaves them apart
+            return value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            problem = "found half of a surrogate pair, which is no character"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
 

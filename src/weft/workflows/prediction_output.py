@@ -13,6 +13,7 @@ import gzip
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
@@ -30,6 +31,8 @@ BATCH = 4096
 """How many rows of a table are in memory at once."""
 
 PredictionRow = Mapping[str, Any]
+
+_CONTROL = re.compile("[\x7f-\x9f]")
 
 
 class Output(Protocol):
@@ -65,8 +68,10 @@ def output_form(file: Path) -> str:
 def as_line(row: PredictionRow) -> str:
     """Return a row as one line of JSON; it never holds NaN."""
     text = json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) + "\n"
-    if text.isascii():
+    if text.isascii() and "\x7f" not in text:
         return text
+    # control characters that JSON lets pass: a terminal obeys them, and `weft.utils.terminal` knows no JSON
+    text = _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     # half of a surrogate pair in the input, which UTF-8 cannot hold: as JSON escapes it
     return text.encode("utf-8", "backslashreplace").decode()
 
