@@ -122,7 +122,7 @@ def test_evaluations_and_the_best_weights_are_of_the_average(file, tmp_path):
     files = list((run.folder / "checkpoints").glob("best-*.safetensors"))
     assert files
     for best in files:
-        assert_average(load_file(best), averages[int(best.stem.removeprefix("best-"))])
+        assert_average(load_file(best), averages[int(best.name.split(".")[0].removeprefix("best-"))])
     evaluations = log_of(run.folder, "evaluation")
     assert [line["step"] for line in evaluations] == [4, 8, 12]
     for line in evaluations:
@@ -215,4 +215,4 @@ def test_on_a_gpu_the_average_is_of_the_weights_after_the_step(engine, tmp_path)
     averages = recorder.averages()
     assert_average(trained(model), averages[end["best_step"]])
     for best in (run.folder / "checkpoints").glob("best-*.safetensors"):
-        assert_average(load_file(best), averages[int(best.stem.removeprefix("best-"))])
+        assert_average(load_file(best), averages[int(best.name.split(".")[0].removeprefix("best-"))])
