@@ -131,6 +131,16 @@ def test_a_preset_goes_with_other_tasks(tmp_path, glue):
     assert run.training.sampler["use"] == "mt_uncertainty"
 
 
+def test_pals_chooses_by_the_average_of_its_paper(tmp_path, glue):
+    assert load_run("pals", [f"tasks.root={glue}"]).training.best == "pals_dev"
+    fewer = [f"tasks.root={glue}", "tasks.only=[cola, rte]"]
+    with pytest.raises(WeftError, match=r"does not have mnli accuracy.*: train\.best=average"):
+        load_run("pals", fewer)
+    assert load_run("pals", [*fewer, "train.best=average"]).training.best == "average"
+    (tmp_path / "mine.yaml").write_text("preset: pals\nencoder: minilm\ntasks: {suite: swatch}\n")
+    assert load_run(tmp_path / "mine.yaml").training.best == "average"  # other tasks, another choice
+
+
 def test_a_preset_without_data_says_what_is_missing():
     with pytest.raises(WeftError, match=r"suite 'glue' needs 'root'|not on the hub"):
         load_run("pals", ["tasks.root=null"])

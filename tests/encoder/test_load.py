@@ -12,7 +12,7 @@ import weft
 from tests.support.tiny import tiny
 from weft.encoder import load
 from weft.encoder.catalogue import ARCHITECTURES
-from weft.encoder.load import PACKAGES, file_sha256, load_encoder
+from weft.encoder.load import PACKAGES, file_sha256, load_encoder, load_tokenizer
 from weft.errors import WeftError
 
 
@@ -200,10 +200,13 @@ def test_a_random_encoder_trains_and_its_bundle_loads_anywhere(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     rows = [{"text": f"{word} cat {i}", "label": word} for i in range(8) for word in ("good", "bad")]
     task = weft.Task("mood", data={"train": rows, "validation": rows}, texts="text", label="label")
-    model = weft.Model("random:bert-tiny@minilm", [task], "full", head_start="random", seed=5)
+    model = weft.Model("random:bert-tiny@minilm", [task], "full", seed=5)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     training = weft.Training(steps=2, batch_size=4, max_length=16, precision="float32", baselines=False)
     weft.train(model, training, "run", progress=False)
+    kept = {"mood": "the encoder starts from random weights"}  # a probe of random features has large weights
+    log = [json.loads(line) for line in Path("run/log.jsonl").read_text().splitlines()]
+    assert [line["kept"] for line in log if line["event"] == "head_start"] == [kept]
     assert all(
         not torch.equal(p, before[n]) for n, p in model.named_parameters() if n.endswith("query.weight")
     )
@@ -213,6 +216,21 @@ def test_a_random_encoder_trains_and_its_bundle_loads_anywhere(tmp_path, monkeyp
     model.save(tmp_path / "whole", with_encoder=True)
     assert (tmp_path / "whole" / "encoder" / "tokenizer.json").is_file()
     assert weft.load(tmp_path / "whole").predict("mood", ["good cat", "bad cat"]) == answers
+
+
+def test_another_tokenizer_under_the_recorded_name_is_refused(tmp_path):
+    """A bundle that names the tokenizer of a random encoder records its files, as those of other encoders."""
+    folder = tmp_path / "tokenizer"
+    load_tokenizer("minilm").save_pretrained(folder)
+    task = weft.Task("mood", labels=("bad", "good"))
+    model = weft.Model(f"random:bert-tiny@{folder}", [task], "frozen", seed=5)
+    assert set(model.encoder_source.files) >= {"tokenizer.json", "tokenizer_config.json"}
+    model.save(tmp_path / "bundle")
+    weft.load(tmp_path / "bundle")
+    with (folder / "tokenizer.json").open("a") as file:
+        file.write("\n")
+    with pytest.raises(WeftError, match=r"tokenizer\.json"):
+        weft.load(tmp_path / "bundle")
 
 
 def test_the_files_of_the_package_are_where_the_table_says():

@@ -24,7 +24,8 @@ def test_the_metrics_of_an_evaluation_include_those_of_further_sets(tmp_path):
     without = {name: metrics for name, metrics in reported.items() if name not in ("cola", "mnli")}
     without["mnli"] = ["accuracy"]
     assert selection_mistake("glue9", list(without), without) == (
-        "'glue9' is the average of 9 values; this run does not have mnli accuracy_mm, cola matthews"
+        "'glue9' is the average of 9 values; this run does not have mnli accuracy_mm, cola matthews: "
+        "add them, or choose by the mean score of the tasks: best='average'"
     )
     assert selection_mistake("glue9", list(without)) is None  # the metrics are not known
 

@@ -159,16 +159,26 @@ def over_preset(preset: dict[str, Any], raw: dict[str, Any], suite_keys: Collect
         raw: the sections of the run file.
         suite_keys: the settings of a suite.
     """
-    tasks = raw.get("tasks")
-    if isinstance(tasks, dict) and not set(tasks) <= set(suite_keys):
-        preset = {key: value for key, value in preset.items() if key != "tasks"}
-    train = raw.get("train")
-    if isinstance(train, dict) and isinstance(preset.get("train"), dict):
+    tasks, train = raw.get("tasks"), raw.get("train")
+    replaced: set[str] = set()
+    if isinstance(train, dict):
         replaced = {rival for key in train for rival in RIVALS.get(("train", key), ())}
+    if _other_tasks(tasks, preset.get("tasks"), suite_keys):
+        preset = {key: value for key, value in preset.items() if key != "tasks"}
+        replaced.add("best")  # an average of the suite's tasks
+    if isinstance(preset.get("train"), dict):
         kept = {key: value for key, value in preset["train"].items() if key not in replaced}
         preset = {**preset, "train": kept}
     result: dict[str, Any] = merged(preset, raw)
     return result
+
+
+def _other_tasks(tasks: object, of_preset: object, suite_keys: Collection[str]) -> bool:
+    """Whether a file has tasks of its own, or a suite that is not the preset's."""
+    if not isinstance(tasks, dict):
+        return isinstance(tasks, list)
+    suite = of_preset.get("suite") if isinstance(of_preset, dict) else None
+    return not set(tasks) <= set(suite_keys) or tasks.get("suite", suite) != suite
 
 
 def merged(base: Any, top: Any) -> Any:

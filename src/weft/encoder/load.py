@@ -122,14 +122,16 @@ def _random(name: str, seed: int, device: str | None, recorded: Recorded | None)
     check_name(name)
     architecture, named = random_parts(name)
     encoder = Encoder(name, None)  # its model depends on the tokenizer
+    tokenizer = None
     if named is not None and device != "meta":
-        encoder.named_tokenizer = _tokenizer_source(named)
-        check_settings(encoder.named_tokenizer, recorded)
-        encoder.files = settings_sha256(encoder.named_tokenizer)
+        source = encoder.named_tokenizer = _tokenizer_source(named)
         if Path(named).is_dir():
-            # in full: a bundle must find it from anywhere
-            encoder.name = f"{RANDOM}{architecture}@{encoder.named_tokenizer}"
-    tokenizer = None if encoder.named_tokenizer is None else encoder.tokenizer
+            encoder.name = f"{RANDOM}{architecture}@{source}"  # in full: a bundle must find it from anywhere
+        check_settings(source, recorded)
+        tokenizer = encoder.tokenizer
+        if not Path(source).is_dir():  # a hub id, whose files may have been downloaded just now
+            check_settings(source, recorded)
+        encoder.files = settings_sha256(source)
     # drawn on the CPU whatever the device, so that a seed means the same weights everywhere
     model = random_encoder(architecture, seed, meta=device == "meta", tokenizer=tokenizer)
     encoder.model = model.eval().to(device or "cpu")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from weft.errors import did_you_mean
+from weft.errors import did_you_mean, words
 from weft.evaluation.averages import AVERAGES, average
 from weft.evaluation.scores import Scores, main_score
 
@@ -69,7 +69,11 @@ def selection_mistake(best: str, tasks: Sequence[str], reported: Reported | None
     if not missing:
         return None
     lacking = ", ".join(part.name for part in missing)
-    return f"{best!r} is the average of {len(AVERAGES[best])} values; this run does not have {lacking}"
+    choose = words(f"train.best={AVERAGE}", f"best={AVERAGE!r}")
+    return (
+        f"{best!r} is the average of {len(AVERAGES[best])} values; this run does not have {lacking}: "
+        f"add them, or choose by the mean score of the tasks: {choose}"
+    )
 
 
 def selecting_score(best: str, scores: Scores) -> float:
