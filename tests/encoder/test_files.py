@@ -62,11 +62,12 @@ def test_files_in_the_cache_of_the_hub(tmp_path, monkeypatch):
 
     encoder = save_encoder(tmp_path / "encoder")
     repo = tmp_path / "hub" / "models--some--model"
-    snapshot = repo / "snapshots" / "0123"
+    commit = 10 * "0123"
+    snapshot = repo / "snapshots" / commit
     snapshot.parent.mkdir(parents=True)
     os.rename(encoder, snapshot)
     (repo / "refs").mkdir()
-    (repo / "refs" / "main").write_text("0123")
+    (repo / "refs" / "main").write_text(commit)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     encoder = load_encoder("some/model")

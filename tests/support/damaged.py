@@ -16,6 +16,7 @@ none: a copy of everything in it exists.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import shutil
 import tempfile
@@ -44,7 +45,7 @@ from tests.support.damage import (
     outcome_of,
 )
 from tests.support.tiny import TASKS, scramble
-from tests.support.tiny_run import breaking_off, save_encoder, write_run
+from tests.support.tiny_run import breaking_off, metrics_of, save_encoder, write_run
 from weft.config import load_run
 from weft.data import load_split, tokenize
 from weft.encoder.load import load_tokenizer
@@ -129,11 +130,8 @@ class Runs:
 
     def result(self, run: Path) -> dict[str, bytes]:
         """The bundle and the metrics."""
-        metrics = run / "metrics.json"
-        return {
-            **contents(run / "bundle"),
-            "metrics.json": metrics.read_bytes() if metrics.is_file() else b"",
-        }
+        metrics = json.dumps(metrics_of(run)) if (run / "metrics.json").is_file() else ""
+        return {**contents(run / "bundle"), "metrics.json": metrics.encode()}
 
     def case(self, kind: str | None, draw: random.Random, files: int = 1, checkpoint: bool = False) -> Case:
         """Damage files of a copy of the run that was broken off, and resume it."""

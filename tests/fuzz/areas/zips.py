@@ -72,7 +72,7 @@ def _zipped(draw: Random, files: dict[str, bytes]) -> bytes:
         zipfile.ZipFile(buffer, "w", draw.choice(METHODS)) as archive,
     ):
         for name, data in files.items():
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, archive.compression)
-            if draw.random() < 0.02:
-                archive.writestr(name, data)
+            times = 2 if draw.random() < 0.02 else 1
+            for _ in range(times):
+                archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, archive.compression)
     return buffer.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from weft import cli
 from weft.errors import Diverged, RunFailed, WeftError
 from weft.training.run.divergence import check_weights
 from weft.training.run.loop import Loop
+from weft.utils.checksums import SEAL
 from weft.utils.processes import Processes
 
 pytestmark = pytest.mark.usefixtures("token_cache")
@@ -64,7 +66,7 @@ def bundle_weights(out):
 
 
 def best_file(out):
-    (file,) = (out / "checkpoints").glob("best-*.safetensors")
+    (file,) = (f for f in (out / "checkpoints").glob("best-*.safetensors") if ".copy." not in f.name)
     return load_file(file)
 
 
@@ -129,7 +131,7 @@ def test_the_model_in_memory_has_the_good_weights_too(folder, tmp_path):
 def test_without_evaluations_the_last_checkpoint_is_kept(folder, tmp_path):
     out = tmp_path / "out"
     message = fail(folder, out, 8, [NO_EVALUATION])
-    (checkpoint,) = (out / "checkpoints").glob("step-*")
+    checkpoint = max((out / "checkpoints").glob("step-*"))
     assert checkpoint.name == "step-00000006"  # that of step 9 would have held the bad weights
     assert "the weights of its last checkpoint, after 6 steps, are in" in message
     assert torch.equal(bundle_weights(out), load_file(checkpoint / "weights.safetensors")[HEAD][0])
@@ -220,7 +222,7 @@ def test_each_task_keeps_its_own_best_weights(folder, tmp_path):
 def test_a_moving_average_is_kept_as_the_run_would_have_saved_it(folder, tmp_path):
     out = tmp_path / "out"
     fail(folder, out, 8, [NO_EVALUATION, "train.ema=0.5"])
-    (checkpoint,) = (out / "checkpoints").glob("step-*")
+    checkpoint = max((out / "checkpoints").glob("step-*"))
     averages = load_file(checkpoint / "more.safetensors")
     assert torch.equal(bundle_weights(out), averages[f"ema/{HEAD}"][0])
     assert not torch.equal(bundle_weights(out), load_file(checkpoint / "weights.safetensors")[HEAD][0])
@@ -240,10 +242,16 @@ def test_a_checkpoint_with_such_weights_is_not_resumed(folder, tmp_path):
     """Earlier versions wrote them."""
     out = tmp_path / "out"
     fail(folder, out, 8, [NO_EVALUATION])
-    (file,) = (out / "checkpoints").glob("step-*/weights.safetensors")
+    older, checkpoint = sorted((out / "checkpoints").glob("step-*"))
+    shutil.rmtree(older)
+    file = checkpoint / "weights.safetensors"
     weights = load_file(file)
     weights[HEAD][0, 0, 0] = float("nan")
     save_file(weights, file)
+    state = json.loads((checkpoint / "state.json").read_text())
+    for key in (SEAL, "files", "best"):  # they wrote no checksums
+        del state[key]
+    (checkpoint / "state.json").write_text(json.dumps(state))
     with pytest.raises(WeftError, match=rf"{file}: weights are NaN or infinite \({HEAD}\)"):
         go(folder, out, [NO_EVALUATION], resume=True, components=[Overflow(99)])
 

@@ -22,11 +22,11 @@ def storage(
     encoder: EncoderOption = None,
     as_json: Json = False,
 ) -> None:
-    """Show how much storage a model needs, saved or before it is trained.
+    """Show how much storage a model needs.
 
-    Prints parameters and bytes of the encoder, of what all tasks share and of each task; then what all tasks
-    need if the device already has the encoder (incremental) and if it does not (bundled); then the sizes of
-    the files, if the model is saved.
+    Takes a saved model, or a run file before it is trained. Prints parameters and bytes of the encoder, of
+    what all tasks share and of each task; then what all tasks need if the device already has the encoder
+    (incremental) and if it does not (bundled); then the sizes of the files, if the model is saved.
 
     Example: weft show storage runs/first
     """
