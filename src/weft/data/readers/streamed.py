@@ -31,8 +31,6 @@ BATCH = 1024
 """How many rows of a parquet file are decoded at once."""
 LINE = 1 << 24
 """The most characters of a line of JSON or text. The rest of a longer one is not kept in memory."""
-
-
 BEGINNING = 80
 """How many characters of such a line are kept, for messages."""
 
