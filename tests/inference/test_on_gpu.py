@@ -16,6 +16,7 @@ from tests.support.near import assert_near
 from tests.support.tiny import CONFIGS, build, scramble
 from tests.support.tiny_run import save_encoder
 from tests.support.tiny_tokenizers import tiny_tokenizer
+from weft.errors import RunFailed
 from weft.evaluation.evaluate import evaluate
 from weft.inference.captured import USES
 from weft.inference.runner import answers, outputs
@@ -207,3 +208,30 @@ def test_vectors_of_captured_passes(folder, precision):
         assert found.device.type == "cpu"
         assert float((found - expected).norm() / expected.norm()) < (1e-5 if precision == "float32" else 1e-2)
     assert captured.captures.of(captured, precision).shapes > 0
+
+
+def test_outputs_that_are_no_numbers_are_refused(folder):
+    """A captured pass reads the weights in place: what was spoilt after the capture is found too."""
+    model = model_of(folder, names=("classify", "tag"))
+    requests = [("classify", "the cat sees a dog"), ("tag", "a bird")]
+    for _ in range(USES + 1):
+        model.predict(requests)
+    assert model.captures.of(model, "float32").shapes > 0
+    with torch.no_grad():
+        model.get_parameter("heads.classify-2.weight").fill_(torch.nan)
+    with pytest.raises(RunFailed, match="task 'classify': the model's outputs for 1 of 1 examples are NaN"):
+        model.predict(requests)
+    with torch.no_grad():
+        model.get_parameter("encoder.embeddings.word_embeddings.weight").fill_(torch.inf)
+    with pytest.raises(RunFailed, match="task 'classify'"):
+        model.embed(["the cat"], task="classify")
+
+
+def test_long_documents_run_in_pieces(folder):
+    words = ("the cat sees a dog and not a bird " * 500).split()
+    model, on_cpu = model_of(folder), model_of(folder).to("cpu")
+    requests = [("tag", words), ("span", ("the cat", " ".join(words))), ("tag", words[:5])]
+    expected = on_cpu.predict(requests)
+    for _ in range(USES + 1):
+        assert_near(model.predict(requests), expected)
+    assert_near(model.predict_all([" ".join(words)]), on_cpu.predict_all([" ".join(words)]))

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from weft.core.route import Route
+from weft.data.readers.problem import show
 from weft.data.splits.split import Split
 from weft.data.tokens.tokens import in_memory
 from weft.encoder.anatomy import sites_of
@@ -149,15 +150,15 @@ def _checked(where: str, text: Any, apart: str | None, most: int) -> tuple[str, 
     """
     parts = tuple(text) if isinstance(text, list | tuple) else (text,)
     if len(parts) not in (1, 2) or not all(isinstance(part, str) for part in parts):
-        raise WeftError(f"{where}: expected a text or a pair of texts; found {text!r}")
+        raise WeftError(f"{where}: expected a text or a pair of texts; found {show(text)}")
     if apart is not None and len(parts) == 2:
         raise WeftError(
             f"{where}: task {apart!r} encodes the two texts of a pair separately, into one vector each; "
-            f"pass them as two texts (found {text!r})"
+            f"pass them as two texts (found {show(text)})"
         )
     for part in parts:
         if wrong := wrong_text(part):
-            raise WeftError(f"{where} is {text!r}: {wrong}")
+            raise WeftError(f"{where} is {show(text)}: {wrong}")
     if (characters := sum(map(len, parts))) > most:
         raise too_long(where, characters, most)
     return parts

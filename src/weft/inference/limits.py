@@ -28,7 +28,9 @@ def most_characters() -> int:
     if value is None:
         return CHARACTERS
     if not value.isdecimal() or not int(value):
-        raise WeftError(f"the environment variable {VARIABLE} is {value!r}; expected a number of characters")
+        raise WeftError(
+            f"the environment variable {VARIABLE} is {value!r}; expected a number, such as {CHARACTERS}"
+        )
     return int(value)
 
 

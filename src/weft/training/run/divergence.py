@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.bundle.save import save
+from weft.core.stacked import SHARED
 from weft.errors import Diverged, WeftError, words
 from weft.model.ownership import of_owner, owned
 from weft.training.optim.clip import local
@@ -51,12 +52,13 @@ def check_weights(
     items = {f"{i.owner} {i.name}": i for i in owned(model) if i.name in every}
     # of a stacked parameter only some slots are odd; a shard may be odd in another process only
     odd_items = not_finite({key: local(item.data) for key, item in items.items()}) or list(items)
-    owners = sorted({items[key].owner for key in odd_items}, key=lambda owner: not owner.startswith("task:"))
+    owners = {items[key].owner for key in odd_items} or {SHARED}
+    owner = min(owners, key=lambda owner: (not owner.startswith("task:"), owner))
     when = f"after step {steps - 1}" if steps else "before the first step"
-    if steps and not owners[0].startswith("task:"):
+    if last_tasks and not owner.startswith("task:"):
         when += f", whose examples were of {_tasks(last_tasks)}"
     raise Diverged(
-        f"{when}: weights {of_owner(owners[0])} are {NOT_FINITE} ({every[0]}); the run diverged.\n"
+        f"{when}: weights {of_owner(owner)} are {NOT_FINITE} ({every[0]}); the run diverged.\n"
         f"  {after_divergence(training)}",
         everywhere=True,
     )
