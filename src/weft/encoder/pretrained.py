@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weft.encoder.checkpoint_files import find_weights, read_weights
 from weft.encoder.config_file import (
     CONFIG_FILE,
+    CUSTOM_CODE,
     TOKENIZER_CONFIG_FILE,
     EncoderConfig,
     check_tokenizer_config,
@@ -152,7 +153,9 @@ def saved_tokenizer(name: str, source: str) -> PreTrainedTokenizerBase:
                 check_tokenizer_config(path)
             custom = custom_code_notes(path.parent, name)
         with _answered(what, f" ({custom[-1]})" if custom else ""):
-            return AutoTokenizer.from_pretrained(source, trust_remote_code=False, **settings)
+            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **settings)
+            tokenizer.init_kwargs.pop(CUSTOM_CODE, None)  # else a copy would name code that it does not have
+            return tokenizer
 
 
 def lacks_tokenizer(source: str) -> bool:
