@@ -155,7 +155,7 @@ def test_patterns_that_take_python_years(peft, key, pattern):
 @pytest.mark.parametrize("pattern", ["(?=a)b", r"(a)\1", "a{99999}", "x" * 2000])
 def test_patterns_that_are_refused(peft, pattern):
     change_json(peft / "adapter_config.json", rank_pattern={pattern: 3})
-    with pytest.raises(WeftError, match="rank_pattern: .* is not a valid pattern: "):
+    with pytest.raises(WeftError, match=r"rank_pattern: .* is not a valid pattern: "):
         load_peft(peft, tiny("bert"), TASK)
 
 
