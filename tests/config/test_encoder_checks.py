@@ -53,3 +53,8 @@ def test_an_unknown_encoder_is_not_checked_here(tmp_path):
     path.write_text("encoder: some/model\nmethod: {use: lora, layers: 90}\ntasks: {suite: swatch}\n")
     run = weft.load_run(path, ["train.max_length=5000"])
     assert run.training.max_length == 5000
+
+
+def test_a_number_of_new_layers_is_no_choice_of_layers(file):
+    run = weft.load_run(file, ["method={use: top_ffn, layers: 2}"])
+    assert run.method.parts[0].layers == 2

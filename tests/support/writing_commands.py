@@ -57,8 +57,8 @@ def _train(folder: Path) -> str:
 
 
 def _weights(files: Mapping[str, str]) -> Mapping[str, str]:
-    """Of a run: its weights and metrics; the log has times."""
-    kept = ("out/bundle/", "out/metrics.json", "out/run.yaml")
+    """Of a run: its weights and settings; metrics.json and the log have times."""
+    kept = ("out/bundle/", "out/run.yaml")
     return {path: sha256 for path, sha256 in files.items() if path.startswith(kept)}
 
 
