@@ -55,6 +55,6 @@ def test_an_unknown_encoder_is_not_checked_here(tmp_path):
     assert run.training.max_length == 5000
 
 
-def test_a_number_of_new_layers_is_no_choice_of_layers(file):
-    run = weft.load_run(file, ["method={use: top_ffn, layers: 2}"])
-    assert run.method.parts[0].layers == 2
+def test_a_number_of_layers_is_no_choice_of_layers(file):
+    run = weft.load_run(file, ["method={use: top_ffn, hidden_layers: 2}"])
+    assert run.method.parts[0].hidden_layers == 2

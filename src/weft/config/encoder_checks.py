@@ -43,7 +43,7 @@ def check_layers(limits: EncoderLimits, method: Method, reading: Reading) -> Non
             if key not in part.model_fields_set:
                 continue
             value = getattr(part, key)
-            if isinstance(value, int):  # a number of new layers, such as that of `top_ffn`
+            if isinstance(value, int):  # a number of layers, such as `hidden_layers` of `top_ffn`
                 continue
             if key == _LAYERS or key.endswith(f"_{_LAYERS}"):
                 named = value
