@@ -215,7 +215,7 @@ def _passes(family: str) -> list[Internal]:
         Internal(
             f"{family}: supports_gradient_checkpointing and, if it is true, _gradient_checkpointing_func "
             "on modules after gradient_checkpointing_enable",
-            "encoder/woven.py",
+            "encoder/checkpointing.py",
             checkpoints,
         ),
     ]

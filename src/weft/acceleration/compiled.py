@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +18,7 @@ from weft.acceleration.compiler_options import compiler_options, inductor_option
 from weft.acceleration.fused_qkv import FusedMaps, groups_of
 from weft.acceleration.patch import Patch, PatchStack
 from weft.encoder.anatomy import anatomy_of
+from weft.encoder.checkpointing import checkpoint_of
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -63,8 +65,7 @@ class Compiled:
         self._under = PatchStack(list(patches_of(model, fused, device.type == "cuda")))
         for block in self._blocks:
             block.compile(dynamic=True, options=options)
-        calls: list[Any] = [block._compiled_call_impl for block in self._blocks]
-        self._calls = [_Piece(call, fused) for call in calls]
+        self._calls = [_Block(block, fused) for block in self._blocks]
         written = {name: getattr(type(model), name).__get__(model) for name in PIECES}
         self._pieces = {
             name: _Piece(torch.compile(piece, dynamic=True, options=options), fused)
@@ -122,6 +123,26 @@ class _Piece:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with compiler_options(self._static):
             return self._call(*args, **kwargs)
+
+
+class _Block(_Piece):
+    """A compiled block, which is checkpointed as a whole if it is to be.
+
+    Args:
+        block: a block on which `compile` was called.
+        static: see `compiler_options`.
+    """
+
+    def __init__(self, block: nn.Module, static: bool) -> None:
+        compiled: Any = block._compiled_call_impl
+        super().__init__(compiled, static)
+        self._block = block
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        checkpoint = checkpoint_of(self._block)
+        if checkpoint is not None:
+            return checkpoint(partial(super().__call__, **kwargs), *args)
+        return super().__call__(*args, **kwargs)
 
 
 def patches_of(model: Model, fused: bool, gpu: bool) -> Iterator[Patch]:

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 
 class _Bound(NamedTuple):
-    """A bound method as it is pickled."""
+    """A bound method as it is pickled; `wrapped`: the function that the class's own one wraps."""
 
     owner: Any
     name: str
+    wrapped: bool = False
 
 
 class HoldsMethods:
@@ -32,15 +33,16 @@ def _packed(value: Any) -> Any:
     if not isinstance(value, MethodType):
         return value
     name = value.__name__
-    # if the class has no such function under this name, pickle's default has to do
-    return (
-        _Bound(value.__self__, name) if getattr(type(value.__self__), name, None) == value.__func__ else value
-    )
+    function = getattr(type(value.__self__), name, None)
+    if function == value.__func__:
+        return _Bound(value.__self__, name)
+    if getattr(function, "__wrapped__", None) == value.__func__:
+        return _Bound(value.__self__, name, wrapped=True)
+    return value  # the class has no such function under this name: pickle's default has to do
 
 
 def _unpacked(value: Any) -> Any:
-    return (
-        MethodType(getattr(type(value.owner), value.name), value.owner)
-        if isinstance(value, _Bound)
-        else value
-    )
+    if not isinstance(value, _Bound):
+        return value
+    function = getattr(type(value.owner), value.name)
+    return MethodType(function.__wrapped__ if value.wrapped else function, value.owner)

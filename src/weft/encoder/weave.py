@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from weft.core.route import Memory, RouteHolder
+from weft.encoder.checkpointing import RoutedCheckpoint, RoutedEnable, plain_forward
 from weft.encoder.deberta import weave_disentangled
 from weft.encoder.families import Anatomy
 from weft.encoder.from_lengths import drop_from_lengths, keep_from_lengths
 from weft.encoder.sites import LINEAR, NORM, Site, Sites
 from weft.encoder.woven import (
     Remember,
-    RoutedCheckpoint,
-    RoutedEnable,
     WovenLinear,
     WovenNorm,
     WovenScores,
@@ -101,7 +100,9 @@ def weave(
             # the output of a module between block 0 and 1 is what Hugging Face calls block 0's hidden states
             late = site.layer == 0 and anatomy.after_first_block and _has(encoder, anatomy.after_first_block)
             collect = None if late else site.layer + 1
-            _around(encoder, site.path, WovenBlock, holder, adapters, collect, site.layer, form)
+            block: Any = encoder.get_submodule(site.path)
+            woven = WovenBlock(plain_forward(block), block, holder, adapters, collect, site.layer, form)
+            block.forward = woven.__call__
             if late:
                 assert anatomy.after_first_block is not None
                 _around(encoder, anatomy.after_first_block, WovenValue, holder, [], 1)

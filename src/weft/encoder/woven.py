@@ -191,53 +191,6 @@ class Remember(HoldsMethods):
         return y
 
 
-class RoutedEnable(HoldsMethods):
-    """Hugging Face's `gradient_checkpointing_enable`; recomputed blocks use the route of the first pass."""
-
-    def __init__(self, plain: Callable[..., Any], encoder: nn.Module, holder: RouteHolder) -> None:
-        self.plain = plain
-        self.encoder = encoder
-        self.holder = holder
-
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Enable checkpointing, then wrap every block's checkpoint function."""
-        self.plain(*args, **kwargs)
-        for module in self.encoder.modules():
-            function = module.__dict__.get("_gradient_checkpointing_func")
-            if function is not None and not isinstance(function, RoutedCheckpoint):
-                module.__dict__["_gradient_checkpointing_func"] = RoutedCheckpoint(function, self.holder)
-            for key, hook in module._forward_hooks.items():
-                if getattr(hook, "__name__", None) == "make_inputs_require_grads":
-                    # the same, but picklable: Hugging Face's hook is a local function
-                    module._forward_hooks[key] = require_grads
-
-
-def require_grads(module: nn.Module, inputs: Any, output: Tensor) -> None:
-    """Make the embeddings require a gradient (a forward hook): a checkpointed block needs such an input."""
-    output.requires_grad_(True)
-
-
-class RoutedCheckpoint(HoldsMethods):
-    """A checkpoint function whose recomputation sees the route of the first pass."""
-
-    def __init__(self, plain: Callable[..., Any], holder: RouteHolder) -> None:
-        self.plain = plain
-        self.holder = holder
-
-    def __call__(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Checkpoint `function(*args)`."""
-        route = self.holder.route
-
-        def under_route(*inputs: Any) -> Any:
-            now, self.holder.route = self.holder.route, route
-            try:
-                return function(*inputs)
-            finally:
-                self.holder.route = now
-
-        return self.plain(under_route, *args)
-
-
 def sum_terms(x: Tensor, adapters: Iterable[Adapter], route: Route) -> Tensor | None:
     """Return Σ adapter(x), or None if no adapter adds anything."""
     total: Tensor | None = None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.core.route import RouteHolder
+from weft.encoder.checkpointing import checkpoint_of
 from weft.encoder.woven import Inner, WovenValue
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ class WovenBlock(WovenValue):
     """A value site that stores the block's input in the route while the block runs.
 
     Args:
-        inner: the block's original forward.
+        inner: the block's original forward, which does not checkpoint by itself.
+        block: the block.
         holder: holds the route.
         adapters: the adapters that replace its output.
         collect: the output's index among the collected layers, if it is collected.
@@ -50,6 +53,7 @@ class WovenBlock(WovenValue):
     def __init__(
         self,
         inner: Inner,
+        block: nn.Module,
         holder: RouteHolder,
         adapters: Sequence[Adapter],
         collect: int | None,
@@ -57,10 +61,18 @@ class WovenBlock(WovenValue):
         form: BlockForm,
     ) -> None:
         super().__init__(inner, holder, adapters, collect)
+        self.block = block
         self.number = number
         self.form = form
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the block, checkpointed if it is to be."""
+        checkpoint = checkpoint_of(self.block)
+        if checkpoint is not None:
+            return checkpoint(partial(self.once, **kwargs), *args)
+        return self.once(*args, **kwargs)
+
+    def once(self, *args: Any, **kwargs: Any) -> Any:
         """Run the block; what the route stores for it is dropped before this returns."""
         route = self.holder.route
         if route is None:
