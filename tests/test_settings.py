@@ -28,7 +28,7 @@ class Numbers(Settings):
 
 
 @pytest.mark.parametrize("key", ["count", "by_name", "several"])
-@pytest.mark.parametrize("value", [LARGEST + 1, -LARGEST - 1, 2**63, 10**9000])
+@pytest.mark.parametrize("value", [LARGEST + 1, -LARGEST - 1, 2**63, 10**9000], ids=range(4))
 def test_numbers_that_are_too_large_are_named(key, value):
     setting = {"count": value, "by_name": {"a": 1, "b": value}, "several": [1, value]}[key]
     with pytest.raises(
@@ -75,7 +75,7 @@ def test_every_number_of_a_method_has_a_limit(name):
 
 
 def test_other_numbers():
-    with pytest.raises(SettingsError, match="steps: expected less .* found a number of about 8,969 digits"):
+    with pytest.raises(SettingsError, match=r"steps: expected less .* found a number of about 8,969 digits"):
         Training(steps=10**9000)
     with pytest.raises(SettingsError, match="hidden: expected less than or equal to 65536"):
         HeadSettings(hidden=65_537)

@@ -13,6 +13,7 @@ from weft.errors import WeftError, words
 from weft.training.run.resume import differences
 from weft.utils.files import new_folder, sweep, write_text
 from weft.utils.plain_files import check_plain_entries
+from weft.utils.safe_yaml import read_yaml
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -47,7 +48,9 @@ def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite
                 f"  to train its model further, start a new run from it: {_start(folder)} and a different "
                 f"{out}, without {without}"
             )
-        before = yaml.safe_load(file.read_text(encoding="utf-8"))
+        before = read_yaml(file)
+        if not isinstance(before, dict):
+            raise WeftError(f"{file}: found {type(before).__name__}; expected the settings that a run writes")
         differs = differences(before, json.loads(json.dumps(resolved)))
         if differs:
             raise WeftError(
