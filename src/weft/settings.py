@@ -58,7 +58,7 @@ class Settings(BaseModel):
         while waiting:
             value = waiting.pop()
             if isinstance(value, int) and abs(value) > limit:
-                return [(key, f"expected at most {limit:,}; found {value}")]
+                return [(key, f"expected at most {limit:,}; found {_shown(value)}")]
             if isinstance(value, dict):
                 waiting += value.values()
             elif isinstance(value, list | tuple):
@@ -80,6 +80,13 @@ class Named(Settings):
         return {"use": self.name, **self.model_dump(mode="json")}
 
 
+def _shown(value: object) -> str:
+    """The repr of a value; Python refuses to print a number of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return f"a number of about {value.bit_length() * 3 // 10:,} digits"
+    return repr(value)
+
+
 def _explain(invalid: ValidationError, known: list[str]) -> list[tuple[str, str]]:
     mistakes: dict[tuple[str, str], None] = {}  # a dictionary, to drop repetitions and keep the order
     for error in invalid.errors():
@@ -92,6 +99,6 @@ def _explain(invalid: ValidationError, known: list[str]) -> list[tuple[str, str]
             text = error["msg"].removeprefix("Value error, ")
         else:
             expected = error["msg"].removeprefix("Input should be ")
-            text = f"expected {expected}; found {error['input']!r}"
+            text = f"expected {expected}; found {_shown(error['input'])}"
         mistakes[key, text] = None
     return list(mistakes)

@@ -28,10 +28,10 @@ def parse_json(text: str | bytes) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise ValueError(f"it is nested more than {DEPTH} levels deep") from None
-    opened = (
+    brackets = (
         text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
     )
-    if opened > DEPTH and is_deep(value):
+    if brackets > DEPTH and is_deep(value):
         raise ValueError(f"it is nested more than {DEPTH} levels deep")
     return value
 

@@ -61,9 +61,9 @@ def load_bert_n_pals(
     variant = read_variant(config, len(tasks))
     pooled_by_task = any(key.startswith("bert.pooler.mult_dense_layers.") for key in state)
     check_runs(variant, pooled_by_task)
-    where = _layers(variant, state) if layers is None else [int(n) for n in layers]
     widths = {"hidden_size_aug": variant.hidden_size_aug, "extra_dim": variant.extra_dim}
-    bert = bare_bert(variant.bert(), state, widths)
+    bert = bare_bert(variant.bert(), state, widths)  # first: it refuses absurd numbers of layers
+    where = _layers(variant, state) if layers is None else [int(n) for n in layers]
     encoder = Encoder("bert_n_pals", bert)
     give_tokenizer(encoder, tokenizer)
     method = _method(variant, state, where, pooled_by_task)
