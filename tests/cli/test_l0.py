@@ -187,13 +187,13 @@ def test_a_start_whose_tasks_or_heads_mean_something_else(folder, tmp_path, caps
     file = bundle / "tasks" / "cat.safetensors"
     whole = file.read_bytes()
     file.write_bytes(whole[:50])
-    assert "is not a task file of a bundle" in wrong(capsys, *call, f"start={first}")
+    assert "cat.safetensors is damaged" in wrong(capsys, *call, f"start={first}")
     file.unlink()
     assert "cat.safetensors is missing" in wrong(capsys, *call, f"start={first}")
     file.write_bytes(whole)
     shared = bundle / "shared.safetensors"
     shared.write_bytes(whole)
-    assert "needs a different shared" in wrong(capsys, *call, f"start={first}")
+    assert "shared.safetensors is damaged" in wrong(capsys, *call, f"start={first}")
     assert not (tmp_path / "out").exists()
 
 
