@@ -18,6 +18,7 @@ from tests.support.tiny_run import save_encoder
 from weft.bundle.compact import compact_bundle
 from weft.bundle.manifest import read_manifest, task_file
 from weft.bundle.one_task import hashes, with_settings
+from weft.cli import run
 from weft.errors import WeftError, command_line
 from weft.utils.checksums import is_sealed
 
@@ -188,8 +189,15 @@ def test_other_dtypes_are_refused(dtype, make):
         metadata, tensors = opened.metadata(), {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
     first = sorted(tensors)[0]
     save_file({**tensors, first: tensors[first].to(dtype)}, file, metadata)
-    with pytest.raises(WeftError, match=rf"b.safetensors: '{first}' has dtype \w+; expected float32"):
-        weft.load(reseal(bundle))
+    reseal(bundle)
+    copying = make("other", [A]), make("third", [C])
+    for call in (
+        lambda: weft.load(bundle),
+        lambda: weft.copy_task(bundle, "b", copying[0]),
+        lambda: weft.assemble([bundle, copying[1]], bundle.parent / "joined"),
+    ):
+        with pytest.raises(WeftError, match=rf"b.safetensors: '{first}' has dtype \w+; expected float32"):
+            call()
     save_file({**tensors, first: tensors[first].flatten()[:-1]}, file, metadata)
     with pytest.raises(WeftError, match=rf"b.safetensors: '{first}' has shape"):
         weft.load(reseal(bundle))
@@ -211,3 +219,15 @@ def test_a_task_that_the_record_does_not_list(make):
     shutil.rmtree(bundle / "tasks")
     with pytest.raises(WeftError, match=r"a.safetensors is missing"):
         weft.load(bundle)
+
+
+def test_a_mistake_that_damage_made_is_reported_as_damage(make, capsys):
+    """A label's name, changed in the header of a task's file: the request is right and the file is not."""
+    bundle = make("one", [A])
+    path = task_file(bundle, "a")
+    path.write_bytes(path.read_bytes().replace(b'\\"name\\": \\"a\\"', b'\\"name\\": \\"b\\"'))
+    assert run(["predict", str(bundle), "--text", "the cat", "--task", "a"]) == 2
+    assert f"{path} is damaged or was replaced" in capsys.readouterr().err
+    reseal(bundle)
+    assert run(["predict", str(bundle), "--text", "the cat", "--task", "q"]) == 2  # damaged, too, but sealed
+    assert f"{path} holds the task 'b'" in capsys.readouterr().err

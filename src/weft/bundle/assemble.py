@@ -18,7 +18,7 @@ from weft.bundle.checksums import write_manifest
 from weft.bundle.load import check_tensor
 from weft.bundle.manifest import METADATA, SHARED_FILE, method_sha256, task_file
 from weft.bundle.sources import Source, Together, check_nothing_shared, check_together, read_sources
-from weft.bundle.updates import TaskUpdates, model_of, updates_of_all
+from weft.bundle.updates import TaskUpdates, check_float32, model_of, updates_of_all
 from weft.bundle.writing import writing_bundle
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import LINEAR, Sites, parse_layers
@@ -117,6 +117,7 @@ def _join(sources: Sequence[Source], together: Together, out: Path) -> None:
                 facts = {"task": source.facts[name], "stands_on": stands_on}
                 tensors = load_file(task_file(source.folder, name))
                 for key, value in tensors.items():
+                    check_float32(f"{task_file(source.folder, name)}: {key!r}", value)
                     check_tensor(task_file(source.folder, name), key, value)
                 save_file(tensors, task_file(work, name), {METADATA: json.dumps(facts, sort_keys=True)})
         if with_encoder is not None:

@@ -21,6 +21,7 @@ from weft.bundle.manifest import (
 )
 from weft.bundle.one_task import Changed, check_out, groups_of, task_of, with_task
 from weft.bundle.writing import changing_task, writing_bundle
+from weft.bundle.updates import check_float32
 from weft.core.stacked import task_owner
 from weft.errors import WeftError, words
 from weft.methods import build_method
@@ -101,7 +102,10 @@ def _copy_task(source_folder: Path, name: str, target_folder: Path, new: str, ou
 def _read(folder: Path, name: str) -> tuple[dict[str, Any], Task, dict[str, Tensor]]:
     """The contents of bundle.json, a task and its tensors; the files of other tasks may be damaged."""
     manifest = read_manifest(folder)
-    return manifest, task_of(folder, manifest, name), load_file(task_file(folder, name))
+    task, tensors = task_of(folder, manifest, name), load_file(task_file(folder, name))
+    for key, value in tensors.items():
+        check_float32(f"{task_file(folder, name)}: {key!r}", value)
+    return manifest, task, tensors
 
 
 def _check_same(

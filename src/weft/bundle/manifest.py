@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -178,18 +179,36 @@ def matching_tasks(
     return tasks
 
 
-def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, Task]]:
-    """Return the contents of bundle.json and the tasks by name, with all files verified but the encoder's.
+def read_bundle(folder: Path, verify: bool = True) -> tuple[dict[str, Any], dict[str, Task]]:
+    """Return the contents of bundle.json and the tasks by name.
 
     Args:
         folder: the bundle; it may be replaced meanwhile.
+        verify: whether to verify the shared file and the tasks' files; not needed before `load`, which does.
     """
 
     def read() -> tuple[dict[str, Any], dict[str, Task]]:
         manifest = read_manifest(folder)
+        if not verify:
+            names = manifest["tasks"]
+            return manifest, {name: _task(read_facts(task_file(folder, name))["task"]) for name in names}
         return manifest, read_tasks(folder, manifest, manifest["encoder"]["sha256"])
 
     return consistently(folder, read)
+
+
+@contextmanager
+def damage_first(folder: Path) -> Iterator[None]:
+    """Inside, a mistake is reported as damage if the bundle, whose files were not verified, is damaged.
+
+    Args:
+        folder: the bundle.
+    """
+    try:
+        yield
+    except WeftError:
+        read_bundle(folder)
+        raise
 
 
 def _task(settings: dict[str, Any]) -> Task:

@@ -112,6 +112,17 @@ def check_finite(where: str, *values: Tensor | None) -> None:
         raise WeftError(f"{where}: not finite numbers; the model did not train well")
 
 
+def check_float32(where: str, value: Tensor) -> None:
+    """Refuse a tensor of a dtype that weft never writes.
+
+    Args:
+        where: the beginning of the error message.
+        value: a tensor of any shape.
+    """
+    if value.dtype != torch.float32:
+        raise WeftError(f"{where} has dtype {str(value.dtype).removeprefix('torch.')}; expected float32")
+
+
 @torch.no_grad()
 def model_of(
     encoder: Encoder, updates: Sequence[TaskUpdates], method: Method, together: Together, seed: int

@@ -74,7 +74,7 @@ def predict_rows(
         tell: called with notes.
         progress: shows how many rows were answered.
     """
-    from weft.bundle.manifest import check_encoder, check_has, find_bundle, read_bundle
+    from weft.bundle.manifest import check_encoder, check_has, damage_first, find_bundle, read_bundle
     from weft.utils.devices import check_device
 
     # what can be wrong is checked before torch is imported, which takes seconds
@@ -82,16 +82,18 @@ def predict_rows(
     _check(on_error, precision, digits)
     check_device(device)
     folder = find_bundle(bundle)
-    manifest, bundle_tasks = read_bundle(folder)
-    for name in (*(asked.tasks or ()), *([] if asked.task is None else [asked.task])):
-        check_has(folder, manifest, name)
-    check_encoder(manifest, encoder)
-    tasks = list(bundle_tasks.values())
-    stream, reader = _opened(Path(bundle), file, texts, second_texts, asked, form, tasks, tell)
+    with damage_first(folder):
+        manifest, bundle_tasks = read_bundle(folder, verify=False)
+        for name in (*(asked.tasks or ()), *([] if asked.task is None else [asked.task])):
+            check_has(folder, manifest, name)
+        check_encoder(manifest, encoder)
+        tasks = list(bundle_tasks.values())
+        stream, reader = _opened(Path(bundle), file, texts, second_texts, asked, form, tasks, tell)
     with closing(stream):
         requests = reader.requests(stream)
         if file is not None and Path(file).is_file() and on_error == "stop":
-            requests = _first_checked(requests, stream)
+            with damage_first(folder):
+                requests = _first_checked(requests, stream)
         model = _loaded(bundle, precision, encoder, device)
         passes: Precision = "bf16" if precision == "bf16" else "float32"
         counts = Counts(0, 0)
