@@ -51,7 +51,7 @@ def test_every_writer_keeps_them(make, whole, tmp_path):
     assert_listed(bundle)
     weft.remove_task(whole, "b", whole)
     assert_listed(whole)
-    with_settings(whole, weft.load(whole).tasks[0])
+    with_settings(whole, [weft.load(whole).tasks[0]])
     assert_listed(whole)
     weft.assemble([whole, make("two", [B])], tmp_path / "joined")
     assert_listed(tmp_path / "joined")

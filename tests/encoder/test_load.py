@@ -107,7 +107,7 @@ def test_folders_that_are_no_encoder(tmp_path):
     shutil.rmtree(tmp_path)
     tmp_path.mkdir()
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "no-such-type"}))
-    with pytest.raises(WeftError, match=r"family .no-such-type. has no anatomy"):
+    with pytest.raises(WeftError, match=r"family 'no-such-type' has no anatomy"):
         load_encoder(tmp_path)
 
 

@@ -60,16 +60,16 @@ def test_what_is_written_is_on_the_disk_before_it_has_its_name(flushed, tmp_path
     assert flushed[-1] == str(tmp_path)
     flushed.clear()
     write_json(tmp_path / "a.json", 1)
-    assert [os.path.basename(path) for path in flushed] == [".a.json.new", tmp_path.name]
+    assert [os.path.basename(path).partition(".weft-")[0] for path in flushed] == [".a.json", tmp_path.name]
     flushed.clear()
     save_tensors(tmp_path / "best.safetensors", {"x": torch.zeros(2)})
-    assert [os.path.basename(path) for path in flushed] == [".best.safetensors.new", tmp_path.name]
+    assert [os.path.basename(path) for path in flushed] == ["best.safetensors", tmp_path.name]
     flushed.clear()
     arrays = {"ids": np.arange(9), "offsets": np.array([0, 4, 9]), "full_lengths": np.array([4, 5])}
     write_entry(tmp_path / "cache", "key", arrays, {})
     assert len([path for path in flushed if path.endswith(".npy")]) == 3
     assert flushed[-1] == str(tmp_path / "cache" / "tokens")
-    assert ".writing-" in flushed[-2]
+    assert ".key.weft-" in flushed[-2]
 
 
 def test_sweeping_leaves_what_is_whole(tmp_path):

@@ -15,6 +15,7 @@ from weft.errors import WeftError
 from weft.utils import lock as locking
 from weft.utils.lock import beside, held, locked, timeout
 from weft.utils.lock_file import LockHeld
+from weft.utils.temporary import sweep_leftovers
 
 
 def holding(path, tmp_path, also=lambda: None):
@@ -222,19 +223,29 @@ def test_paths_that_mean_the_same_folder_have_one_lock(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "setuid") or os.getuid() != 0, reason="needs two users")
-def test_the_lock_of_a_killed_process_of_another_user(path, tmp_path):
-    for folder in (path.parent, *path.parent.parents):
-        if folder.is_relative_to(tmp_path):
-            folder.chmod(0o777)
-    path.write_text("")
+@pytest.mark.parametrize("living", [True, False])
+def test_the_lock_of_a_different_user(path, tmp_path, living):
+    """That of a living process is held; that of a killed one is free, although it cannot be written."""
+    path.parent.chmod(0o777)
+    process = holding(path, tmp_path)
     path.chmod(0o644)
+    if not living:
+        process.kill()
 
     def other():
         os.setuid(65534)
-        with locked(path, path, doing="test", wait=0.0):
-            pass
+        if living:
+            with pytest.raises(LockHeld, match=f"process {process.process} on "):
+                lock()
+        else:
+            lock()
+
+    def lock():
+        with locked(path, path, doing="test", wait=0.0) as mine:
+            assert mine.holder().process == os.getpid()
 
     before = [(folder, folder.stat().st_mode) for folder in tmp_path.parents if folder != folder.parent]
+    tmp_path.chmod(0o711)
     for folder, mode in before:
         folder.chmod(mode | 0o711)
     try:
@@ -242,4 +253,21 @@ def test_the_lock_of_a_killed_process_of_another_user(path, tmp_path):
     finally:
         for folder, mode in before:
             folder.chmod(mode)
-    assert not path.exists()
+    assert path.exists() == living
+    if living:
+        process.kill()
+
+
+def test_looking_for_leftovers_does_not_refuse_a_writer(path, tmp_path):
+    """A sweep takes each lock for a moment: a writer that is refused at once must not be refused by it."""
+
+    def sweep():
+        while not (tmp_path / "done").exists():
+            sweep_leftovers(path.parent)
+
+    processes = [Forked(sweep) for _ in range(2)]
+    for _ in range(150):
+        with locked(path, path, doing="test", wait=0.0) as lock:
+            assert not lock.lost()
+    (tmp_path / "done").touch()
+    assert [process.wait() for process in processes] == [0, 0]

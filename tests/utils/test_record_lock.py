@@ -137,3 +137,19 @@ def test_the_lock_follows_a_folder_that_replaces_its_own(path, tmp_path):
         (tmp_path / "new").rename(path.parent)
         assert not lock.lost()
     assert list(path.parent.iterdir()) == []
+
+
+def test_hosts_that_mount_the_same_folder_with_and_without_locks(path, monkeypatch):
+    elsewhere = replace(Holder.current("weft train", path), host="elsewhere", process=7).text()
+    path.write_text(elsewhere)  # held by a host with locks
+    with pytest.raises(LockHeld, match="process 7 on elsewhere"), take(path):
+        pass
+    assert path.read_text() == elsewhere
+    path.unlink()
+    monkeypatch.undo()
+    record_of(path).write_text(elsewhere)  # held by a host without
+    with pytest.raises(LockHeld, match=r"process 7 on elsewhere(.|\n)*delete .*\.held"), take(path):
+        pass
+    record_of(path).unlink()
+    with take(path):
+        pass

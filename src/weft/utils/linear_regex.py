@@ -160,7 +160,8 @@ class _Compiler:
                 raise PatternError("flags are not supported")
             return self._sequence(inner, following)
         if operation in ("MAX_REPEAT", "MIN_REPEAT"):
-            return self._repeat(*argument, following)
+            least, most, inner = argument
+            return self._repeat(least, most, inner, following)
         if operation == "AT":
             return self._add(_Step(None, _position(str(argument)), (following,)))
         return self._add(_Step(_character(operation, argument), None, (following,)))

@@ -32,6 +32,9 @@ LOCK = ".weft-lock"
 WAIT = 600.0
 """How many seconds a writer waits for others by default; WEFT_LOCK_TIMEOUT sets a different number."""
 
+MOMENT = 0.2
+"""For how many seconds every writer waits: whoever looks for leftovers has their locks for a moment."""
+
 FIRST_NOTE, NEXT_NOTE = 1.0, 60.0
 """After how many seconds of waiting the user is told whom for, the first time and the next times."""
 
@@ -135,13 +138,13 @@ def _acquire(lock: Lock, what: str | Path, advice: str, wait: float) -> None:
     began, note_at, pause = time.monotonic(), FIRST_NOTE, 0.01
     while not lock.attempt():
         waited = time.monotonic() - began
-        if waited >= wait:
+        if waited >= max(wait, MOMENT):
             raise LockHeld(_message(lock, what, advice, wait))
         if waited >= note_at:
             print_note(f"waiting for {_name(lock.holder())}, which writes to {what}")
             note_at = waited + NEXT_NOTE
         # of different lengths: writers that wait together must not always meet
-        time.sleep(min(pause * random.uniform(0.5, 1.5), max(wait - waited, 0.001)))
+        time.sleep(min(pause * random.uniform(0.5, 1.5), max(wait - waited, 0.01)))
         pause = min(pause * 1.5, 0.5)
 
 

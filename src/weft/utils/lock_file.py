@@ -44,20 +44,34 @@ class Lock:
         try:
             return self._attempt()
         except LocksUnsupportedError:
+            # a host that mounts the same folder with locks may hold this file
+            holder = self._read()
+            if holder is not None and not holder.gone():
+                return False
             with contextlib.suppress(OSError):
                 self.path.unlink()
             return self._record.attempt()
 
     def _attempt(self) -> bool:
         for _ in range(MOVES):
-            descriptor = self._open(self.path)
+            descriptor, writable = self._open(self.path)
             try:
                 if not try_lock(descriptor):
                     return False
                 # its last holder may have deleted the file after it was opened here: then it locks nothing
-                if same_file(descriptor, self.path):
+                if not same_file(descriptor, self.path):
+                    continue
+                if not writable:  # left by a process of a different user: replaced by a file of this one
+                    self.path.unlink()
+                elif self._record.is_held():  # by a host that mounts the same folder without locks
+                    return False
+                else:
                     self._take(descriptor)
                     return True
+            except LocksUnsupportedError:
+                if not writable:  # not known: some file systems lock only what can be written
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.path)) from None
+                raise
             finally:
                 if descriptor not in self._descriptors:
                     os.close(descriptor)
@@ -65,17 +79,19 @@ class Lock:
 
     def holder(self) -> Holder | None:
         """Who has the lock; None if that is not known."""
+        return self._read() or self._record.holder()
+
+    def _read(self) -> Holder | None:
         try:
             descriptor = os.open(self.path, os.O_RDONLY | _NOFOLLOW | _FLAGS & ~os.O_CREAT)
         except OSError:
-            return self._record.holder()
+            return None
         try:
-            text = os.read(descriptor, LONGEST).decode("utf-8", "replace")
+            return Holder.parse(os.read(descriptor, LONGEST).decode("utf-8", "replace"))
         except OSError:
-            text = ""
+            return None
         finally:
             os.close(descriptor)
-        return Holder.parse(text) or self._record.holder()
 
     @property
     def record_path(self) -> Path:
@@ -99,7 +115,7 @@ class Lock:
             (folder / self._record.path.name).write_text(self._record.text, encoding="utf-8")
             return
         path = folder / self.path.name
-        descriptor = self._open(path)
+        descriptor, _ = self._open(path)
         try:
             locked = try_lock(descriptor)
         except BaseException:
@@ -122,9 +138,8 @@ class Lock:
                 self.path.unlink()
         for descriptor in descriptors:
             os.close(descriptor)
-        if (
-            os.name == "nt" and descriptors
-        ):  # pragma: no cover  (an open file cannot be deleted there, nor one that others use)
+        # on Windows an open file cannot be deleted, nor one that others have opened
+        if os.name == "nt" and descriptors:  # pragma: no cover
             with contextlib.suppress(OSError):
                 self.path.unlink()
 
@@ -143,17 +158,25 @@ class Lock:
             os.lseek(descriptor, 0, os.SEEK_SET)
             os.write(descriptor, Holder.current(self.doing, self.path).text().encode())
 
-    def _open(self, path: Path) -> int:
-        """Open the lock's file, which is created if it does not exist; a link is not followed."""
-        descriptor = -1
+    def _open(self, path: Path) -> tuple[int, bool]:
+        """Open the lock's file, which is created if it does not exist; a link is not followed.
+
+        Returns:
+            The open file, and whether it can be written: that of a different user may only be readable.
+        """
+        descriptor, writable = -1, True
         while descriptor < 0:
             try:
                 descriptor = os.open(path, os.O_RDWR | _NOFOLLOW | _FLAGS, 0o666)
             except FileNotFoundError:
                 path.parent.mkdir(parents=True, exist_ok=True)  # removed by a writer that had created it
-            except PermissionError:
-                if not _removed(path):
-                    raise
+            except PermissionError as refused:
+                try:
+                    descriptor = os.open(path, os.O_RDONLY | _NOFOLLOW | _FLAGS & ~os.O_CREAT)
+                    writable = False
+                except OSError:
+                    if os.path.lexists(path) or not os.access(path.parent, os.W_OK):
+                        raise refused from None
             except OSError as wrong:
                 if wrong.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
                     raise _not_a_lock(path) from None
@@ -161,24 +184,7 @@ class Lock:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise _not_a_lock(path)
-        return descriptor
-
-
-def _removed(path: Path) -> bool:
-    """Remove the lock of a killed process of a different user; False if it cannot be removed, or is held."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | _NOFOLLOW | _FLAGS & ~os.O_CREAT)
-    except OSError:
-        return False
-    try:
-        if try_lock(descriptor) and same_file(descriptor, path):
-            path.unlink()
-            return True
-    except (OSError, LocksUnsupportedError):
-        pass
-    finally:
-        os.close(descriptor)
-    return False
+        return descriptor, writable
 
 
 def _not_a_lock(path: Path) -> WeftError:

@@ -43,6 +43,11 @@ class RecordLock:
         """Who has the lock; None if nobody has."""
         return Holder.parse(self._read())
 
+    def is_held(self) -> bool:
+        """Whether somebody has the lock who may still run."""
+        holder = self.holder() if self.path.exists() else None
+        return holder is not None and not holder.gone() and not self._copied(holder)
+
     def lost(self) -> bool:
         """Whether the record was deleted or replaced while the lock was held."""
         return self._read() != self.text

@@ -28,8 +28,11 @@ def parse_json(text: str | bytes) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise ValueError(f"it is nested more than {DEPTH} levels deep") from None
-    opening = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
-    if sum(text.count(bracket) for bracket in opening) > DEPTH and is_deep(value):  # type: ignore[arg-type]
+    if isinstance(text, bytes):
+        opened = text.count(b"[") + text.count(b"{")
+    else:
+        opened = text.count("[") + text.count("{")
+    if opened > DEPTH and is_deep(value):
         raise ValueError(f"it is nested more than {DEPTH} levels deep")
     return value
 

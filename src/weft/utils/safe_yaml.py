@@ -45,7 +45,20 @@ class YamlError(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that reports the node at which a value cannot be read."""
+    """A safe loader that reports the node at which a value cannot be read, or is nested too deeply."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._depth += 1
+        if self._depth > DEPTH + 1:  # a scalar in the deepest list is one more
+            problem = f"it is nested more than {DEPTH} levels deep"
+            raise yaml.composer.ComposerError(None, None, problem, self.peek_event().start_mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         if node.tag in _NUMBERS and isinstance(node, yaml.ScalarNode) and len(node.value) > DIGITS:

@@ -34,7 +34,7 @@ _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 
 class Temporary:
-    """A new file or folder beside `target`, with a random name; see `new_file` and `new_folder`.
+    """A new file or folder beside `target`, with a random name; see `create_file` and `create_folder`.
 
     Attributes:
         path: its path.

@@ -81,9 +81,7 @@ def check_tensors(path: Path, tensors: dict[Any, Any]) -> None:
             raise WeftError(f"{path}: {name!r} is not a plain tensor; expected dense values")
         size = value.numel() * value.element_size()
         if size > value.untyped_storage().nbytes():
-            raise WeftError(
-                f"{path}: {name!r} has shape {list(value.shape)}, and the file stores fewer values"
-            )
+            raise WeftError(f"{path}: {name!r} has shape {list(value.shape)}; the file stores fewer values")
         total += size
     if total > SMALL + VIEWS * path.stat().st_size:
         raise WeftError(f"{path}: its tensors have {total:,} bytes, {VIEWS} times as many as the file itself")
