@@ -11,7 +11,7 @@ import selectors
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -208,6 +208,3 @@ def spread(shares: dict[str, int], count: int) -> list[Numbered]:
     numbers = {area: -(-count * share // total) for area, share in shares.items()}
     cases = [(n / most, Numbered(area, n)) for area, most in numbers.items() for n in range(most)]
     return [case for _, case in sorted(cases, key=lambda entry: entry[0])]
-
-
-Report = Callable[[Result], None]
