@@ -48,7 +48,7 @@ test-floors: $(FLOORS)/.installed
 
 # Damaged and hostile inputs, 10,000 of them, and kills of what writes: half an hour.
 # `make fuzz ARGS='--seed 7 --area bundles'` runs other cases; CONTRIBUTING.md says how to run one again.
-KILL_TESTS := tests/training/run/test_kill.py
+KILL_TESTS := tests/training/run/test_kill.py tests/cli/test_kills.py
 
 fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz --cases 10000 $(ARGS)
