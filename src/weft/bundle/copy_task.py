@@ -20,8 +20,8 @@ from weft.bundle.manifest import (
     task_file,
 )
 from weft.bundle.one_task import Changed, check_out, groups_of, task_of, with_task
-from weft.bundle.writing import changing_task, writing_bundle
 from weft.bundle.updates import check_float32
+from weft.bundle.writing import changing_task, writing_bundle
 from weft.core.stacked import task_owner
 from weft.errors import WeftError, words
 from weft.methods import build_method
