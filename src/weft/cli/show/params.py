@@ -86,13 +86,12 @@ def params(
 
 def _methods(text: str) -> dict[str, Method]:
     """The methods of the option, by the name of their row."""
-    import yaml
-
     from weft.methods import build_method
+    from weft.utils.safe_yaml import YamlError, parse_yaml
 
     try:
-        entries = yaml.safe_load(f"[{text}]")
-    except yaml.YAMLError:
+        entries = parse_yaml(f"[{text}]")
+    except YamlError:
         raise WeftError(f"--methods {text!r} cannot be read as YAML; expected such as lora,pals") from None
     if not entries:
         raise WeftError("--methods: expected names of methods, such as lora,pals; found nothing")

@@ -17,12 +17,11 @@ from weft.training.run.checkpoint_files import checkpoints, read_state
 from weft.training.run.resume import differences
 from weft.utils.checksums import SEAL
 from weft.utils.files import write_text
+from weft.utils.safe_yaml import YamlError, parse_yaml
 
 FILE = "run.yaml"
 FORM: dict[str, Any] = {"method": dict | list, "heads": dict, "tasks": list, "train": dict}
 """The sections that run.yaml has, and their types."""
-OF_YAML = (ValueError, KeyError, IndexError, AttributeError, TypeError, RecursionError)
-"""What PyYAML raises for some damaged files besides its own errors."""
 
 
 def check_settings(folder: Path, now: dict[str, Any]) -> None:
@@ -103,14 +102,13 @@ def _of_checkpoint(folder: Path) -> dict[str, Any] | None:
 def _read(path: Path) -> dict[str, Any]:
     """The content of run.yaml; raises WeftError if it is damaged."""
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise WeftError(f"{path} is missing") from None
     except OSError as wrong:
         raise WeftError(f"{path} cannot be read: {wrong.strerror or wrong}") from None
-    except (yaml.YAMLError, *OF_YAML) as wrong:
-        why = " ".join(str(wrong).split())
-        raise WeftError(f"{path} is damaged: it is not YAML ({why or type(wrong).__name__})") from None
+    except (YamlError, UnicodeDecodeError) as wrong:
+        raise WeftError(f"{path} is damaged: it is not YAML ({' '.join(str(wrong).split())})") from None
     for section, kind in FORM.items():
         value = settings.get(section) if isinstance(settings, dict) else None
         if not isinstance(value, kind):
