@@ -188,26 +188,38 @@ def merged(base: Any, top: Any) -> Any:
     return top
 
 
-def _set_in_suites(tasks: list[Any], key: str, value: str, dotted_key: str, reading: Reading) -> None:
-    """Set a key of every suite in a list, as in `tasks.root=DATA`."""
-    suites = [entry for entry in tasks if isinstance(entry, dict) and "suite" in entry]
-    if not suites:
-        reading.wrong(["tasks"], f"is a list without a suite, so {dotted_key!r} cannot be set in it")
-    try:
-        for entry in suites:
-            entry[key] = parse_yaml(value)
-    except YamlError:
-        reading.wrong(dotted_key.split("."), f"the value {value!r} cannot be read as YAML")
-
-
 def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
     """Apply one override `key=value`, with dots in the key for nested settings."""
-    key, equals, value = override.partition("=")
+    key, equals, text = override.partition("=")
     if not equals or not key.strip():
         reading.wrong([override], "expected key=value, such as train.steps=500")
         return
-    *path, last = key.strip().split(".")
-    reading.overridden.add((*path, last))
+    place = key.strip().split(".")
+    reading.overridden.add(tuple(place))
+    try:
+        value = parse_yaml(text)
+    except YamlError:
+        reading.wrong(place, f"the value {text!r} cannot be read as YAML")
+        return
+    set_key(raw, place, value, reading)
+
+
+def set_key(raw: dict[str, Any], place: Sequence[str], value: Any, reading: Reading) -> None:
+    """Set one key of a parsed run file.
+
+    Example:
+        >>> raw = {"method": "lora"}
+        >>> set_key(raw, ["method", "rank"], 4, Reading("run.yaml", Path()))
+        >>> raw
+        {'method': {'use': 'lora', 'rank': 4}}
+
+    Args:
+        raw: the sections of the file; changed in place.
+        place: the key, such as ["train", "steps"].
+        value: its value.
+        reading: records what is wrong.
+    """
+    *path, last = place
     target: Any = raw
     for number, part in enumerate(path):
         if isinstance(target.get(part), str) and part in NAMED:
@@ -216,19 +228,25 @@ def override_key(raw: dict[str, Any], override: str, reading: Reading) -> None:
             target[part] = {}  # an empty section; `l0: true` can be combined with method.l0.steps=9
         inner = target[part]
         if path == ["tasks"] and isinstance(inner, list):
-            _set_in_suites(inner, last, value, key.strip(), reading)
+            _set_in_suites(inner, last, value, reading)
             return
         if not isinstance(inner, dict):
             within = ".".join(path[: number + 1])
-            reading.wrong([*path, last], f"{within} holds {inner!r}, so {key.strip()!r} cannot be set in it")
+            reading.wrong(place, f"{within} holds {inner!r}, so {'.'.join(place)!r} cannot be set in it")
             return
         target = inner
-    try:
-        if last == "use" and target.get("use") not in (None, value):
-            target.clear()  # the settings of a different method do not apply
-        target[last] = parse_yaml(value)
-        for rival in RIVALS.get((*path, last), ()):
-            if (*path, rival) not in reading.overridden:
-                target.pop(rival, None)
-    except YamlError:
-        reading.wrong(key.split("."), f"the value {value!r} cannot be read as YAML")
+    if last == "use" and target.get("use") not in (None, value):
+        target.clear()  # the settings of a different method do not apply
+    target[last] = value
+    for rival in RIVALS.get((*path, last), ()):
+        if (*path, rival) not in reading.overridden:
+            target.pop(rival, None)
+
+
+def _set_in_suites(tasks: list[Any], key: str, value: Any, reading: Reading) -> None:
+    """Set a key of every suite in a list, as in `tasks.root=DATA`."""
+    suites = [entry for entry in tasks if isinstance(entry, dict) and "suite" in entry]
+    if not suites:
+        reading.wrong(["tasks"], f"is a list without a suite, so {f'tasks.{key}'!r} cannot be set in it")
+    for entry in suites:
+        entry[key] = value
