@@ -84,7 +84,6 @@ def test_every_second_block(passes):
     assert [passes[n] for n in sorted(passes)] == [1 + (n % 2 == 0) for n in sorted(passes)]
 
 
-@pytest.mark.more
 def test_a_compiled_block_is_checkpointed_too(monkeypatch):
     calls = []
     run = compiled_module._Piece.__call__
