@@ -100,14 +100,14 @@ def load_run(source: str | Path, overrides: Sequence[str] = ()) -> RunFile:
         overrides: such as `train.steps=500` or `method.rank=4`; values are read as YAML.
     """
     with run_file_words():
-        raw, reading = _opened(source)
+        raw, reading = opened(source)
         return read_run(raw, reading, overrides)
 
 
 def load_tasks(source: str | Path) -> tuple[Task, ...]:
     """Read only the tasks of a run file or task file; its encoder may have moved since."""
     with run_file_words():
-        raw, reading = _opened(source)
+        raw, reading = opened(source)
         # whether settings of heads have an effect is checked where the model is built
         reading.generated = True
         tasks, _ = read_tasks(raw.get("tasks"), reading)
@@ -115,7 +115,8 @@ def load_tasks(source: str | Path) -> tuple[Task, ...]:
         return tasks
 
 
-def _opened(source: str | Path) -> tuple[dict[str, Any], Reading]:
+def opened(source: str | Path) -> tuple[dict[str, Any], Reading]:
+    """Parse a run file, a run's folder, or a preset by name; nothing is checked yet."""
     name = str(source)
     path = Path(name)
     if (path / "run.yaml").is_file():  # the folder of a run

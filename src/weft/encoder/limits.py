@@ -46,7 +46,7 @@ def encoder_limits(name: str) -> EncoderLimits | None:
     if name.startswith(RANDOM):
         entry = ARCHITECTURES.get(random_parts(name)[0])
         return None if entry is None else limits_of_config({"model_type": entry[0], **entry[1]})
-    file = _config_file(name)
+    file = config_file(name)
     if file is None or not file.is_file():
         return None
     try:
@@ -77,7 +77,8 @@ def limits_of_config(config: Mapping[str, Any]) -> EncoderLimits | None:
     return EncoderLimits(layers, longest)
 
 
-def _config_file(name: str) -> Path | None:
+def config_file(name: str) -> Path | None:
+    """The config.json of an encoder by its name; None if it is not on this machine."""
     if name in PACKAGES:
         package = PACKAGES[name]
         spec = importlib.util.find_spec(package.module)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -11,7 +13,13 @@ _NO_SUITE = ("overlaps",)
 
 
 def read_yaml(name: str) -> dict[str, Any]:
-    """Read one of the YAML files beside this module."""
+    """Read one of the YAML files beside this module; the result may be changed."""
+    return deepcopy(_parsed(name))
+
+
+@cache
+def _parsed(name: str) -> dict[str, Any]:
+    """Each file is parsed once: a grid of a hundred runs reads its suites a hundred times."""
     text = (resources.files("weft.suites") / f"{name}.yaml").read_text(encoding="utf-8")
     table: dict[str, Any] = yaml.safe_load(text)
     return table
