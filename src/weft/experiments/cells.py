@@ -188,7 +188,8 @@ def needed_names(action: Mapping[str, Any]) -> list[str]:
         if isinstance(value, list):
             return [str(name) for name in value]
         if isinstance(value, dict) and "from" in value:
-            return [str(value["from"])]
+            named = value["from"]
+            return [str(name) for name in named] if isinstance(named, list) else [str(named)]
     return []
 
 

@@ -116,6 +116,8 @@ def run_grid(
         if choices:
             plan = Plan(grid, folder, {name: choice.labels for name, choice in choices.items()})
             call.run(plan)
+        if not call.keep:
+            plan.delete_weights()
     return call.result(plan, choices)
 
 

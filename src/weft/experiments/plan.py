@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,12 @@ from weft.config.run_file import RunFile
 from weft.errors import WeftError
 from weft.experiments.cells import Cell, cells_of, in_order
 from weft.experiments.grid import Grid
-from weft.experiments.identity import digest, identity_of
+from weft.experiments.identity import digest, identity_of, identity_of_action
 from weft.experiments.job import Job, checked_run, run_folder
 from weft.experiments.records import Record, Records
+
+OF_MODELS = ("grow", "assemble")
+"""Actions that change models of other cells, and do not read the sections of a run file."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,13 @@ class Plan:
             device=device,
         )
 
+    def delete_weights(self) -> None:
+        """Delete the weights of cells that other cells needed and that nobody has asked to keep."""
+        for planned in self.cells.values():
+            users = [other for other in self.cells.values() if planned.cell.name in other.cell.needs]
+            if users and all(user.record is not None for user in users):
+                shutil.rmtree(run_folder(self.out, planned.identity), ignore_errors=True)
+
     def refresh(self, identity: str) -> None:
         """Read the record of a cell that has just ended."""
         record = self.records.read(identity)
@@ -107,10 +118,14 @@ class Plan:
         uses = [self.cells[name].identity for name in cell.needs if name in self.cells]
         if len(uses) < len(cell.needs):  # reported with the cell that it needs
             return Planned(cell, None, "", None)
-        run_file = checked_run(cell.raw, self.grid.source, self.grid.folder)
-        splits = dict.fromkeys(("train", "validation", self.grid.report))
-        more = {"action": cell.action} if cell.action else {}
-        identity = identity_of(run_file, list(splits), uses, report=self.grid.report, **more)
+        grid = self.grid
+        splits = list(dict.fromkeys(("train", "validation", grid.report)))
+        run_file = None
+        if any(name in cell.action for name in OF_MODELS):
+            identity = identity_of_action(cell.action, cell.seed, uses, splits, grid.source, grid.folder)
+        else:
+            run_file = checked_run(cell.raw, grid.source, grid.folder)
+            identity = identity_of(run_file, splits, uses, report=grid.report, action=dict(cell.action))
         return Planned(cell, run_file, identity, self.records.read(identity))
 
     def _all_needs(self, cell: Cell) -> list[str]:

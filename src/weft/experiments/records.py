@@ -74,7 +74,7 @@ class Record:
 
     def to_bytes(self) -> bytes:
         """The content of the record's file; equal records have equal bytes."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(asdict(self), separators=(",", ":"), allow_nan=False)
         packed = io.BytesIO()
         with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=9) as stream:
             stream.write(text.encode())

@@ -22,7 +22,7 @@ import traceback
 from pathlib import Path
 from typing import Any, TextIO
 
-from weft.errors import Diverged, WeftError
+from weft.errors import Diverged, WeftError, command_line
 from weft.experiments.actions import ACTIONS, TRAIN, Outcome
 from weft.experiments.job import Job
 from weft.experiments.records import Record, Records
@@ -73,7 +73,8 @@ def main() -> None:
         job = jobs.get()
         _to_log(job.log)
         try:
-            message = run_job(job, line)
+            with command_line():  # messages name the options of `weft compare` and keys of files
+                message = run_job(job, line)
         except WeftError as wrong:
             traceback.print_exc()
             message = {"failed": str(wrong), "identity": job.identity, "lasting": isinstance(wrong, Diverged)}
