@@ -159,6 +159,8 @@ def _cell(
     for place, value in _settings(grid, variant, tuned):
         set_key(raw, place, deepcopy(value), reading)
     set_key(raw, ("train", "seed"), seed, reading)
+    if grid.tune is not None:
+        set_halves(raw.get("tasks"))
     if reading.found:
         mistakes = "\n".join(f"  {'.'.join(place)}: {text}" for place, text in reading.found)
         raise WeftError(f"{grid.source}: variant {variant.name!r} cannot be made:\n{mistakes}")
@@ -170,6 +172,23 @@ def _cell(
             f"{grid.source}: variant {variant.name!r} uses other runs, which tune cannot choose for"
         )
     return replace(cell, needs=tuple(replace(cell, variant=name, trial=False).name for name in needs))
+
+
+def set_halves(tasks: Any) -> None:
+    """Halve the validation rows of every task of a run file; see `weft.experiments.tuning`.
+
+    Args:
+        tasks: the section `tasks`: a suite, tasks by name, or a list of these; changed in place.
+    """
+    if isinstance(tasks, list):
+        for entry in tasks:
+            set_halves(entry)
+    elif isinstance(tasks, dict) and ("suite" in tasks or "name" in tasks):
+        tasks["halves"] = True
+    elif isinstance(tasks, dict):
+        for entry in tasks.values():
+            if isinstance(entry, dict):
+                entry["halves"] = True
 
 
 def _settings(grid: Grid, variant: Variant, tuned: Mapping[str, str]) -> Iterator[tuple[Place, Any]]:

@@ -122,10 +122,8 @@ def run_grid(
 
 
 def halved(grid: Grid) -> Grid:
-    """With `tune`, validation is halved: one half chooses, the other is reported."""
-    if grid.tune is None:
-        return grid
-    return replace(grid, report="test", overridden=(*grid.overridden, (("tasks", "halves"), True)))
+    """With `tune`, tables report the other half of validation, which is the test split; see `cells_of`."""
+    return grid if grid.tune is None else replace(grid, report="test")
 
 
 def _choices(grid: Grid, plan: Plan) -> dict[str, Choice]:

@@ -234,7 +234,7 @@ def _base(raw: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], Pat
             reading.wrong(["base"], str(wrong))
     if run is not None and not isinstance(run, dict):
         reading.wrong(["run"], f"expected the sections of a run file; found {run!r}")
-    elif run is not None and base is not None:
+    elif run is not None and isinstance(base, str):
         reading.wrong(["run"], "a grid has base or run, not both; settings for all runs may be in variants")
     elif run is not None:
         sections = {str(key): value for key, value in deepcopy(run).items()}
@@ -254,7 +254,7 @@ def _scale(raw: dict[str, Any], reading: Reading) -> list[tuple[Place, Any]]:
         )
         return []
     if scale is None:
-        reading.wrong(["scale"], f"expected one of {', '.join(map(str, scales))}")
+        reading.wrong(["scales"], f"write scale: NAME, one of {', '.join(map(str, scales))}")
         return []
     if scale not in scales:
         reading.wrong(["scale"], f"{scale!r} does not exist; {did_you_mean(str(scale), list(scales))}")
