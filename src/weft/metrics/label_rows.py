@@ -90,5 +90,6 @@ def _flags(arrays: Arrays) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     gold, predicted = arrays["gold"], arrays["predicted"]
     if gold.ndim > 1:
         return gold.astype(bool), predicted.astype(bool)
-    labels = np.arange(max(gold.max(initial=-1), predicted.max(initial=-1)) + 1)
+    # stored ids may be bytes
+    labels = np.arange(max((int(side.max()) for side in (gold, predicted) if side.size), default=-1) + 1)
     return gold[:, None] == labels, predicted[:, None] == labels

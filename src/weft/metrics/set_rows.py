@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from weft.metrics.rows import Arrays, Evaluator, Floats, Rows, Units, ratio
 
+SIDES = ("gold", "predicted")
 Elements = Sequence[AbstractSet[Hashable]]
 
 
@@ -30,7 +31,7 @@ class SetF1(Rows):
 
     def arrays(self, gold: Any, predictions: Any) -> dict[str, NDArray[Any]]:
         """The (row, element) pairs of both sides, with elements as numbers; the elements are not stored."""
-        sides = dict(zip(("gold", "predicted"), self.elements(gold, predictions), strict=True))
+        sides = dict(zip(SIDES, self.elements(gold, predictions), strict=True))
         numbers: dict[Hashable, int] = {}
         arrays: dict[str, NDArray[Any]] = {}
         for side, rows in sides.items():
@@ -53,9 +54,10 @@ class SetF1(Rows):
         unit_of_row = units.by_row()
         prepared = []
         for arrays in runs:
-            count = 1 + max(int(arrays[f"{side}_element"].max(initial=-1)) for side in ("gold", "predicted"))
+            numbers = np.concatenate([arrays[f"{side}_element"].astype(np.int64) for side in SIDES])
+            count = int(numbers.max(initial=-1)) + 1
             matrices = []
-            for side in ("gold", "predicted"):
+            for side in SIDES:
                 places = arrays[f"{side}_element"], unit_of_row[arrays[f"{side}_row"]]
                 ones = np.ones(len(places[0]), np.float32)
                 matrices.append(csr_matrix((ones, places), shape=(count, units.count)))

@@ -308,18 +308,20 @@ class Kind(ABC):
         """
         return gold, predictions
 
+    def compared_by(self, metric: str, gold: Any, predictions: Any) -> tuple[Any, Any]:
+        """Return what a metric compares, given by its name: (gold, predictions); see `compared`."""
+        from weft.metrics import METRICS
+
+        answer_type = next(known for known in self.answer_types if known in METRICS[metric].compares)
+        return self.compared(answer_type, gold, predictions)
+
     def score(
         self, names: Sequence[str], gold: Any, predictions: Any, groups: Sequence[Any] | None
     ) -> dict[str, float]:
         """Compute the named metrics over all answers."""
         from weft.metrics import METRICS
 
-        scores = {}
-        for name in names:
-            metric = METRICS[name]
-            answer_type = next(known for known in self.answer_types if known in metric.compares)
-            scores[name] = metric(*self.compared(answer_type, gold, predictions), groups)
-        return scores
+        return {n: METRICS[n](*self.compared_by(n, gold, predictions), groups) for n in names}
 
 
 def shares(logits: NDArray[np.float32]) -> NDArray[np.float64]:
