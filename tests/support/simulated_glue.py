@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from weft.evaluation.rows import RunRows, SetRows
 from weft.metrics import METRICS
@@ -41,7 +42,7 @@ def simulated_run(variant: int, seed: int, spread: float = 1.0) -> RunRows:
     sets = {}
     for number, (name, (count, labels, level, metrics)) in enumerate(GLUE.items()):
         rows = np.random.default_rng([number])  # the same for all runs
-        run = np.random.default_rng([number, variant, seed])
+        run = np.random.default_rng([number, 1 + variant, 1 + seed])  # no zeros: [1, 0] and [1] are equal
         difficulty, noise = rows.normal(size=count), run.normal(size=count)
         if labels == 1:
             gold = np.round(rows.uniform(0, 5, count) * 5) / 5
@@ -50,7 +51,7 @@ def simulated_run(variant: int, seed: int, spread: float = 1.0) -> RunRows:
         else:
             gold = rows.integers(0, labels, count)
             # the share `level` of all rows lies below this
-            threshold = np.quantile(difficulty + spread * noise, level)
+            threshold = np.hypot(1, spread) * ndtri(level) + 0.03 * run.normal()
             right = difficulty + spread * noise < threshold
             predictions = np.where(right, gold, (gold + run.integers(1, labels, count)) % labels)
         sets[name] = set_rows(metrics, gold, predictions)

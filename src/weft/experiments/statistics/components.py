@@ -29,6 +29,14 @@ is unbiased for (1): what the seeds do is measured over seeds, what the rows do 
 A row part below 0 (there is no row effect, and noise) counts as 0. With a single seed there is no seed part,
 and the row part is C[s, s].
 
+**A floor.** σ_a² is not below 0, so s² has at least the expectation σ_e²/N, and C gives σ_e²/(n·N) precisely:
+it is the mean of all entries of C minus the mean off the diagonal. On small sets three scores may be equal by
+chance, and an interval without width would be nonsense. The seed part is therefore at least
+
+    σ_e²/(n·N) · χ²_{n−1, 5 %}/(n − 1)
+
+the 5 % quantile of s²/n for runs that differ in their noise e alone. It changes one table in twenty at most.
+
 **Differences.** If two variants have the same seeds, (2) is applied to the differences D[s] = X[s] − Y[s] of
 runs with the same seed: what a seed or a row does to both variants cancels. Otherwise the seed part is
 s_X²/n_X + s_Y²/n_Y, and the row part the means of C off the diagonal of both variants minus twice the mean
@@ -41,6 +49,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from weft.experiments.statistics.bootstrap import Floats
 from weft.experiments.statistics.covariance import SetCovariance
@@ -82,9 +91,10 @@ class Components:
         """Satterthwaite's degrees of freedom of V̂: V̂² / (seed part²/(n − 1) + row noise)."""
         seed_noise = (self.seed_variance or 0.0) ** 2 / self.seed_df if self.seed_df else 0.0
         noise = seed_noise + self.row_noise
-        if not noise or not self.variance:
-            return self.seed_df or self.row_df or 1.0
-        return self.variance**2 / noise
+        parts = [df for df in (self.seed_df, self.row_df) if df > 0]
+        least = min(parts, default=1.0)
+        # a row part near 0 is less certain than Satterthwaite's formula assumes of parts
+        return max(least, self.variance**2 / noise) if noise and self.variance else least
 
 
 def mean_components(
@@ -192,7 +202,15 @@ def _components(
     total = sum(mean for mean, _ in means)
     row_df = total**2 / noise if noise else float(sum(units - 1 for _, units in means))
     known = max(0.0, row_variance) if means else None
+    if seed_variance is not None and means:
+        row_wise_noise = max(0.0, total - row_variance)
+        seed_variance = max(seed_variance, row_wise_noise * _low_chi_square(seed_df) / seed_df)
     return Components(estimate, seeds, seed_variance, seed_df, known, row_df, noise, paired)
+
+
+def _low_chi_square(df: float) -> float:
+    """The 5 % quantile of chi-square."""
+    return float(2 * gammaincinv(df / 2, 0.05))
 
 
 def _off_diagonal(matrix: Floats) -> float:
