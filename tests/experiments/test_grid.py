@@ -26,7 +26,7 @@ def test_defaults():
         "a grid",
         (1,),
         "validation",
-        "mean",
+        "average",
         False,
     )
     assert [variant.name for variant in variants_of(read)] == ["run"]

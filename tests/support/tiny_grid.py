@@ -12,13 +12,13 @@ from typing import Any
 
 from tests.support.paths import ROOT
 from tests.support.tiny_run import write_run
-from weft.experiments.compare import Compared, run_grid
 from weft.experiments.display import Silent
 from weft.experiments.grid import load_grid
 from weft.experiments.records import Record
+from weft.experiments.run_grid import Compared, run_grid
 
 CALL = (
-    "import sys; from weft.experiments.grid import load_grid; from weft.experiments.compare import run_grid;"
+    "import sys; from weft.experiments.grid import load_grid; from weft.experiments.run_grid import run_grid;"
     "print(run_grid(load_grid(sys.argv[1]), sys.argv[2], jobs=int(sys.argv[3]), device='cpu').steps)"
 )
 

@@ -1,257 +1,82 @@
-"""Running a grid: the function behind `weft.compare` and `weft compare`.
-
-Cells that have a record are not run again. All others run in worker processes; each writes its record when it
-ends. A call that is killed at any moment is repeated: finished cells are skipped, and the others resume from
-their checkpoints, so that the tables are the same but for measured seconds.
-"""
+"""Comparing methods, samplers or any settings: the function behind `weft.compare` and `weft compare`."""
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from weft.errors import WeftError, words
-from weft.experiments.display import Display, display_for
-from weft.experiments.grid import Grid
-from weft.experiments.job import Job
-from weft.experiments.plan import Plan, Planned
-from weft.experiments.pool import Pool
-from weft.experiments.records import Record
-from weft.experiments.tuning import Choice, choose
-from weft.utils.lock import LOCK, locked
+from weft.experiments.display import Display, Silent, display_for
+from weft.experiments.grid import Grid, load_grid
+from weft.experiments.records import Records
+from weft.experiments.results import Results, results_of
+from weft.experiments.run_grid import Compared, run_grid
+from weft.experiments.tables import notes_of, tables_of, to_csv, to_markdown
+from weft.utils.files import write_json, write_text
 
-DONE = "done"
-
-
-@dataclass(frozen=True)
-class Compared:
-    """What a call of `weft compare` has done.
-
-    Attributes:
-        plan: the cells, with their records.
-        choices: the tuned values of each variant; {} without `tune`.
-        failed: why cells failed, by name.
-        ran: how many cells this call has run.
-        steps: how many optimizer steps this call has taken.
-    """
-
-    plan: Plan
-    choices: Mapping[str, Choice] = field(default_factory=dict)
-    failed: Mapping[str, str] = field(default_factory=dict)
-    ran: int = 0
-    steps: int = 0
-
-    @property
-    def records(self) -> dict[str, dict[int, Record]]:
-        """The records by variant and seed, without trials."""
-        found: dict[str, dict[int, Record]] = {}
-        for planned in self.plan.cells.values():
-            cell = planned.cell
-            if planned.record is not None and not cell.trial:
-                found.setdefault(cell.variant, {})[cell.seed] = planned.record
-        return found
+TABLES = {"markdown": "tables.md", "csv": "tables.csv", "json": "tables.json"}
+"""The files with the results, in the folder of a comparison."""
 
 
-class Stopped(Exception):
-    """A comparison was interrupted; running cells have written their checkpoints.
-
-    Attributes:
-        signal: the number of the signal.
-        done: how many cells have a record.
-        cells: how many cells there are.
-    """
-
-    def __init__(self, signal: int, done: int, cells: int) -> None:
-        self.signal, self.done, self.cells = signal, done, cells
-        super().__init__(f"stopped; {done} of {cells} runs are done")
-
-
-def run_grid(
-    grid: Grid,
-    out: str | Path,
+def compare(
+    source: str | Path | Grid,
+    overrides: Sequence[str] = (),
+    out: str | Path = "runs/compare",
     *,
     jobs: int = 1,
     device: str | None = None,
     keep: bool = False,
-    only_records: bool = False,
-    display: Callable[[int, int], Display] = display_for,
-) -> Compared:
-    """Run the cells of a grid that have no record.
+    progress: bool = True,
+) -> Results:
+    """Train the runs of a grid that have not been made yet, and compare them.
+
+    Example:
+        >>> results = weft.compare("grid.yaml", ["seeds=3"], out="runs/grid", jobs=2)
+        >>> results.statistics["contrasts"][0]["verdict"]
+        'undecided'
 
     Args:
-        grid: the grid.
-        out: the folder of records, logs and weights.
-        jobs: how many cells run at once.
+        source: a grid: a YAML file, or a `Grid`.
+        overrides: such as `seeds=3` or `train.steps=500`; values are read as YAML.
+        out: the folder of records, logs and tables.
+        jobs: how many runs are trained at once.
         device: cpu, cuda, …; None: a GPU if there is one.
-        keep: whether to keep the weights of all cells.
-        only_records: run nothing; use the records that are there.
-        display: makes the progress display, from the number of cells and of those that are done.
+        keep: whether to keep the weights of all runs.
+        progress: whether to show progress.
+
+    Returns:
+        The results; `to_dict()` returns all numbers. The tables are also written to `out`.
     """
-    folder = Path(out)
-    if folder.is_file():
-        raise WeftError(f"{folder} is a file; expected a folder as {words('--out', 'out')}")
-    if jobs < 1:
-        raise WeftError(f"{words('--jobs', 'jobs')} must be at least 1; found {jobs}")
-    grid = halved(grid)
-    call = _Call(grid, folder, jobs, device, keep or grid.keep, display)
-    plan = Plan(grid, folder)
-    if only_records:
-        return call.result(plan, _choices(grid, plan))
-    if not plan.waiting and grid.tune is None:
-        return call.result(plan, {})
-    with locked(
-        folder / LOCK,
-        folder,
-        doing=words("weft compare", "weft.compare"),
-        file=folder / "records",
-        advice=f"wait for it, or choose a different {words('--out', 'out')}",
-        wait=0.0,
-    ):
-        call.run(plan)
-        choices = _choices(grid, plan)
-        if choices:
-            plan = Plan(grid, folder, {name: choice.labels for name, choice in choices.items()})
-            call.run(plan)
-        if not call.keep:
-            plan.delete_weights()
-    return call.result(plan, choices)
+    grid = load_any(source, overrides)
+    display: Callable[[int, int], Display] = display_for if progress else lambda cells, done: Silent()
+    compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep, display=display)
+    return written(compared, Path(out))
 
 
-def halved(grid: Grid) -> Grid:
-    """With `tune`, tables report the other half of validation, which is the test split; see `cells_of`."""
-    return grid if grid.tune is None else replace(grid, report="test")
+def load_any(source: str | Path | Grid, overrides: Sequence[str] = ()) -> Grid:
+    """Read a grid from a file or by the name of a recipe; a `Grid` is returned as it is."""
+    if isinstance(source, Grid):
+        if overrides:
+            raise WeftError(f"overrides: {overrides[0]!r} cannot be applied to a grid that has been read")
+        return source
+    return load_grid(source, overrides)
 
 
-def _choices(grid: Grid, plan: Plan) -> dict[str, Choice]:
-    """The tuned values, by the trials that are done."""
-    if grid.tune is None:
-        return {}
-    trials = {
-        (planned.cell.variant, tuple(planned.cell.tuned.values()), planned.cell.seed): planned.record
-        for planned in plan.cells.values()
-        if planned.cell.trial
-    }
-    return choose(grid, trials)
+def written(compared: Compared, out: Path) -> Results:
+    """Compute the results and write the tables into the folder, in every format."""
+    results = results_of(compared)
+    if results.statistics:
+        tables, notes = tables_of(results), notes_of(results)
+        write_text(out / TABLES["markdown"], to_markdown(tables, notes))
+        write_text(out / TABLES["csv"], to_csv(results))
+        write_json(out / TABLES["json"], results.to_dict())
+    return results
 
 
-class _Call:
-    """One call of `run_grid`."""
-
-    def __init__(
-        self,
-        grid: Grid,
-        out: Path,
-        jobs: int,
-        device: str | None,
-        keep: bool,
-        display: Callable[[int, int], Display],
-    ) -> None:
-        self.grid, self.out, self.jobs, self.device, self.keep = grid, out, jobs, device, keep
-        self.display = display
-        self.failed: dict[str, str] = {}
-        self.ran = self.steps = 0
-
-    def result(self, plan: Plan, choices: Mapping[str, Choice]) -> Compared:
-        return Compared(plan, choices, dict(self.failed), self.ran, self.steps)
-
-    def run(self, plan: Plan) -> None:
-        """Run all cells that wait."""
-        waiting = {planned.identity: planned for planned in plan.waiting}
-        if not waiting:
-            return
-        pool = Pool(min(self.jobs, len(waiting)), environment(self.jobs))
-        shown = self.display(len(plan.cells), len(plan.cells) - len(waiting))
-        try:
-            with _Signals(pool) as signals:
-                for job, message in pool.run(lambda: self._ready(plan, waiting, pool.running), shown.workers):
-                    if signals.caught is None or DONE in message:
-                        self._ended(plan, waiting.pop(job.identity), job, message, shown)
-                        self._fail_dependents(plan, waiting)
-            if signals.caught is not None:
-                done = sum(planned.record is not None for planned in plan.cells.values())
-                raise Stopped(signals.caught, done, len(plan.cells))
-        finally:
-            pool.close()
-            shown.close()
-
-    def _ready(self, plan: Plan, waiting: Mapping[str, Planned], running: set[str]) -> list[Job]:
-        """The jobs that can start: what they need is done."""
-        jobs = []
-        for identity, planned in waiting.items():
-            needs = [plan.cells[name].identity for name in planned.cell.needs]
-            if identity not in running and not any(need in waiting for need in needs):
-                jobs.append(plan.job(planned, self.device, self.keep))
-        return jobs
-
-    def _ended(
-        self, plan: Plan, planned: Planned, job: Job, message: Mapping[str, Any], shown: Display
-    ) -> None:
-        self.ran += 1
-        self.steps += int(message.get("steps", 0))
-        if DONE in message:
-            plan.refresh(job.identity)
-            shown.ended(planned.cell.name, plan.cells[planned.cell.name].record, None)
-            return
-        reason = str(message.get("failed", "it ended without a result"))
-        self._note_failure(plan, planned, reason)
-        shown.ended(planned.cell.name, None, reason)
-
-    def _note_failure(self, plan: Plan, planned: Planned, reason: str) -> None:
-        for name, other in plan.cells.items():
-            if other.identity == planned.identity:
-                self.failed[name] = reason
-
-    def _fail_dependents(self, plan: Plan, waiting: dict[str, Planned]) -> None:
-        """A cell that needs a failed one fails too."""
-        for identity, planned in list(waiting.items()):
-            lost = [name for name in planned.cell.needs if name in self.failed]
-            if lost:
-                del waiting[identity]
-                self._note_failure(plan, planned, f"it uses the run {lost[0]!r}, which failed")
-
-
-class _Signals:
-    """While cells run, SIGINT and SIGTERM let them write their checkpoints."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self.caught: int | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> _Signals:
-        import threading
-
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._catch)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _catch(self, number: int, frame: object) -> None:
-        if self.caught is not None:  # a second one: end at once
-            raise KeyboardInterrupt
-        self.caught = number
-        self._pool.stop(number)
-
-
-def environment(jobs: int) -> dict[str, str]:
-    """Environment variables of workers, unless the user has set them.
-
-    Args:
-        jobs: how many processes run at once.
-    """
-    cores = str(max(1, (os.cpu_count() or 1) // jobs))
-    wanted = {
-        "OMP_NUM_THREADS": cores,
-        "TORCHINDUCTOR_COMPILE_THREADS": cores,  # by default each process starts a worker for every core
-        "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",  # the second run of a method finds what the first compiled
-        "TOKENIZERS_PARALLELISM": "true",
-    }
-    return {name: value for name, value in wanted.items() if name not in os.environ}
+def pack(compared: Compared, out: Path, file: Path) -> int:
+    """Write the records of a grid into one file; returns how many."""
+    identities = [planned.identity for planned in compared.plan.cells.values() if planned.record is not None]
+    if not identities:
+        option = words("--pack", "pack")
+        raise WeftError(f"{option} {file}: {out} has no records of this grid yet; run it first")
+    return Records(out).pack(identities, file)

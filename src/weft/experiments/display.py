@@ -171,7 +171,9 @@ def result(record: Record | None, failed: str | None) -> str:
         return "done"
     from weft.experiments.tuning import average_of
 
-    return f"score {100 * average_of('mean', record.metrics):.1f}  {duration(record.seconds.get('all', 0))}"
+    return (
+        f"score {100 * average_of('average', record.metrics):.1f}  {duration(record.seconds.get('all', 0))}"
+    )
 
 
 def short(name: str) -> str:

@@ -113,7 +113,8 @@ class Grid:
         exclude: combinations that are left out: labels by axis, `variant` or `seed`.
         tune: what is chosen for each variant; None: nothing.
         report: the split that the tables report, `validation` or `test`.
-        average: how scores are averaged: `mean`, or one of `weft.evaluation.averages.AVERAGES`.
+        average: how scores are averaged: `average`, the mean of the tasks' scores, or one of the averages of
+            papers (`weft.evaluation.averages`).
         baseline: the variant that every other one is compared with; None: none.
         contrasts: further pairs of variants that are compared.
         claims: the claims.
@@ -133,7 +134,7 @@ class Grid:
     exclude: tuple[Mapping[str, Any], ...] = ()
     tune: Tune | None = None
     report: str = "validation"
-    average: str = "mean"
+    average: str = "average"
     baseline: str | None = None
     contrasts: tuple[tuple[str, str], ...] = ()
     claims: tuple[Claim, ...] = ()
@@ -202,7 +203,7 @@ def read_grid(text: str, source: str, folder: Path, overrides: Sequence[str] = (
             exclude=read_exclude(raw.get("exclude"), [axis.key for axis in axes], reading),
             tune=None if tune is None else Tune(tuple(Axis(*axis) for axis in tune[0]), tune[1]),
             report=read_word("report", raw.get("report", "validation"), reading, ("validation", "test")),
-            average=_average(raw.get("average", "mean"), reading),
+            average=_average(raw.get("average", "average"), reading),
             baseline=read_word("baseline", raw.get("baseline"), reading) or None,
             contrasts=read_contrasts(raw.get("contrasts"), reading),
             claims=tuple(Claim(*claim) for claim in read_claims(raw.get("claims"), reading)),
@@ -285,7 +286,7 @@ def _of_runs(overrides: Sequence[str], reading: Reading) -> list[tuple[Place, An
 def _average(value: object, reading: Reading) -> str:
     from weft.evaluation.averages import AVERAGES
 
-    return read_word("average", value, reading, ("mean", *AVERAGES))
+    return read_word("average", value, reading, ("average", *AVERAGES))
 
 
 def _mapping(key: str, value: object, reading: Reading) -> dict[str, Any]:

@@ -69,7 +69,8 @@ def average_of(name: str, tasks: Mapping[str, Mapping[str, float]]) -> float:
     """The average of a run: the mean of its tasks' scores, or one that papers report.
 
     Args:
-        name: `mean`, or one of `AVERAGES`, of which the values that are there count.
+        name: `average`, the mean of the tasks' scores, or one of `AVERAGES`, of which the values that are
+            there count.
         tasks: the metrics of each task.
     """
     if name in AVERAGES:

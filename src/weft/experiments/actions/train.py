@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import time
@@ -19,6 +20,7 @@ from weft.utils.safe_json import parse_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from weft.evaluation.rows.run_rows import SetRows
     from weft.model.model import Model
     from weft.tasks.task import Task
 
@@ -126,13 +128,20 @@ def reported(model: Model, tasks: tuple[Task, ...], split: str) -> Outcome:
     from weft.data.splits.task_rows import rows_of_task
     from weft.data.tokens.tokens import tokenize
     from weft.evaluation.evaluate import evaluate
+    from weft.evaluation.rows.pack import pack
+    from weft.evaluation.rows.run_rows import RunRows
 
     data = {}
     for task in tasks:
         for (name, _), rows in rows_of_task(task, (split,)).splits.items():
             data[name] = tokenize(rows, model.tokenizer, model.max_length)
-    scores = evaluate(model, data)
-    return Outcome(metrics=dict(scores["tasks"]), rows=dict(scores["rows"]))
+    sets: dict[str, SetRows] = {}
+    scores = evaluate(model, data, collect=sets)
+    return Outcome(
+        metrics=dict(scores["tasks"]),
+        rows=dict(scores["rows"]),
+        statistics=base64.b64encode(pack(RunRows(sets))).decode(),
+    )
 
 
 def parameters_of(model: Model) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.tiny_grid import kill, results, run_here, start, write_grid
 from weft.errors import WeftError
-from weft.experiments.compare import environment
+from weft.experiments.run_grid import environment
 
 GRID = "seeds: 2\naxes: {method: [full, lora]}\n"
 
@@ -72,7 +72,7 @@ def test_skipping_imports_no_torch(done):
     grid, _ = done
     code = (
         "import sys; from weft.experiments.grid import load_grid;"
-        "from weft.experiments.compare import run_grid;"
+        "from weft.experiments.run_grid import run_grid;"
         "assert run_grid(load_grid(sys.argv[1]), sys.argv[2]).ran == 0;"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
