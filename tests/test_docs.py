@@ -17,9 +17,13 @@ from tests.support.layers import LAYERS
 from tests.support.pages import PAGES, Block, anchors, blocks, commands, links, spans
 from tests.support.paths import ROOT
 from weft.config import load_run
+from weft.config.presets import preset_text
 from weft.config.run_file import SECTIONS
 from weft.config.task_file import Host, load_task_file
 from weft.data.readers.streamed import json_rows, stream_lines
+from weft.experiments.cells import variants_of
+from weft.experiments.grid import KEYS as GRID_KEYS
+from weft.experiments.grid import read_grid
 from weft.growing.settings import GrowSettings
 from weft.inference.requests import Asked, RequestReader
 from weft.methods import METHODS, build_method
@@ -196,6 +200,11 @@ def checked(block: Block, folder: Path) -> None:
         tasks = find_suite("glue", folder / "data", ["cola", "rte", "mrpc", "stsb"]).tasks
         host = Host(folder, {task.name: task for task in tasks}, build_method("ca_mtl"), 96)
         load_task_file(file, [], host)
+        return
+    if set(sections) <= set(GRID_KEYS):
+        base = "" if {"base", "run"} & set(sections) else "base: quickstart\n"
+        (folder / "run.yaml").write_text(preset_text("quickstart"), encoding="utf-8")
+        variants_of(read_grid(base + block.text, str(file), folder))
         return
     assert set(sections) <= set(SECTIONS), f"{block}: no part of a run file"
     lacking = {"encoder": "encoder: random:bert-tiny\n", "tasks": "tasks: {suite: swatch}\n"}

@@ -16,6 +16,7 @@ from typing import Any
 
 from weft.errors import WeftError, words
 from weft.experiments.display import Display, display_for
+from weft.experiments.gpu_sharing import shared_gpu
 from weft.experiments.grid import Grid
 from weft.experiments.job import Job
 from weft.experiments.plan import Plan, Planned
@@ -23,6 +24,7 @@ from weft.experiments.pool import Pool
 from weft.experiments.records import Record
 from weft.experiments.tuning import Choice, choose
 from weft.utils.lock import LOCK, locked
+from weft.utils.notes import print_note
 
 DONE = "done"
 
@@ -163,7 +165,11 @@ class _Call:
         waiting = {planned.identity: planned for planned in plan.waiting}
         if not waiting:
             return
-        pool = Pool(min(self.jobs, len(waiting)), environment(self.jobs))
+        jobs = min(self.jobs, len(waiting))
+        with shared_gpu(jobs, self.device, print_note) as sharing:
+            self._run(plan, waiting, Pool(jobs, {**environment(jobs), **sharing}))
+
+    def _run(self, plan: Plan, waiting: dict[str, Planned], pool: Pool) -> None:
         shown = self.display(len(plan.cells), len(plan.cells) - len(waiting))
         try:
             with _Signals(pool) as signals:

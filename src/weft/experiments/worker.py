@@ -169,14 +169,14 @@ def machine() -> dict[str, Any]:
 
     import torch
 
-    import weft
+    from weft.utils.version import __version__
 
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
         "device": gpu or platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "torch": torch.__version__,
-        "weft": weft.__version__,
+        "weft": __version__,
     }
 
 
