@@ -62,5 +62,6 @@ ACTIONS: Registry[Action] = Registry(
         "start_from": "weft.experiments.actions.train:start_from",
         "grow": "weft.experiments.actions.grow:grow",
         "assemble": "weft.experiments.actions.assemble:assemble",
+        "peer": "weft.experiments.actions.peers:peer",
     },
 )

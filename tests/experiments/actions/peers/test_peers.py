@@ -1,0 +1,97 @@
+"""Peers: the same tasks by PEFT, by Hugging Face's Trainer and by scikit-learn."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tests.support.tiny_run import write_run
+from weft.config.run_file import load_run
+from weft.data.splits.task_rows import rows_of_task
+from weft.errors import WeftError
+from weft.experiments.actions.peers import make_peer, peer
+from weft.experiments.job import Job
+
+QUIET = SimpleNamespace(step=lambda *a: None, say=lambda text: None)
+
+
+@pytest.fixture(scope="module")
+def run_file(tmp_path_factory):
+    return load_run(write_run(tmp_path_factory.mktemp("peers"), steps=60), ["train.lr=0.003"])
+
+
+def job_of(run_file, settings):
+    raw = {**run_file.resolved}
+    return Job("a", "1" * 64, "k", "grid.yaml", "/", raw, {"peer": settings}, out="/none", device="cpu")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"use": "trainer", "lora": 2}, {"use": "trainer", "lr": 1e-3}, "sklearn"]
+)
+def test_every_task_is_trained_and_judged(run_file, settings):
+    outcome = peer(job_of(run_file, settings), QUIET)
+    assert list(outcome.metrics) == ["cat", "same", "count"]
+    assert outcome.rows == {"cat": 12, "same": 12, "count": 12}
+    assert list(outcome.metrics["count"]) == ["pearson", "spearman"]
+    assert outcome.statistics
+    assert outcome.settings["peer"] == settings
+    lora = isinstance(settings, dict) and "lora" in settings
+    full = isinstance(settings, dict) and not lora
+    encoder = outcome.parameters["encoder"]
+    assert outcome.parameters["trained"] == (3 * encoder if full else outcome.parameters["trained"])
+    if lora:
+        assert 0 < outcome.parameters["trained"] < encoder
+    assert outcome.steps == (0 if settings == "sklearn" else 60)
+
+
+def test_scikit_learn_learns(run_file):
+    """Rows whose label is a word of the text, predicted by an independent fit on the same features."""
+    from sklearn.linear_model import LogisticRegression
+
+    made = make_peer("sklearn", run_file, "cpu")
+    task = run_file.tasks[0]
+    train = rows_of_task(task, ("train",)).splits["cat", "train"]
+    (logits,) = made.logits(task, train, [train])
+    features = made._features(train.texts)
+    plain = LogisticRegression(max_iter=1000).fit(features, train.labels)
+    assert np.mean(np.argmax(logits, 1) == train.labels) >= plain.score(features, train.labels) - 0.2
+    assert np.exp(logits).sum(1) == pytest.approx(1, abs=1e-4)
+
+
+def test_the_trainer_starts_from_the_encoder(run_file):
+    import torch
+
+    from weft.encoder.load import load_encoder
+
+    made = make_peer({"use": "trainer", "lora": 2}, run_file, "cpu")
+    model = made._model(run_file.tasks[0])
+    expected = load_encoder(run_file.encoder).model.state_dict()
+    inner = model.get_base_model().bert.state_dict()
+    same = [name for name in expected if name in inner and torch.equal(expected[name], inner[name])]
+    assert "embeddings.word_embeddings.weight" in same
+    plain = made._examples(
+        rows_of_task(run_file.tasks[2], ("train",)).splits["count", "train"], run_file.tasks[2]
+    )
+    assert {"input_ids", "labels"} <= set(plain[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("sklaern", "'sklaern' does not exist; did you mean 'sklearn'"),
+        ({"lora": 2}, "use: None does not exist"),
+        ({"use": "trainer", "lora": 0}, "lora: expected a number above 0"),
+        ({"use": "sklearn", "rows": "all"}, "rows: expected a number"),
+    ],
+)
+def test_mistakes(run_file, settings, message):
+    with pytest.raises(WeftError, match=message):
+        make_peer(settings, run_file, "cpu")
+
+
+def test_a_kind_that_peers_cannot_train(run_file):
+    tagging = SimpleNamespace(**{**run_file.__dict__, "tasks": [SimpleNamespace(name="a", kind="tag")]})
+    with pytest.raises(WeftError, match="trains tasks of the kinds classify, regress; 'a' is tag"):
+        make_peer("sklearn", tagging, "cpu")
