@@ -120,3 +120,45 @@ def runs_of(tasks: dict[str, list[list[Any]]]) -> dict[str, dict[int, RunRows]]:
         }
         for variant in range(len(first))
     }
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is compared in a simulation.
+
+    Attributes:
+        rows: the rows of each task.
+        accuracies: the true accuracy of each variant; of numbers, variants do not differ.
+        metric: the metric of all tasks.
+    """
+
+    rows: tuple[int, ...] = (400,)
+    accuracies: tuple[float, ...] = (0.8, 0.84)
+    metric: str = "accuracy"
+
+    def runs(self, draw: np.random.Generator, world: World, seeds: int) -> dict[str, dict[int, RunRows]]:
+        """One table: the runs of all variants."""
+        if self.metric == "spearman":
+            tasks = {
+                str(n): graded(draw, world, len(self.accuracies), seeds, count)
+                for n, count in enumerate(self.rows)
+            }
+        else:
+            tasks = {
+                str(n): labelled(draw, world, self.accuracies, seeds, count, (self.metric,))
+                for n, count in enumerate(self.rows)
+            }
+        return runs_of(tasks)
+
+    @property
+    def difference(self) -> float:
+        """The true difference of the second variant and the first."""
+        return self.accuracies[1] - self.accuracies[0]
+
+
+CASES = {
+    "accuracy": Case(),
+    "F1": Case(accuracies=(0.8, 0.8), metric="f1"),
+    "Spearman": Case(accuracies=(0.8, 0.8), metric="spearman"),
+    "average of 8 tasks": Case((100, 150, 277, 408, 500, 600, 872, 1000), (0.75, 0.78)),
+}

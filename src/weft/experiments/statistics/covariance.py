@@ -48,6 +48,8 @@ def resample(runs: Sequence[RunRows], resamples: int, seed: int, workers: int = 
         seed: the seed of the weights.
         workers: how many sets are resampled at the same time.
     """
+    from threadpoolctl import threadpool_limits
+
     names = list(dict.fromkeys(name for run in runs for name in run.sets))
     # large sets first, so that no worker is left with one at the end
     names.sort(key=lambda name: -max(run.sets[name].rows for run in runs if name in run.sets))
@@ -60,7 +62,8 @@ def resample(runs: Sequence[RunRows], resamples: int, seed: int, workers: int = 
             for metric, (numbers, table) in values.items()
         }
 
-    with ThreadPoolExecutor(max(1, workers)) as pool:
+    # one thread per worker: more threads of matrix products than cores would wait for each other
+    with threadpool_limits(1 if workers > 1 else None), ThreadPoolExecutor(max(1, workers)) as pool:
         return dict(zip(names, pool.map(of_set, names), strict=True))
 
 

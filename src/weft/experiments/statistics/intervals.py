@@ -5,7 +5,7 @@
 **p value.** Satterthwaite's t is a good interval at 95 %, but its tails are too light if a seed part with two
 degrees of freedom meets a small row part: whenever s² happens to be small, V̂ is small *and* ν is large. With
 3 seeds and a tenth of the variance from rows, a nominal level of 5 % is 7.8 % in truth, and the level 0.83 %
-that Holm's correction of six contrasts needs is 3.2 %. Verdicts are therefore made by the distribution of
+that Holm's correction of six contrasts needs is 3.3 %. Verdicts are therefore made by the distribution of
 Behrens and Fisher, in which each part keeps its own degrees of freedom:
 
     p = P(|√V_seeds·T_{n−1} + √V_rows·T_{rows}| ≥ |estimate|)        T: independent t variables
