@@ -192,7 +192,7 @@ def _cell(
 
 
 def _root_of_new_task(action: Mapping[str, Any], raw: Mapping[str, Any]) -> None:
-    """Give the suite of a new task (`grow`) the data folder of the run, so that `tasks.root=DATA` suffices."""
+    """Give the suite of a new task (`grow`) the run's data folder, so that `tasks.root=DATA` suffices."""
     grow, tasks = action.get("grow"), raw.get("tasks")
     new = grow.get("tasks") if isinstance(grow, dict) else None
     entries = tasks if isinstance(tasks, list) else [tasks]

@@ -54,9 +54,7 @@ def read_keep(value: object, reading: Reading) -> bool:
     return value is True
 
 
-def read_axes(
-    section: str, value: object, reading: Reading, within: Sequence[str] = ()
-) -> list[AxisParts]:
+def read_axes(section: str, value: object, reading: Reading, within: Sequence[str] = ()) -> list[AxisParts]:
     """Read axes: the values of a key as a list, or by the labels that name them.
 
     Args:
@@ -68,9 +66,7 @@ def read_axes(
     if value is None:
         return []
     if not isinstance(value, dict) or not value:
-        reading.wrong(
-            [*within, section], f"expected keys of the run file with their values; found {value!r}"
-        )
+        reading.wrong([*within, section], f"expected keys of the run file with their values; found {value!r}")
         return []
     axes = []
     for key, values in value.items():

@@ -1,17 +1,17 @@
 """Measures: numbers of a finished run besides its scores, for `measures: [similarity]` of a grid.
 
-A measure reads the run's folder and returns values by name: a number, or one number per task. They are kept in
-`Record.measures`. In a claim, `measure(v, NAME)` is a number (of values per task their mean), and the name of
-a measure per task is a series: `rank_correlation(difficulty, first_peak)`.
+A measure reads the run's folder and returns values by name: a number, or one number per task. They are kept
+in `Record.measures`. In a claim, `measure(v, NAME)` is a number (of values per task their mean), and the name
+of a measure per task is a series: `rank_correlation(difficulty, first_peak)`.
 
 | measure | values |
 |---|---|
 | data_used | `data_used`: the share of all training rows that was trained on, in percent |
-| uncertainty | `uncertainty`: mean entropy of each task's outputs over the run; needs train.measure_uncertainty |
-| first_peak | `first_peak`: the step around which MT-Uncertainty first chooses the most examples of each task |
+| uncertainty | `uncertainty`: mean entropy of each task's outputs; needs train.measure_uncertainty |
+| first_peak | `first_peak`: the step around which MT-Uncertainty first chooses many examples of each task |
 | difficulty | `difficulty`: the difficulty of each task (EDM), from its training rows |
 | covariance | `covariance`: mean CovSim of each task with the others |
-| similarity | `query_within`, `query_between`, `query_mean`, and the same of `ffn_in_bias`: cosines of updates |
+| similarity | cosines of updates: `query_within`, `query_between`, `query_mean`; the same of `ffn_in_bias` |
 | storage | `incremental`, `bundled`: parameters in millions, as multitask LoRA counts |
 """
 
@@ -32,6 +32,7 @@ Value = float | dict[str, float]
 Measure = Callable[[Path], dict[str, Value]]
 
 LOG = "log.jsonl"
+BLOCK_MEANS = ("within", "between", "mean")
 WINDOW = 50
 """The number of steps that counts of chosen examples are averaged over, before their first peak is found."""
 
@@ -92,7 +93,7 @@ def first_peak(folder: Path) -> dict[str, Value]:
 
 
 def peak_of(counts: NDArray[Any], window: int = WINDOW) -> int:
-    """The first step at which smoothed counts are highest within a window on both sides, and above their mean.
+    """The first step at which smoothed counts are above their mean, and highest within a window.
 
     Args:
         counts: the examples of one task in each step, [steps].
@@ -101,7 +102,9 @@ def peak_of(counts: NDArray[Any], window: int = WINDOW) -> int:
     import numpy as np
 
     width = min(window, max(1, len(counts) // 4))
-    smooth = np.convolve(np.pad(counts, (width // 2, width - 1 - width // 2), "edge"), np.ones(width), "valid")
+    smooth = np.convolve(
+        np.pad(counts, (width // 2, width - 1 - width // 2), "edge"), np.ones(width), "valid"
+    )
     smooth /= width
     high = smooth > smooth.mean()
     for step in np.flatnonzero(high):
@@ -143,7 +146,7 @@ def similarity(folder: Path) -> dict[str, Value]:
 
 
 def block_means(tasks: Sequence[str], matrix: NDArray[Any]) -> dict[str, float]:
-    """The means of a matrix [T, T] over pairs of different tasks, by whether their suite puts them in one block."""
+    """The means of a matrix [T, T] over pairs of tasks: of one block of their suite, of two, of all."""
     import numpy as np
 
     from weft.suites import suite_blocks
@@ -155,7 +158,7 @@ def block_means(tasks: Sequence[str], matrix: NDArray[Any]) -> dict[str, float]:
         for task in members
         if set(tasks) <= {t for others in blocks.values() for t in others}
     }
-    pairs: dict[str, list[float]] = {"within": [], "between": [], "mean": []}
+    pairs: dict[str, list[float]] = {key: [] for key in BLOCK_MEANS}
     for i, first in enumerate(tasks):
         for j, second in enumerate(tasks[:i]):
             if np.isnan(matrix[i, j]):
@@ -173,7 +176,7 @@ def storage(folder: Path) -> dict[str, Value]:
 
     done = storage_of(load(folder))
     counted = done["paper"] or done
-    return {name: counted[name]["parameters"] / 1e6 for name in ("incremental", "bundled")}  # type: ignore[literal-required]
+    return {name: counted[name]["parameters"] / 1e6 for name in ("incremental", "bundled")}
 
 
 def _log(folder: Path) -> Iterator[dict[str, Any]]:
@@ -197,3 +200,10 @@ MEASURES: Mapping[str, Measure] = {
     "storage": storage,
 }
 """Every measure by its name."""
+
+VALUES: Mapping[str, str] = {
+    **{name: name for name in ("data_used", "uncertainty", "first_peak", "difficulty", "covariance")},
+    **{f"{part}_{mean}": "similarity" for part in ("query", "ffn_in_bias") for mean in BLOCK_MEANS},
+    **dict.fromkeys(("incremental", "bundled"), "storage"),
+}
+"""The measure that returns each value."""

@@ -15,7 +15,9 @@ A recipe has the scales `small` (the default: the encoder `minilm`, one GPU) and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -122,6 +124,11 @@ def run_count(grid: Grid) -> int:
 
 def recipe_sections(name: str) -> dict[str, Any]:
     """The keys of a recipe, with those of the recipe that it is like, and with its preset as `run`."""
+    return deepcopy(_sections(name))
+
+
+@cache
+def _sections(name: str) -> dict[str, Any]:
     known = recipe_names()
     if name not in known:
         raise WeftError(
@@ -131,7 +138,7 @@ def recipe_sections(name: str) -> dict[str, Any]:
     sections: dict[str, Any] = parse_yaml(text)
     parent = sections.get("like")
     if parent is not None:
-        sections = _over(recipe_sections(parent), sections)
+        sections = _over(_sections(parent), sections)
     if "base" in sections:
         sections["run"] = parse_yaml(preset_text(sections.pop("base")))
     return sections
