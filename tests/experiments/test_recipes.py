@@ -1,4 +1,4 @@
-"""The recipes: each parses at every scale, its variants and claims resolve, and its run files are accepted."""
+"""The recipes: each parses at every scale, its claims resolve, and its run files are accepted."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _copies(rows: list[Row], number: int) -> list[Row]:
 
 
 def first_cells(name: str, scale: str, data: RecipeData) -> tuple[Grid, list[Cell]]:
-    """A recipe on these files, and one cell of each variant, with the first seed and the first tuned values."""
+    """A recipe on these files, and one cell of each variant: the first seed, the first tuned values."""
     grid = load_recipe(name, [f"scale={scale}", *data.overrides])
     return grid, [cell for cell in all_cells(grid) if not cell.trial and cell.seed == grid.seeds[0]]
 

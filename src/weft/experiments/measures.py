@@ -207,3 +207,5 @@ VALUES: Mapping[str, str] = {
     **dict.fromkeys(("incremental", "bundled"), "storage"),
 }
 """The measure that returns each value."""
+EXACT = ("storage", "difficulty")
+"""Measures that follow from the settings and the data, and do not vary with the seed."""

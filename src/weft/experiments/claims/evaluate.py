@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import WeftError
 from weft.experiments.claims.data import ClaimData, Interval
 from weft.experiments.claims.functions import FUNCTIONS, SCORES
-from weft.experiments.claims.language import ParsedClaim, parse_claim
+from weft.experiments.claims.language import Call, ParsedClaim, parse_claim
 from weft.experiments.claims.values import linear, per_seed
+from weft.experiments.measures import EXACT, VALUES
 
 if TYPE_CHECKING:
     from weft.experiments.grid import Claim
@@ -175,7 +176,13 @@ def _interval(claim: ParsedClaim, data: ClaimData, numbers: Sequence[float]) -> 
 
 def _is_exact(claim: ParsedClaim, numbers: Sequence[float]) -> bool:
     """Whether a claim is about quantities that follow from the settings, and did not vary."""
-    return all(FUNCTIONS[call.function].exact for call in claim.calls) and max(numbers) == min(numbers)
+    return all(map(_does_not_vary, claim.calls)) and max(numbers) == min(numbers)
+
+
+def _does_not_vary(call: Call) -> bool:
+    if call.function == "measure":
+        return VALUES.get(str(call.arguments[1])) in EXACT
+    return FUNCTIONS[call.function].exact
 
 
 def _exact(text: str, test: str, claim: ParsedClaim, numbers: Sequence[float]) -> ClaimResult:
