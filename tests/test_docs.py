@@ -20,6 +20,9 @@ from weft.config import load_run
 from weft.config.run_file import SECTIONS
 from weft.config.task_file import Host, load_task_file
 from weft.data.readers.streamed import json_rows, stream_lines
+from weft.experiments.claims import check_claims
+from weft.experiments.grid import KEYS as GRID_KEYS
+from weft.experiments.grid import read_grid
 from weft.growing.settings import GrowSettings
 from weft.inference.requests import Asked, RequestReader
 from weft.methods import METHODS, build_method
@@ -188,9 +191,12 @@ def data(tmp_path_factory):
 
 
 def checked(block: Block, folder: Path) -> None:
-    """Read a YAML block as what it is: a task file, or a run file of which some sections may be missing."""
+    """Read a YAML block as what it is: a grid, a task file, or a run file that may lack some sections."""
     sections = yaml.safe_load(block.text)
     file = folder / f"{block.page.stem}-{block.line}.yaml"
+    if set(sections) <= set(GRID_KEYS):
+        check_claims(read_grid(block.text, str(block), folder))
+        return
     if "grow" in sections:
         file.write_text(block.text, encoding="utf-8")
         tasks = find_suite("glue", folder / "data", ["cola", "rte", "mrpc", "stsb"]).tasks

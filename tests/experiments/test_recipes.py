@@ -16,7 +16,9 @@ from weft.errors import WeftError
 from weft.evaluation.averages import AVERAGES
 from weft.experiments.cells import Cell, cells_of, in_order, variants_of
 from weft.experiments.claims import check_claims
+from weft.experiments.claims.functions import FUNCTIONS, SERIES_ABOUT
 from weft.experiments.grid import Grid
+from weft.experiments.measures import VALUES
 from weft.experiments.recipes import (
     is_recipe,
     load_recipe,
@@ -190,3 +192,13 @@ def test_the_page_lists_every_recipe():
         assert int(small) == runs["small"], name
         assert large == (str(runs["paper"]) if "paper" in runs else "–"), name
         assert paper == recipe(name).paper
+
+
+def test_the_page_explains_every_function_series_and_measure():
+    text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    for function in FUNCTIONS.values():
+        assert f"| `{function.signature}` | {function.about} |" in text
+    for name, about in SERIES_ABOUT.items():
+        assert f"| `{name}` | {about} |" in text
+    for value, measure in VALUES.items():
+        assert re.search(rf"^\| `{measure}` \| .*`{value}`", text, re.M), value

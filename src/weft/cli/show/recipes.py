@@ -7,7 +7,7 @@ from weft.cli.output import print_json, print_table
 
 
 def recipes(as_json: Json = False) -> None:
-    """List the recipes: experiments of the papers that `weft compare` runs.
+    """List the recipes: experiments for `weft compare`.
 
     Runs are counted for each scale: small (the default) uses the encoder minilm, paper the settings of the
     paper. Each recipe needs data: tasks.root=DATA; --json says which.
