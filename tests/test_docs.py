@@ -17,6 +17,7 @@ from tests.support.layers import LAYERS
 from tests.support.pages import PAGES, Block, anchors, blocks, commands, links, spans
 from tests.support.paths import ROOT
 from weft.config import load_run
+from weft.config.presets import preset_text
 from weft.config.run_file import SECTIONS
 from weft.config.task_file import Host, load_task_file
 from weft.data.readers.streamed import json_rows, stream_lines
@@ -194,14 +195,16 @@ def checked(block: Block, folder: Path) -> None:
     """Read a YAML block as what it is: a grid, a task file, or a run file that may lack some sections."""
     sections = yaml.safe_load(block.text)
     file = folder / f"{block.page.stem}-{block.line}.yaml"
-    if set(sections) <= set(GRID_KEYS):
-        check_claims(read_grid(block.text, str(block), folder))
-        return
     if "grow" in sections:
         file.write_text(block.text, encoding="utf-8")
         tasks = find_suite("glue", folder / "data", ["cola", "rte", "mrpc", "stsb"]).tasks
         host = Host(folder, {task.name: task for task in tasks}, build_method("ca_mtl"), 96)
         load_task_file(file, [], host)
+        return
+    if set(sections) <= set(GRID_KEYS):
+        base = "" if {"base", "run"} & set(sections) else "base: quickstart\n"
+        (folder / "run.yaml").write_text(preset_text("quickstart"), encoding="utf-8")
+        check_claims(read_grid(base + block.text, str(file), folder))
         return
     assert set(sections) <= set(SECTIONS), f"{block}: no part of a run file"
     lacking = {"encoder": "encoder: random:bert-tiny\n", "tasks": "tasks: {suite: swatch}\n"}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weft.data.readers.source import Source
     from weft.encoder.load import load_encoder
     from weft.errors import WeftError
+    from weft.experiments.compare import compare
     from weft.growing.add import add_task
     from weft.growing.retrain import retrain_task
     from weft.model.model import Model
@@ -43,6 +44,7 @@ __all__ = [
     "add_task",
     "assemble",
     "check",
+    "compare",
     "copy_task",
     "evaluate",
     "load",
@@ -70,6 +72,7 @@ __getattr__, __dir__ = lazy(
         "add_task": "weft.growing.add",
         "assemble": "weft.workflows.assemble",
         "check": "weft.workflows.check",
+        "compare": "weft.experiments.compare",
         "copy_task": "weft.bundle.copy_task",
         "evaluate": "weft.workflows.evaluate",
         "load": "weft.bundle.load",

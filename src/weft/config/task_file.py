@@ -92,10 +92,10 @@ def load_task_file(
         raise WeftError(f"there is no task file {str(source)!r}; expected YAML with {', '.join(SECTIONS)}")
     reading = Reading(str(source), path.parent)
     raw = parse(read_text(path), reading)
-    return _read_task_file(raw, reading, overrides, host, again)
+    return read_task_file(raw, reading, overrides, host, again)
 
 
-def _read_task_file(
+def read_task_file(
     raw: dict[str, Any], reading: Reading, overrides: Sequence[str], host: Host, again: str | None
 ) -> TaskFile:
     """Check a parsed task file; all mistakes in one error."""
@@ -136,7 +136,7 @@ def _read_task_file(
         for place, text in problems:
             reading.wrong(place, text)
     if overrides and reading.found:
-        blame_overrides(reading, before, lambda alone: _read_task_file(plain, alone, (), host, again))
+        blame_overrides(reading, before, lambda alone: read_task_file(plain, alone, (), host, again))
     stop_if_wrong(reading)
     assert training is not None
     assert grow is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.evaluation.rows.collect import collect_rows
 from weft.evaluation.scores import Scores, main_score
 from weft.inference.precision import PassContext, precision_context
 from weft.inference.runner import answers
@@ -16,6 +18,7 @@ from weft.tasks.task import ALSO, task_of
 
 if TYPE_CHECKING:
     from weft.data.tokens.tokens import Tokens
+    from weft.evaluation.rows.run_rows import SetRows
     from weft.model.model import Model
     from weft.tasks.task import Task
     from weft.utils.processes import Processes
@@ -28,6 +31,7 @@ def evaluate(
     processes: Processes | None = None,
     precision: PassContext | str | None = None,
     capture: Literal["auto", "always"] = "always",
+    collect: dict[str, SetRows] | None = None,
 ) -> Scores:
     """Evaluate on labelled examples. The model is put into eval mode and left there.
 
@@ -40,6 +44,9 @@ def evaluate(
         precision: `float32` or `bf16`, or what makes the context of each pass; by default float32, or the
             precision passed to `Model.capture`.
         capture: which passes run as CUDA graphs on a GPU; see `weft.inference.runner.answers`.
+        collect: a dictionary that receives the row statistics of each evaluated set, under its name in
+            `data`; `RunRows(collect)` is what `weft compare` stores of a run. They are made from the answers
+            that are judged, without a second pass. None: none are made.
     """
     chosen = {
         name: list(range(len(tokens))) if rows is None else list(rows[name]) for name, tokens in data.items()
@@ -54,7 +61,8 @@ def evaluate(
         set_logits = logits[position : position + len(which)]
         position += len(which)
         task, _, further = name.partition(ALSO)
-        scores = judged(model.tasks[model.task_id(task)], set_logits, data[name], which)
+        keep = None if collect is None else partial(collect.__setitem__, name)
+        scores = judged(model.tasks[model.task_id(task)], set_logits, data[name], which, keep)
         suffix = f"_{further}" if further else ""
         metrics.setdefault(task, {}).update({f"{metric}{suffix}": value for metric, value in scores.items()})
     return Scores(
@@ -66,7 +74,11 @@ def evaluate(
 
 
 def judged(
-    task: Task, logits: Sequence[NDArray[np.float32]], tokens: Tokens, which: Sequence[int]
+    task: Task,
+    logits: Sequence[NDArray[np.float32]],
+    tokens: Tokens,
+    which: Sequence[int],
+    collect: Callable[[SetRows], object] | None = None,
 ) -> dict[str, float]:
     """Compute the metrics of a task.
 
@@ -75,17 +87,21 @@ def judged(
         logits: the logits of each example.
         tokens: the task's examples.
         which: the indices of the examples that the logits belong to.
+        collect: called with the row statistics of these examples.
     """
     kind = KINDS[task.kind]()
     examples = tokens.examples(which)
     labels: Any = tokens.labels
     groups = tokens.split.groups
-    return kind.score(
-        task.metrics,
+    answers = (
         kind.gold([labels[i] for i in which], task, examples),
         kind.decode(logits, task, examples),
         None if groups is None else [groups[i] for i in which],
     )
+    scores = kind.score(task.metrics, *answers)
+    if collect is not None:
+        collect(collect_rows(kind, scores, *answers))
+    return scores
 
 
 def decoded(model: Model, name: str, tokens: Tokens) -> list[Any]:

@@ -177,6 +177,8 @@ def _cell(
     for place, value in _settings(grid, variant, tuned):
         set_key(raw, place, deepcopy(value), reading)
     set_key(raw, ("train", "seed"), seed, reading)
+    if grid.tune is not None:
+        set_halves(raw.get("tasks"))
     if reading.found:
         mistakes = "\n".join(f"  {'.'.join(place)}: {text}" for place, text in reading.found)
         raise WeftError(f"{grid.source}: variant {variant.name!r} cannot be made:\n{mistakes}")
@@ -201,6 +203,23 @@ def _root_of_new_task(action: Mapping[str, Any], raw: Mapping[str, Any]) -> None
         new.setdefault("root", roots[0])
 
 
+def set_halves(tasks: Any) -> None:
+    """Halve the validation rows of every task of a run file; see `weft.experiments.tuning`.
+
+    Args:
+        tasks: the section `tasks`: a suite, tasks by name, or a list of these; changed in place.
+    """
+    if isinstance(tasks, list):
+        for entry in tasks:
+            set_halves(entry)
+    elif isinstance(tasks, dict) and ("suite" in tasks or "name" in tasks):
+        tasks["halves"] = True
+    elif isinstance(tasks, dict):
+        for entry in tasks.values():
+            if isinstance(entry, dict):
+                entry["halves"] = True
+
+
 def _settings(grid: Grid, variant: Variant, tuned: Mapping[str, str]) -> Iterator[tuple[Place, Any]]:
     """The settings of a cell, the strongest last."""
     yield from variant.settings
@@ -217,7 +236,8 @@ def needed_names(action: Mapping[str, Any]) -> list[str]:
         if isinstance(value, list):
             return [str(name) for name in value]
         if isinstance(value, dict) and "from" in value:
-            return [str(value["from"])]
+            named = value["from"]
+            return [str(name) for name in named] if isinstance(named, list) else [str(named)]
     return []
 
 

@@ -116,7 +116,8 @@ class Grid:
         exclude: combinations that are left out: labels by axis, `variant` or `seed`.
         tune: what is chosen for each variant; None: nothing.
         report: the split that the tables report, `validation` or `test`.
-        average: how scores are averaged: `mean`, or one of `weft.evaluation.averages.AVERAGES`.
+        average: how scores are averaged: `average`, the mean of the tasks' scores, or one of the averages of
+            papers (`weft.evaluation.averages`).
         baseline: the variant that every other one is compared with; None: none.
         contrasts: further pairs of variants that are compared.
         claims: the claims.
@@ -137,7 +138,7 @@ class Grid:
     exclude: tuple[Mapping[str, Any], ...] = ()
     tune: Tune | None = None
     report: str = "validation"
-    average: str = "mean"
+    average: str = "average"
     baseline: str | None = None
     contrasts: tuple[tuple[str, str], ...] = ()
     claims: tuple[Claim, ...] = ()
@@ -209,7 +210,7 @@ def read_grid(text: str, source: str, folder: Path, overrides: Sequence[str] = (
             exclude=read_exclude(raw.get("exclude"), [axis.key for axis in axes], reading),
             tune=None if tune is None else Tune(tuple(Axis(*axis) for axis in tune[0]), tune[1]),
             report=read_word("report", raw.get("report", "validation"), reading, ("validation", "test")),
-            average=_average(raw.get("average", "mean"), reading),
+            average=_average(raw.get("average", "average"), reading),
             baseline=read_word("baseline", raw.get("baseline"), reading) or None,
             contrasts=read_contrasts(raw.get("contrasts"), reading),
             claims=tuple(Claim(*claim) for claim in read_claims(raw.get("claims"), reading)),
@@ -242,7 +243,7 @@ def _base(raw: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], Pat
             reading.wrong(["base"], str(wrong))
     if run is not None and not isinstance(run, dict):
         reading.wrong(["run"], f"expected the sections of a run file; found {run!r}")
-    elif run is not None and base is not None:
+    elif run is not None and isinstance(base, str):
         reading.wrong(["run"], "a grid has base or run, not both; settings for all runs may be in variants")
     elif run is not None:
         sections = {str(key): value for key, value in deepcopy(run).items()}
@@ -262,7 +263,7 @@ def _scale(raw: dict[str, Any], reading: Reading) -> list[tuple[Place, Any]]:
         )
         return []
     if scale is None:
-        reading.wrong(["scale"], f"expected one of {', '.join(map(str, scales))}")
+        reading.wrong(["scales"], f"write scale: NAME, one of {', '.join(map(str, scales))}")
         return []
     if scale not in scales:
         reading.wrong(["scale"], f"{scale!r} does not exist; {did_you_mean(str(scale), list(scales))}")
@@ -293,7 +294,7 @@ def _of_runs(overrides: Sequence[str], reading: Reading) -> list[tuple[Place, An
 def _average(value: object, reading: Reading) -> str:
     from weft.evaluation.averages import AVERAGES
 
-    return read_word("average", value, reading, ("mean", *AVERAGES))
+    return read_word("average", value, reading, ("average", *AVERAGES))
 
 
 def _mapping(key: str, value: object, reading: Reading) -> dict[str, Any]:

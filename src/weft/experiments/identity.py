@@ -20,7 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from weft.config.run_file import RunFile
+from weft.config.reading import Reading
+from weft.config.run_file import RunFile, stop_if_wrong
+from weft.config.tasks import read_tasks
 from weft.model.head_settings import HeadSettings
 from weft.tasks.task import SYNTHETIC, Task
 from weft.training.settings import Training
@@ -70,6 +72,43 @@ def identity_of(run_file: RunFile, splits: Sequence[str], uses: Sequence[str] = 
             **more,
         }
     )
+
+
+def identity_of_action(
+    action: Mapping[str, Any],
+    seed: int,
+    uses: Sequence[str],
+    splits: Sequence[str],
+    source: str,
+    folder: Path,
+) -> str:
+    """Return the identity of a cell that changes the models of other cells.
+
+    Args:
+        action: {name: settings}.
+        seed: the cell's random seed.
+        uses: the identities of the cells whose models it uses.
+        splits: the splits that it reads, with the one that is reported.
+        source: the grid, for messages.
+        folder: the folder that relative paths start from.
+    """
+    facts = {
+        name: _action_facts(settings, splits, source, folder) if isinstance(settings, dict) else settings
+        for name, settings in action.items()
+    }
+    return digest({"numbers": NUMBERS_VERSION, "action": facts, "seed": seed, "uses": list(uses)})
+
+
+def _action_facts(
+    settings: Mapping[str, Any], splits: Sequence[str], source: str, folder: Path
+) -> dict[str, Any]:
+    """The settings of an action; of tasks the settings and the content of their data."""
+    if "tasks" not in settings:
+        return dict(settings)
+    reading = Reading(source, folder, generated=True)
+    tasks, _ = read_tasks(_plain(settings["tasks"]), reading)
+    stop_if_wrong(reading)
+    return {**settings, "tasks": [task_facts(task, splits) for task in tasks]}
 
 
 def digest(facts: Mapping[str, Any]) -> str:

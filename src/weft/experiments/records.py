@@ -14,6 +14,7 @@ import io
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -74,7 +75,7 @@ class Record:
 
     def to_bytes(self) -> bytes:
         """The content of the record's file; equal records have equal bytes."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(asdict(self), separators=(",", ":"), allow_nan=False)
         packed = io.BytesIO()
         with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=9) as stream:
             stream.write(text.encode())
@@ -94,7 +95,7 @@ def read_record(content: bytes, source: str) -> Record:
         if len(text) > LARGEST:
             raise WeftError(f"{source} is larger than any record")
         facts = parse_json(text)
-    except (OSError, EOFError, ValueError, UnicodeDecodeError) as wrong:
+    except (OSError, EOFError, ValueError, zlib.error) as wrong:
         raise WeftError(f"{source} is damaged: it is no record ({wrong}); delete it") from None
     known = {item.name for item in fields(Record)}
     if not isinstance(facts, dict) or not isinstance(facts.get("format"), int):
@@ -179,7 +180,7 @@ def packed_records(file: Path) -> list[tuple[str, bytes]]:
             return [(entry.filename, archive.read(entry)) for entry in entries]
     except FileNotFoundError:
         raise WeftError(f"there is no file {str(file)!r}") from None
-    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError) as wrong:
+    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error) as wrong:
         raise WeftError(f"{file} is no file of packed records ({wrong}); write one by --pack") from None
 
 

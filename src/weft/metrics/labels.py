@@ -11,24 +11,51 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.metrics.label_rows import MacroF1, Matthews
 from weft.metrics.metric import metric
+from weft.metrics.rows import Mean, Ratio
 
 
-@metric("labels", "choices")
+def _right(gold: ArrayLike, predictions: ArrayLike) -> NDArray[Any]:
+    """Whether all labels of each row are right, [N]."""
+    gold, predictions = _both(gold, predictions)
+    return (gold == predictions).reshape(len(gold), -1).all(1) if gold.size else np.zeros(len(gold), bool)
+
+
+def _label_counts(gold: ArrayLike, predictions: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """2·right and gold + predicted labels of each row, [N] each; a label id is one label."""
+    gold, predictions = _both(gold, predictions)
+    if gold.ndim == 1:
+        return 2 * (gold == predictions), np.full(len(gold), 2)
+    return _positive_counts(gold, predictions)
+
+
+def _positive_counts(gold: ArrayLike, predictions: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """2·right and gold + predicted of the label 1 of each row, [N] each."""
+    gold, predictions = _both(gold, predictions)
+    is_gold, is_predicted = np.atleast_2d((gold == 1).T).T, np.atleast_2d((predictions == 1).T).T
+    return 2 * (is_gold & is_predicted).sum(1), is_gold.sum(1) + is_predicted.sum(1)
+
+
+POSITIVE_F1 = Ratio(_positive_counts)
+"""Row statistics of the F1 of label 1."""
+
+
+@metric("labels", "choices", rows=Mean(lambda gold, predictions: np.equal(*_both(gold, predictions))))
 def accuracy(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     """The share of right labels."""
     gold, predictions = _both(gold, predictions)
     return float((gold == predictions).mean()) if gold.size else 0.0
 
 
-@metric("label_sets")
+@metric("label_sets", rows=Mean(_right))
 def exact(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     """The share of examples whose labels are all right."""
     gold, predictions = _both(gold, predictions)
     return float((gold == predictions).reshape(len(gold), -1).all(1).mean()) if gold.size else 0.0
 
 
-@metric("labels", labels=2)
+@metric("labels", labels=2, rows=POSITIVE_F1)
 def f1(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     """F1 of label 1, the second of two labels, which is the positive class."""
     gold, predictions = _both(gold, predictions)
@@ -37,7 +64,7 @@ def f1(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     )
 
 
-@metric("labels", "label_sets")
+@metric("labels", "label_sets", rows=MacroF1())
 def macro_f1(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     """The mean of the labels' F1.
 
@@ -47,14 +74,14 @@ def macro_f1(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> 
     return float(np.mean([f1_of(r, b) for r, b in zip(right, both, strict=True)])) if len(right) else 0.0
 
 
-@metric("label_sets")
+@metric("label_sets", rows=Ratio(_label_counts))
 def micro_f1(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     """F1 of the counts summed over all labels."""
     right, both = _counts(gold, predictions)
     return f1_of(float(right.sum()), float(both.sum()))
 
 
-@metric("labels")
+@metric("labels", rows=Matthews())
 def matthews(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     """Matthews' correlation for any number of labels; 0 if all gold labels or all predictions are equal.
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.registry import Registry
+
+if TYPE_CHECKING:
+    from weft.metrics.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Metric:
         labels: the number of labels that a task must have; None: any number.
         needs_groups: whether it judges groups of examples; a task must then set `group`.
         lower_is_better: whether it is an error.
+        rows: its row statistics, by which `weft compare` measures how much of its uncertainty comes from the
+            rows; None: the intervals of this metric have no row part, and the tables say so.
     """
 
     function: Callable[[Any, Any, Sequence[Hashable] | None], float]
@@ -76,6 +81,7 @@ class Metric:
     labels: int | None = None
     needs_groups: bool = False
     lower_is_better: bool = False
+    rows: Rows | None = None
 
     @property
     def summary(self) -> str:
@@ -99,7 +105,11 @@ class Metric:
 
 
 def metric(
-    *compares: str, labels: int | None = None, needs_groups: bool = False, lower_is_better: bool = False
+    *compares: str,
+    labels: int | None = None,
+    needs_groups: bool = False,
+    lower_is_better: bool = False,
+    rows: Rows | None = None,
 ) -> Callable[[Callable[..., float]], Metric]:
     """Turn a function `f(gold, predictions, groups)` into a metric.
 
@@ -108,6 +118,7 @@ def metric(
         labels: the number of labels that a task must have; None: any number.
         needs_groups: whether a task must set `group`: examples with equal groups are judged together.
         lower_is_better: whether it is an error.
+        rows: its row statistics; `weft.metrics.rows.Mean(f)` are those of the mean of f(gold, predictions).
 
     Example:
         >>> from weft.metrics import METRICS, metric
@@ -119,6 +130,6 @@ def metric(
     """
 
     def declare(function: Callable[..., float]) -> Metric:
-        return Metric(function, compares, labels, needs_groups, lower_is_better)
+        return Metric(function, compares, labels, needs_groups, lower_is_better, rows)
 
     return declare

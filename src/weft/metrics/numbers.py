@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.metrics.metric import metric
+from weft.metrics.number_rows import Pearson, Spearman, SquaredError
 
 
-@metric("numbers")
+@metric("numbers", rows=Pearson())
 def pearson(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     """Pearson's correlation over all outputs together; 0 if all gold numbers or all predictions are equal."""
     from scipy.stats import pearsonr
@@ -19,7 +20,7 @@ def pearson(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> f
     return 0.0 if _constant(gold, predictions) else _finite(pearsonr(gold, predictions).statistic)
 
 
-@metric("numbers")
+@metric("numbers", rows=Spearman())
 def spearman(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     """Spearman's rank correlation over all outputs together; 0 if all numbers of one side are equal."""
     from scipy.stats import spearmanr
@@ -28,7 +29,7 @@ def spearman(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> 
     return 0.0 if _constant(gold, predictions) else _finite(spearmanr(gold, predictions).statistic)
 
 
-@metric("numbers", lower_is_better=True)
+@metric("numbers", lower_is_better=True, rows=SquaredError())
 def mse(gold: ArrayLike, predictions: ArrayLike, groups: object = None) -> float:
     """The mean squared error."""
     gold, predictions = _numbers(gold), _numbers(predictions)

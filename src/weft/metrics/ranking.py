@@ -14,34 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.metrics.metric import metric
+from weft.metrics.rows import Mean
 
 Lists = Sequence[Sequence[float]]
-
-
-@metric("rankings")
-def mrr(gold: Lists, predictions: Lists, groups: object = None) -> float:
-    """The mean of 1/rank of the first relevant candidate; ties are broken against the system.
-
-    rank = 1 + the number of irrelevant candidates whose score is at least that of the best relevant one.
-    """
-    return _mean(_reciprocal_rank, gold, predictions)
-
-
-@metric("rankings")
-def p_at_1(gold: Lists, predictions: Lists, groups: object = None) -> float:
-    """The share of queries whose first candidate is relevant; ties are broken against the system."""
-    return _mean(lambda relevance, scores: float(_reciprocal_rank(relevance, scores) == 1), gold, predictions)
-
-
-@metric("rankings")
-def ndcg(gold: Lists, predictions: Lists, groups: object = None) -> float:
-    """The mean of DCG/ideal DCG, over all ranks, with linear gains.
-
-    DCG = Σ_rank relevance/log₂(rank + 1). Candidates with equal scores share their ranks: each gets the mean
-    of their discounts, which is the mean over all their orders (as in scikit-learn's `ndcg_score`).
-    Relevances below 0 count as 0.
-    """
-    return _mean(_gain, gold, predictions)
+Measure = Callable[[NDArray[Any], NDArray[Any]], float]
+"""From the relevances and the scores of one query to a number."""
 
 
 def _reciprocal_rank(relevance: NDArray[Any], scores: NDArray[Any]) -> float:
@@ -49,6 +26,10 @@ def _reciprocal_rank(relevance: NDArray[Any], scores: NDArray[Any]) -> float:
     if not relevant.any():
         return 0.0
     return 1 / (1 + int((scores[~relevant] >= scores[relevant].max()).sum()))
+
+
+def _first_is_relevant(relevance: NDArray[Any], scores: NDArray[Any]) -> float:
+    return float(_reciprocal_rank(relevance, scores) == 1)
 
 
 def _gain(relevance: NDArray[Any], scores: NDArray[Any]) -> float:
@@ -64,14 +45,54 @@ def _gain(relevance: NDArray[Any], scores: NDArray[Any]) -> float:
     return float((gains * shared_discounts[position]).sum() / (np.sort(gains)[::-1] * discounts).sum())
 
 
-def _mean(measure: Callable[[NDArray[Any], NDArray[Any]], float], gold: Lists, predictions: Lists) -> float:
-    values = []
-    for relevance, scores in zip(gold, predictions, strict=True):
-        score_array = np.asarray(scores, np.float64)
-        relevance_array = np.asarray(relevance, np.float64)
-        if score_array.shape != relevance_array.shape:
-            raise ValueError(
-                f"{relevance_array.shape} relevances but {score_array.shape} scores for one query"
-            )
-        values.append(measure(relevance_array, np.where(np.isnan(score_array), -np.inf, score_array)))
+def _by_query(measure: Measure) -> Callable[[Lists, Lists], list[float]]:
+    """Return the function that computes a measure of every query, [N]."""
+
+    def values(gold: Lists, predictions: Lists) -> list[float]:
+        values = []
+        for relevance, scores in zip(gold, predictions, strict=True):
+            score_array = np.asarray(scores, np.float64)
+            relevance_array = np.asarray(relevance, np.float64)
+            if score_array.shape != relevance_array.shape:
+                raise ValueError(
+                    f"{relevance_array.shape} relevances but {score_array.shape} scores for one query"
+                )
+            values.append(measure(relevance_array, np.where(np.isnan(score_array), -np.inf, score_array)))
+        return values
+
+    return values
+
+
+_RECIPROCAL_RANKS = _by_query(_reciprocal_rank)
+_FIRST_IS_RELEVANT = _by_query(_first_is_relevant)
+_GAINS = _by_query(_gain)
+
+
+@metric("rankings", rows=Mean(_RECIPROCAL_RANKS))
+def mrr(gold: Lists, predictions: Lists, groups: object = None) -> float:
+    """The mean of 1/rank of the first relevant candidate; ties are broken against the system.
+
+    rank = 1 + the number of irrelevant candidates whose score is at least that of the best relevant one.
+    """
+    return _mean(_RECIPROCAL_RANKS(gold, predictions))
+
+
+@metric("rankings", rows=Mean(_FIRST_IS_RELEVANT))
+def p_at_1(gold: Lists, predictions: Lists, groups: object = None) -> float:
+    """The share of queries whose first candidate is relevant; ties are broken against the system."""
+    return _mean(_FIRST_IS_RELEVANT(gold, predictions))
+
+
+@metric("rankings", rows=Mean(_GAINS))
+def ndcg(gold: Lists, predictions: Lists, groups: object = None) -> float:
+    """The mean of DCG/ideal DCG, over all ranks, with linear gains.
+
+    DCG = Σ_rank relevance/log₂(rank + 1). Candidates with equal scores share their ranks: each gets the mean
+    of their discounts, which is the mean over all their orders (as in scikit-learn's `ndcg_score`).
+    Relevances below 0 count as 0.
+    """
+    return _mean(_GAINS(gold, predictions))
+
+
+def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0

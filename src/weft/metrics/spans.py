@@ -13,29 +13,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from weft.metrics.metric import metric
+from weft.metrics.rows import Mean
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
-
-@metric("texts")
-def exact_match(gold: Sequence[Sequence[str]], predictions: Sequence[str], groups: object = None) -> float:
-    """The share of predictions that equal one of their right texts."""
-    return _mean_of_best(lambda right, answer: float(plain(right) == plain(answer)), gold, predictions)
-
-
-@metric("texts")
-def token_f1(gold: Sequence[Sequence[str]], predictions: Sequence[str], groups: object = None) -> float:
-    """The mean F1 of the words of predictions; a word that occurs twice counts twice.
-
-    F1 = 2·c/(n + m) for c common words of n and m; 0 if no word is common, even if both are empty (v1.1).
-    """
-    return _mean_of_best(_f1, gold, predictions)
+Texts = Sequence[Sequence[str]]
 
 
 def plain(text: str) -> str:
     """Normalize a text for comparison."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def _same(right: str, answer: str) -> float:
+    return float(plain(right) == plain(answer))
 
 
 def _f1(right: str, answer: str) -> float:
@@ -44,11 +36,35 @@ def _f1(right: str, answer: str) -> float:
     return 2 * common / (len(right_words) + len(answer_words)) if common else 0.0
 
 
-def _mean_of_best(
-    measure: Callable[[str, str], float], gold: Sequence[Sequence[str]], predictions: Sequence[str]
-) -> float:
-    best = [
-        max((measure(right, answer) for right in rights), default=0.0)
-        for rights, answer in zip(gold, predictions, strict=True)
-    ]
-    return sum(best) / len(best) if best else 0.0
+def _best(measure: Callable[[str, str], float]) -> Callable[[Texts, Sequence[str]], list[float]]:
+    """Return the function that compares each answer with its right texts, [N]; the best result counts."""
+
+    def values(gold: Texts, predictions: Sequence[str]) -> list[float]:
+        return [
+            max((measure(right, answer) for right in rights), default=0.0)
+            for rights, answer in zip(gold, predictions, strict=True)
+        ]
+
+    return values
+
+
+_MATCHES, _BEST_F1 = _best(_same), _best(_f1)
+
+
+@metric("texts", rows=Mean(_MATCHES))
+def exact_match(gold: Sequence[Sequence[str]], predictions: Sequence[str], groups: object = None) -> float:
+    """The share of predictions that equal one of their right texts."""
+    return _mean(_MATCHES(gold, predictions))
+
+
+@metric("texts", rows=Mean(_BEST_F1))
+def token_f1(gold: Sequence[Sequence[str]], predictions: Sequence[str], groups: object = None) -> float:
+    """The mean F1 of the words of predictions; a word that occurs twice counts twice.
+
+    F1 = 2·c/(n + m) for c common words of n and m; 0 if no word is common, even if both are empty (v1.1).
+    """
+    return _mean(_BEST_F1(gold, predictions))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

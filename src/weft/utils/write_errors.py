@@ -12,7 +12,7 @@ from pathlib import Path
 
 from weft.errors import RunFailed, WeftError
 
-_NUMBER = re.compile(r"\(os error (\d+)\)|\[[Ee]rrno (\d+)\]")
+_NUMBER = re.compile(r"\(os error (\d+)\)|\[[Ee]rrno (\d+)\]|Os \{ code: (\d+),")
 """How libraries in other languages name the error, safetensors among them."""
 _SHORT = re.compile(r"^\d+ requested and \d+ written$")
 """What numpy says if an array does not fit on the disk; it does not give the reason."""
@@ -98,7 +98,7 @@ def number_of(wrong: BaseException, near: Path) -> int | None:
     """
     number = wrong.errno if isinstance(wrong, OSError) else None
     if number is None and (match := _NUMBER.search(str(wrong))):
-        number = int(match[1] or match[2])
+        number = int(match[1] or match[2] or match[3])
     if number is None and isinstance(wrong, OSError) and _SHORT.match(str(wrong)):
         number = errno.ENOSPC if (_free(near) or 0) < 1 << 20 else errno.EIO
     return number if number in (*FAILED, *REFUSED) else None

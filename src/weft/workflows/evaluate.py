@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from weft.bundle.state import BundleState
     from weft.data.splits.split import Split
     from weft.data.tokens.tokens import Tokens
+    from weft.evaluation.rows.run_rows import SetRows
     from weft.model.model import Model
     from weft.tasks.task import Task
     from weft.training.run.run import Run
@@ -62,6 +63,7 @@ def evaluate(
     encoder: Any = None,
     device: str | None = None,
     progress: bool = True,
+    collect: dict[str, SetRows] | None = None,
 ) -> Evaluation:
     """Evaluate a model on the labelled rows of its tasks. Returns what `weft evaluate --json` prints.
 
@@ -88,6 +90,8 @@ def evaluate(
         encoder: folder or hub id of the encoder, if it has moved; only if `model` is a folder or a run.
         device: cpu, cuda, …; by default a GPU if there is one; a model stays where it is.
         progress: show the progress of tokenization and print notes, on standard error.
+        collect: a dictionary that receives the row statistics of each evaluated set, which `weft compare`
+            reads (`weft.evaluation.rows`).
 
     Returns:
         A dictionary: `split`; `tasks`, the metrics of each task, of which the first is its score; `rows` and
@@ -131,7 +135,7 @@ def evaluate(
         }
     chosen = {name: fixed_examples(tokens, rows, seed, name) for name, tokens in data.items()}
     thresholds = _tune(loaded, data, chosen, precision, before, tell) if tune_thresholds else {}
-    scores = scores_of(loaded, data, chosen, precision=precision)
+    scores = scores_of(loaded, data, chosen, precision=precision, collect=collect)
     evaluation = cast(Evaluation, {"split": split, **scores})
     if tune_thresholds:
         evaluation["thresholds"] = thresholds

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft.utils.notes import Tell, print_note
 
 if TYPE_CHECKING:
     from weft.config.run_file import RunFile
     from weft.data.splits.split import Split
+    from weft.model.model import Model
+    from weft.training.run.progress import Progress
     from weft.training.run.run import Run
 
 
@@ -47,6 +50,7 @@ def train_run(
     with_encoder: bool = False,
     device: str | None = None,
     tell: Tell = print_note,
+    progress: bool | Callable[[int, int], Progress] = True,
 ) -> Run:
     """Build the model of a run file and train it.
 
@@ -60,6 +64,7 @@ def train_run(
         with_encoder: save the encoder's weights in the bundle, not only its name and sha256.
         device: cpu, cuda, …; None: a GPU if there is one.
         tell: called with each note, such as rows that were left out.
+        progress: see `weft.train`.
     """
     from weft.training.run.lock import writing_run
     from weft.utils import launch_env
@@ -67,12 +72,51 @@ def train_run(
     # at once, before the data is read; of several processes the first one locks the folder, in `train`
     alone = launch_env.world() == 1
     with writing_run(Path(out)) if alone else nullcontext():
-        return _train_run(run_file, out, resume, with_encoder, device, tell)
+        prepared = prepare_run(run_file, out, resume=resume, device=device, tell=tell)
+
+        from weft.training.run.run import train
+
+        return train(
+            prepared.model,
+            run_file.training,
+            out,
+            resume=resume,
+            with_encoder=with_encoder,
+            resolved=run_file.resolved,
+            splits=prepared.splits,
+            progress=progress,
+        )
 
 
-def _train_run(
-    run_file: RunFile, out: str | Path, resume: bool, with_encoder: bool, device: str | None, tell: Tell
-) -> Run:
+class PreparedRun(NamedTuple):
+    """A model with its initial values, and its rows.
+
+    Attributes:
+        model: the model, on its device.
+        splits: (task, split) → rows, as `weft.train` takes them.
+    """
+
+    model: Model
+    splits: dict[tuple[str, str], Split]
+
+
+def prepare_run(
+    run_file: RunFile,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    device: str | None = None,
+    tell: Tell = print_note,
+) -> PreparedRun:
+    """Read the data of a run file and build its model.
+
+    Args:
+        run_file: the run file.
+        out: the folder to write the run to.
+        resume: whether to continue the run in `out`.
+        device: cpu, cuda, …; None: a GPU if there is one.
+        tell: called with each note.
+    """
     from weft.data.splits.task_rows import rows_of_task
 
     check_start(run_file, out, resume=resume, device=device)
@@ -87,21 +131,11 @@ def _train_run(
     from weft.bundle.start import start_from
     from weft.config.build import model_of
     from weft.training.run.checkpoint_files import last_checkpoint
-    from weft.training.run.run import train
     from weft.utils.devices import device_of
 
-    out = Path(out)
     model = model_of(run_file, tell)
     # a run that was killed before its first checkpoint starts from the beginning
-    if run_file.start is not None and not (resume and last_checkpoint(out / "checkpoints")):
+    if run_file.start is not None and not (resume and last_checkpoint(Path(out) / "checkpoints")):
         for note in start_from(model, run_file.start):
             tell(note)
-    return train(
-        model.to(device_of(device)),
-        run_file.training,
-        out,
-        resume=resume,
-        with_encoder=with_encoder,
-        resolved=run_file.resolved,
-        splits=splits,
-    )
+    return PreparedRun(model.to(device_of(device)), splits)

@@ -29,6 +29,7 @@ COMMANDS: Registry[Callable[..., None] | Command | typer.Typer] = Registry(
     {
         "assemble": "weft.cli.commands.assemble:assemble",
         "check": "weft.cli.commands.check:check",
+        "compare": "weft.cli.commands.compare:compare",
         "compact": "weft.cli.commands.compact:compact",
         "evaluate": "weft.cli.commands.evaluate:evaluate",
         "export": "weft.cli.commands.export:COMMAND",

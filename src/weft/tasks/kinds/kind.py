@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from weft.metrics import METRICS
 from weft.tasks.values import wrong_text
 
 if TYPE_CHECKING:
@@ -308,18 +309,16 @@ class Kind(ABC):
         """
         return gold, predictions
 
+    def compared_by(self, metric: str, gold: Any, predictions: Any) -> tuple[Any, Any]:
+        """Return what a metric compares, given by its name: (gold, predictions); see `compared`."""
+        answer_type = next(known for known in self.answer_types if known in METRICS[metric].compares)
+        return self.compared(answer_type, gold, predictions)
+
     def score(
         self, names: Sequence[str], gold: Any, predictions: Any, groups: Sequence[Any] | None
     ) -> dict[str, float]:
         """Compute the named metrics over all answers."""
-        from weft.metrics import METRICS
-
-        scores = {}
-        for name in names:
-            metric = METRICS[name]
-            answer_type = next(known for known in self.answer_types if known in metric.compares)
-            scores[name] = metric(*self.compared(answer_type, gold, predictions), groups)
-        return scores
+        return {name: METRICS[name](*self.compared_by(name, gold, predictions), groups) for name in names}
 
 
 def shares(logits: NDArray[np.float32]) -> NDArray[np.float64]:

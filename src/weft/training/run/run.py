@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,7 +89,7 @@ def train(
     with_encoder: bool = False,
     resolved: dict[str, Any] | None = None,
     splits: dict[tuple[str, str], Split] | None = None,
-    progress: bool = True,
+    progress: bool | Callable[[int, int], Progress] = True,
     tasks: Sequence[str] | None = None,
     with_bundle: bool = True,
     components: Sequence[Component] = (),
@@ -109,7 +109,8 @@ def train(
         resolved: the content of run.yaml, if a run file was read.
         splits: (task, split) → rows of all tasks that train, if they have been read already; see
             `rows_of_task`.
-        progress: whether to show progress.
+        progress: whether to show progress; or a function that makes the display, from the number of steps and
+            the number of those that are done.
         tasks: the names of the tasks that train; by default all.
         with_bundle: whether to write the bundle; else only the model has the weights.
         components: components of the training loop, such as `[weft.Ema(0.999)]`: see `Component`. A run must
@@ -148,7 +149,7 @@ def train(
     model.set_max_length(training.max_length)
     tokenizer = model.tokenizer
     tokens = {}
-    with processes.main_first(), tokenizing(progress and processes.is_main) as display:
+    with processes.main_first(), tokenizing(progress is True and processes.is_main) as display:
         for key, rows in splits.items():
             tokens[key] = tokenize(rows, tokenizer, training.max_length, progress=display.of(key, rows))
     fresh = not resume or last_checkpoint(folder / "checkpoints") is None
@@ -177,7 +178,8 @@ def train(
     shown: Progress = Quiet()
     if processes.is_main:
         log = Log(folder, training.tensorboard, None if saved is None else saved["log_bytes"])
-        shown = progress_for(loop.total, loop.state.step) if progress else shown
+        display = progress_for if progress is True else progress
+        shown = display(loop.total, loop.state.step) if display else shown
     world = processes.world
     try:
         if saved is None:

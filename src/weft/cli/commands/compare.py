@@ -1,0 +1,112 @@
+"""`weft compare`: train the runs of a grid, and compare them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli.options import Device, Json
+from weft.cli.output import print_json, print_notes, print_table, print_text
+
+if TYPE_CHECKING:
+    from weft.experiments.plan import Plan
+    from weft.experiments.results import Results
+
+
+def compare(
+    source: Annotated[str, typer.Argument(metavar="GRID.yaml", help="grid: a base run file and what varies")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE",
+            help="settings of the grid, such as seeds=3, or of all its runs, such as train.steps=500",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="folder of the records, the logs and the tables")
+    ] = Path("runs/compare"),
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="how many runs are trained at once")] = 1,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="list the runs and the estimated time, and train nothing")
+    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="keep the weights of all runs")] = False,
+    pack: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write the records of the grid into one file")
+    ] = None,
+    unpack: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="first take over the records of such a file")
+    ] = None,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Train many runs that differ in a few settings, and compare them with honest statistics.
+
+    A run that is done is never trained again: repeat the command after it was stopped, or after the grid was
+    extended. Writes tables.md, tables.csv and tables.json to --out. The exit code is 1 if a run failed.
+
+    Example: weft compare grid.yaml --out runs/grid --jobs 2
+
+    Example: weft compare grid.yaml seeds=3 train.steps=200 --out runs/small --dry-run
+    """
+    from weft.experiments.compare import load_any, written
+    from weft.experiments.compare import pack as pack_records
+    from weft.experiments.plan import Plan
+    from weft.experiments.records import Records
+    from weft.experiments.run_grid import Stopped, halved, run_grid
+
+    grid = load_any(source, overrides or [])
+    if unpack is not None:
+        new, known = Records(out).unpack(unpack)
+        print_notes([f"{unpack}: {new} new records, {known} that were there already"])
+    if dry_run:
+        _print_plan(Plan(halved(grid), out), jobs, device, as_json)
+        return
+    try:
+        compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep)
+    except Stopped as stopped:
+        print(f"{stopped}\n  to continue, repeat the command", file=sys.stderr)
+        raise typer.Exit(128 + stopped.signal) from None
+    results = written(compared, out)
+    if pack is not None:
+        count = pack_records(compared, out, pack)
+        print_notes([f"{pack}: {count} records"])
+    if as_json:
+        print_json(results.to_dict())
+    else:
+        _print_results(results, out)
+    if compared.failed:
+        raise typer.Exit(1)
+
+
+def _print_results(results: Results, out: Path) -> None:
+    from weft.experiments.tables import notes_of, tables_of
+
+    for table in tables_of(results):
+        print_table(table.title, list(table.columns), [list(row) for row in table.rows])
+    print_notes(notes_of(results))
+    if results.statistics:
+        print_text(f"tables: {out / 'tables.md'}, tables.csv, tables.json")
+
+
+def _print_plan(plan: Plan, jobs: int, device: str | None, as_json: bool) -> None:
+    """List the cells, which are done, and the estimated minutes."""
+    from weft.experiments.estimate import estimate_minutes
+
+    waiting = {planned.cell.name for planned in plan.waiting}
+    minutes, how = estimate_minutes(plan, jobs, device)
+    rows = [
+        (planned.cell.name, planned.identity[:16], "to do" if planned.cell.name in waiting else "done")
+        for planned in plan.cells.values()
+    ]
+    if as_json:
+        facts = [dict(zip(("run", "identity", "state"), row, strict=True)) for row in rows]
+        print_json({"runs": facts, "to_do": len(waiting), "minutes": minutes, "estimated_by": how})
+        return
+    print_table(plan.grid.title, ["run", "identity", ""], [list(row) for row in rows])
+    time = "" if minutes is None else f"; about {minutes:.1f} minutes with --jobs {jobs} ({how})"
+    print_text(f"{len(waiting)} of {len(rows)} runs to do{time}")
+    if plan.grid.tune is not None:
+        print_text("these are the trials of tune; the runs with the chosen values follow")

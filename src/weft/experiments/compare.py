@@ -1,0 +1,82 @@
+"""Comparing methods, samplers or any settings: the function behind `weft.compare` and `weft compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from weft.errors import WeftError, words
+from weft.experiments.display import Display, Silent, display_for
+from weft.experiments.grid import Grid, load_grid
+from weft.experiments.records import Records
+from weft.experiments.results import Results, results_of
+from weft.experiments.run_grid import Compared, run_grid
+from weft.experiments.tables import notes_of, tables_of, to_csv, to_markdown
+from weft.utils.files import write_json, write_text
+
+TABLES = {"markdown": "tables.md", "csv": "tables.csv", "json": "tables.json"}
+"""The files with the results, in the folder of a comparison."""
+
+
+def compare(
+    source: str | Path | Grid,
+    overrides: Sequence[str] = (),
+    out: str | Path = "runs/compare",
+    *,
+    jobs: int = 1,
+    device: str | None = None,
+    keep: bool = False,
+    progress: bool = True,
+) -> Results:
+    """Train the runs of a grid that have not been made yet, and compare them.
+
+    Example:
+        >>> results = weft.compare("grid.yaml", ["seeds=3"], out="runs/grid", jobs=2)
+        >>> results.statistics["contrasts"][0]["verdict"]
+        'undecided'
+
+    Args:
+        source: a grid: a YAML file, or a `Grid`.
+        overrides: such as `seeds=3` or `train.steps=500`; values are read as YAML.
+        out: the folder of records, logs and tables.
+        jobs: how many runs are trained at once.
+        device: cpu, cuda, …; None: a GPU if there is one.
+        keep: whether to keep the weights of all runs.
+        progress: whether to show progress.
+
+    Returns:
+        The results; `to_dict()` returns all numbers. The tables are also written to `out`.
+    """
+    grid = load_any(source, overrides)
+    display: Callable[[int, int], Display] = display_for if progress else lambda cells, done: Silent()
+    compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep, display=display)
+    return written(compared, Path(out))
+
+
+def load_any(source: str | Path | Grid, overrides: Sequence[str] = ()) -> Grid:
+    """Read a grid from a file or by the name of a recipe; a `Grid` is returned as it is."""
+    if isinstance(source, Grid):
+        if overrides:
+            raise WeftError(f"overrides: {overrides[0]!r} cannot be applied to a grid that has been read")
+        return source
+    return load_grid(source, overrides)
+
+
+def written(compared: Compared, out: Path) -> Results:
+    """Compute the results and write the tables into the folder, in every format."""
+    results = results_of(compared)
+    if results.statistics:
+        tables, notes = tables_of(results), notes_of(results)
+        write_text(out / TABLES["markdown"], to_markdown(tables, notes))
+        write_text(out / TABLES["csv"], to_csv(results))
+        write_json(out / TABLES["json"], results.to_dict())
+    return results
+
+
+def pack(compared: Compared, out: Path, file: Path) -> int:
+    """Write the records of a grid into one file; returns how many."""
+    identities = [planned.identity for planned in compared.plan.cells.values() if planned.record is not None]
+    if not identities:
+        option = words("--pack", "pack")
+        raise WeftError(f"{option} {file}: {out} has no records of this grid yet; run it first")
+    return Records(out).pack(identities, file)

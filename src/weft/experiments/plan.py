@@ -1,0 +1,144 @@
+"""The plan of a comparison: every cell with its checked run file, its identity, and whether it is done."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.config.run_file import RunFile
+from weft.errors import WeftError
+from weft.experiments.cells import Cell, cells_of, in_order
+from weft.experiments.grid import Grid
+from weft.experiments.identity import digest, identity_of, identity_of_action
+from weft.experiments.job import Job, checked_run, run_folder
+from weft.experiments.records import Record, Records
+
+OF_MODELS = ("grow", "assemble")
+"""Actions that change models of other cells, and do not read the sections of a run file."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A cell of a plan.
+
+    Attributes:
+        cell: the cell.
+        run_file: its checked run file; None for an action that has none.
+        identity: its identity.
+        record: its record; None: it is to be run.
+    """
+
+    cell: Cell
+    run_file: RunFile | None
+    identity: str
+    record: Record | None
+
+
+class Plan:
+    """The cells of a grid in an order in which they can run.
+
+    Args:
+        grid: the grid.
+        out: the folder of the comparison.
+        chosen: with `tune`, the chosen labels by variant.
+    """
+
+    def __init__(self, grid: Grid, out: Path, chosen: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        self.grid, self.out = grid, out
+        self.records = Records(out)
+        self.cells: dict[str, Planned] = {}
+        mistakes: dict[str, list[str]] = {}
+        for cell in in_order(cells_of(grid, chosen)):
+            try:
+                self.cells[cell.name] = self._planned(cell)
+            except WeftError as wrong:
+                mistakes.setdefault(str(wrong), []).append(cell.name)
+        if mistakes:
+            raise WeftError("\n".join(_explained(grid, text, names) for text, names in mistakes.items()))
+
+    @property
+    def waiting(self) -> list[Planned]:
+        """The cells that are to be run: those without a record, and those whose weights they need."""
+        wanted = [planned for planned in self.cells.values() if planned.record is None]
+        needed = {name for planned in wanted for name in self._all_needs(planned.cell)}
+        return [
+            planned
+            for planned in self.cells.values()
+            if planned.record is None or (planned.cell.name in needed and not self.has_weights(planned))
+        ]
+
+    def has_weights(self, planned: Planned) -> bool:
+        """Whether the weights of a cell are there."""
+        return (run_folder(self.out, planned.identity) / "bundle" / "bundle.json").is_file()
+
+    def job(self, planned: Planned, device: str | None, keep: bool) -> Job:
+        """What a worker needs to run a cell.
+
+        Args:
+            planned: the cell.
+            device: cpu, cuda, …; None: a GPU if there is one.
+            keep: whether all weights are kept; those that other cells need are kept for them.
+        """
+        cell = planned.cell
+        needs = [run_folder(self.out, self.cells[name].identity) for name in cell.needs]
+        used = any(cell.name in other.cell.needs for other in self.cells.values())
+        return Job(
+            name=cell.name,
+            identity=planned.identity,
+            kind=digest({"method": cell.raw.get("method"), "action": list(cell.action)})[:16],
+            source=self.grid.source,
+            folder=str(self.grid.folder.resolve()),
+            raw=cell.raw,
+            action=cell.action,
+            report=self.grid.report,
+            chosen_by=cell.trial,
+            out=str(self.out.resolve()),
+            needs=tuple(str(folder) for folder in needs),
+            keep=keep or used,
+            device=device,
+        )
+
+    def delete_weights(self) -> None:
+        """Delete the weights of cells that other cells needed and that nobody has asked to keep."""
+        for planned in self.cells.values():
+            users = [other for other in self.cells.values() if planned.cell.name in other.cell.needs]
+            if users and all(user.record is not None for user in users):
+                shutil.rmtree(run_folder(self.out, planned.identity), ignore_errors=True)
+
+    def refresh(self, identity: str) -> None:
+        """Read the record of a cell that has just ended."""
+        record = self.records.read(identity)
+        for name, planned in self.cells.items():
+            if planned.identity == identity:
+                self.cells[name] = Planned(planned.cell, planned.run_file, identity, record)
+
+    def _planned(self, cell: Cell) -> Planned:
+        uses = [self.cells[name].identity for name in cell.needs if name in self.cells]
+        if len(uses) < len(cell.needs):  # reported with the cell that it needs
+            return Planned(cell, None, "", None)
+        grid = self.grid
+        splits = list(dict.fromkeys(("train", "validation", grid.report)))
+        run_file = None
+        if any(name in cell.action for name in OF_MODELS):
+            identity = identity_of_action(cell.action, cell.seed, uses, splits, grid.source, grid.folder)
+        else:
+            run_file = checked_run(cell.raw, grid.source, grid.folder)
+            identity = identity_of(run_file, splits, uses, report=grid.report, action=dict(cell.action))
+        return Planned(cell, run_file, identity, self.records.read(identity))
+
+    def _all_needs(self, cell: Cell) -> list[str]:
+        """The names of all cells that a cell needs, directly or not, as far as their weights are missing."""
+        names: list[str] = []
+        for name in cell.needs:
+            names.append(name)
+            if not self.has_weights(self.cells[name]):
+                names += self._all_needs(self.cells[name].cell)
+        return names
+
+
+def _explained(grid: Grid, text: str, names: Sequence[str]) -> str:
+    """A mistake of some cells, with their names."""
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"{grid.source}: these runs cannot be made: {shown}\n{text}"

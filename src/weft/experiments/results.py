@@ -1,0 +1,154 @@
+"""The results of a grid: the statistics of all finished cells, and everything else that its tables show.
+
+The statistics of a large grid take up to a minute. They depend on the records alone, and are kept in the
+folder (`statistics.json`, with a hash of what they were made from), so that a call that runs nothing answers
+at once.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from weft.errors import WeftError
+from weft.experiments.cells import variants_of
+from weft.experiments.grid import Grid
+from weft.experiments.identity import digest
+from weft.experiments.records import Record
+from weft.experiments.run_grid import Compared
+from weft.utils.files import write_json
+from weft.utils.safe_json import parse_json
+
+FILE = "statistics.json"
+FORM = 1
+"""The version of the cached file; raise it when the statistics change."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that tables show, as JSON has it.
+
+    Attributes:
+        grid: the grid.
+        statistics: `Comparison.to_dict()`: estimates of each variant, contrasts, notes.
+        facts: by variant: `seeds`, `trained` and `total_ratio` of parameters, mean `seconds` of training,
+            peak `memory`, `chosen` labels of tuned keys, those at `edges`, `failed` seeds with reasons.
+        missing: how many cells have neither a record nor a failure.
+    """
+
+    grid: Grid
+    statistics: dict[str, Any]
+    facts: dict[str, dict[str, Any]]
+    missing: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers, JSON-ready."""
+        return {
+            "title": self.grid.title,
+            "about": self.grid.about,
+            "report": self.grid.report,
+            "statistics": self.statistics,
+            "variants": self.facts,
+            "published": dict(self.grid.published),
+            "missing": self.missing,
+        }
+
+
+def results_of(compared: Compared, resamples: int = 10_000) -> Results:
+    """Compute the results of a grid, or take them from the folder if nothing has changed.
+
+    Args:
+        compared: the grid's cells with their records.
+        resamples: the number of bootstrap resamples.
+    """
+    plan = compared.plan
+    grid = plan.grid
+    records = compared.records
+    facts = {variant.name: _facts(variant.name, compared) for variant in variants_of(grid)}
+    done = sum(planned.record is not None for planned in plan.cells.values())
+    missing = len(plan.cells) - done - len(compared.failed)
+    if not records:
+        return Results(grid, {}, facts, missing)
+    key = digest(
+        {
+            "form": FORM,
+            "resamples": resamples,
+            "average": grid.average,
+            "contrasts": _contrasts(grid, records),
+            "records": {
+                variant: {seed: record.identity for seed, record in seeds.items()}
+                for variant, seeds in records.items()
+            },
+        }
+    )
+    statistics = _cached(plan.out / FILE, key)
+    if statistics is None:
+        statistics = _statistics(grid, records, resamples)
+        write_json(plan.out / FILE, {"key": key, "statistics": statistics})
+    return Results(grid, statistics, facts, missing)
+
+
+def _contrasts(grid: Grid, records: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The contrasts that get verdicts, as far as both variants have runs."""
+    pairs = list(grid.contrasts)
+    if grid.baseline is not None:
+        pairs = [(name, grid.baseline) for name in records if name != grid.baseline] + pairs
+    return [pair for pair in dict.fromkeys(pairs) if all(name in records for name in pair)]
+
+
+def _statistics(grid: Grid, records: Mapping[str, Mapping[int, Record]], resamples: int) -> dict[str, Any]:
+    from weft.evaluation.rows.pack import unpack
+    from weft.experiments.statistics import Contrast, compare
+
+    runs = {
+        variant: {
+            seed: unpack(base64.b64decode(record.statistics), f"record {record.identity}")
+            for seed, record in seeds.items()
+        }
+        for variant, seeds in records.items()
+    }
+    contrasts = [Contrast(variant, baseline) for variant, baseline in _contrasts(grid, records)]
+    try:
+        return compare(runs, contrasts, average=grid.average, resamples=resamples).to_dict()
+    except WeftError as wrong:
+        raise WeftError(f"{grid.source}: {wrong}") from None
+
+
+def _cached(path: Path, key: str) -> dict[str, Any] | None:
+    try:
+        facts = parse_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    if isinstance(facts, dict) and facts.get("key") == key and isinstance(facts.get("statistics"), dict):
+        return dict(facts["statistics"])
+    return None
+
+
+def _facts(variant: str, compared: Compared) -> dict[str, Any]:
+    """What is known of a variant besides its scores."""
+    records = list(compared.records.get(variant, {}).values())
+    seconds = [record.seconds["train"] for record in records if "train" in record.seconds]
+    memory = [record.memory for record in records if record.memory is not None]
+    choice = compared.choices.get(variant)
+    failed = {
+        str(planned.cell.seed): compared.failed[name]
+        for name, planned in compared.plan.cells.items()
+        if planned.cell.variant == variant and name in compared.failed
+    }
+    first = records[0].parameters if records else {}
+    return {
+        "seeds": sorted(compared.records.get(variant, {})),
+        "trained": first.get("trained"),
+        "encoder": first.get("encoder"),
+        "total_ratio": first.get("total_ratio"),
+        "seconds": round(fsum(seconds) / len(seconds), 2) if seconds else None,
+        "memory": max(memory) if memory else None,
+        "machines": sorted({str(record.machine.get("device")) for record in records}),
+        "chosen": dict(choice.labels) if choice else {},
+        "edges": list(choice.edges) if choice else [],
+        "failed": failed,
+    }

@@ -1,0 +1,263 @@
+"""Running a grid: the function behind `weft.compare` and `weft compare`.
+
+Cells that have a record are not run again. All others run in worker processes; each writes its record when it
+ends. A call that is killed at any moment is repeated: finished cells are skipped, and the others resume from
+their checkpoints, so that the tables are the same but for measured seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from weft.errors import WeftError, words
+from weft.experiments.display import Display, display_for
+from weft.experiments.gpu_sharing import shared_gpu
+from weft.experiments.grid import Grid
+from weft.experiments.job import Job
+from weft.experiments.plan import Plan, Planned
+from weft.experiments.pool import Pool
+from weft.experiments.records import Record
+from weft.experiments.tuning import Choice, choose
+from weft.utils.lock import LOCK, locked
+from weft.utils.notes import print_note
+
+DONE = "done"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a call of `weft compare` has done.
+
+    Attributes:
+        plan: the cells, with their records.
+        choices: the tuned values of each variant; {} without `tune`.
+        failed: why cells failed, by name.
+        ran: how many cells this call has run.
+        steps: how many optimizer steps this call has taken.
+    """
+
+    plan: Plan
+    choices: Mapping[str, Choice] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    ran: int = 0
+    steps: int = 0
+
+    @property
+    def records(self) -> dict[str, dict[int, Record]]:
+        """The records by variant and seed, without trials."""
+        found: dict[str, dict[int, Record]] = {}
+        for planned in self.plan.cells.values():
+            cell = planned.cell
+            if planned.record is not None and not cell.trial:
+                found.setdefault(cell.variant, {})[cell.seed] = planned.record
+        return found
+
+
+class Stopped(Exception):
+    """A comparison was interrupted; running cells have written their checkpoints.
+
+    Attributes:
+        signal: the number of the signal.
+        done: how many cells have a record.
+        cells: how many cells there are.
+    """
+
+    def __init__(self, signal: int, done: int, cells: int) -> None:
+        self.signal, self.done, self.cells = signal, done, cells
+        super().__init__(f"stopped; {done} of {cells} runs are done")
+
+
+def run_grid(
+    grid: Grid,
+    out: str | Path,
+    *,
+    jobs: int = 1,
+    device: str | None = None,
+    keep: bool = False,
+    only_records: bool = False,
+    display: Callable[[int, int], Display] = display_for,
+) -> Compared:
+    """Run the cells of a grid that have no record.
+
+    Args:
+        grid: the grid.
+        out: the folder of records, logs and weights.
+        jobs: how many cells run at once.
+        device: cpu, cuda, …; None: a GPU if there is one.
+        keep: whether to keep the weights of all cells.
+        only_records: run nothing; use the records that are there.
+        display: makes the progress display, from the number of cells and of those that are done.
+    """
+    folder = Path(out)
+    if folder.is_file():
+        raise WeftError(f"{folder} is a file; expected a folder as {words('--out', 'out')}")
+    if jobs < 1:
+        raise WeftError(f"{words('--jobs', 'jobs')} must be at least 1; found {jobs}")
+    grid = halved(grid)
+    call = _Call(grid, folder, jobs, device, keep or grid.keep, display)
+    plan = Plan(grid, folder)
+    if only_records:
+        return call.result(plan, _choices(grid, plan))
+    if not plan.waiting and grid.tune is None:
+        return call.result(plan, {})
+    with locked(
+        folder / LOCK,
+        folder,
+        doing=words("weft compare", "weft.compare"),
+        file=folder / "records",
+        advice=f"wait for it, or choose a different {words('--out', 'out')}",
+        wait=0.0,
+    ):
+        call.run(plan)
+        choices = _choices(grid, plan)
+        if choices:
+            plan = Plan(grid, folder, {name: choice.labels for name, choice in choices.items()})
+            call.run(plan)
+        if not call.keep:
+            plan.delete_weights()
+    return call.result(plan, choices)
+
+
+def halved(grid: Grid) -> Grid:
+    """With `tune`, tables report the other half of validation, which is the test split; see `cells_of`."""
+    return grid if grid.tune is None else replace(grid, report="test")
+
+
+def _choices(grid: Grid, plan: Plan) -> dict[str, Choice]:
+    """The tuned values, by the trials that are done."""
+    if grid.tune is None:
+        return {}
+    trials = {
+        (planned.cell.variant, tuple(planned.cell.tuned.values()), planned.cell.seed): planned.record
+        for planned in plan.cells.values()
+        if planned.cell.trial
+    }
+    return choose(grid, trials)
+
+
+class _Call:
+    """One call of `run_grid`."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        out: Path,
+        jobs: int,
+        device: str | None,
+        keep: bool,
+        display: Callable[[int, int], Display],
+    ) -> None:
+        self.grid, self.out, self.jobs, self.device, self.keep = grid, out, jobs, device, keep
+        self.display = display
+        self.failed: dict[str, str] = {}
+        self.ran = self.steps = 0
+
+    def result(self, plan: Plan, choices: Mapping[str, Choice]) -> Compared:
+        return Compared(plan, choices, dict(self.failed), self.ran, self.steps)
+
+    def run(self, plan: Plan) -> None:
+        """Run all cells that wait."""
+        waiting = {planned.identity: planned for planned in plan.waiting}
+        if not waiting:
+            return
+        jobs = min(self.jobs, len(waiting))
+        with shared_gpu(jobs, self.device, print_note) as sharing:
+            self._run(plan, waiting, Pool(jobs, {**environment(jobs), **sharing}))
+
+    def _run(self, plan: Plan, waiting: dict[str, Planned], pool: Pool) -> None:
+        shown = self.display(len(plan.cells), len(plan.cells) - len(waiting))
+        try:
+            with _Signals(pool) as signals:
+                for job, message in pool.run(lambda: self._ready(plan, waiting, pool.running), shown.workers):
+                    if signals.caught is None or DONE in message:
+                        self._ended(plan, waiting.pop(job.identity), job, message, shown)
+                        self._fail_dependents(plan, waiting)
+            if signals.caught is not None:
+                done = sum(planned.record is not None for planned in plan.cells.values())
+                raise Stopped(signals.caught, done, len(plan.cells))
+        finally:
+            pool.close()
+            shown.close()
+
+    def _ready(self, plan: Plan, waiting: Mapping[str, Planned], running: set[str]) -> list[Job]:
+        """The jobs that can start: what they need is done."""
+        jobs = []
+        for identity, planned in waiting.items():
+            needs = [plan.cells[name].identity for name in planned.cell.needs]
+            if identity not in running and not any(need in waiting for need in needs):
+                jobs.append(plan.job(planned, self.device, self.keep))
+        return jobs
+
+    def _ended(
+        self, plan: Plan, planned: Planned, job: Job, message: Mapping[str, Any], shown: Display
+    ) -> None:
+        self.ran += 1
+        self.steps += int(message.get("steps", 0))
+        if DONE in message:
+            plan.refresh(job.identity)
+            shown.ended(planned.cell.name, plan.cells[planned.cell.name].record, None)
+            return
+        reason = str(message.get("failed", "it ended without a result"))
+        self._note_failure(plan, planned, reason)
+        shown.ended(planned.cell.name, None, reason)
+
+    def _note_failure(self, plan: Plan, planned: Planned, reason: str) -> None:
+        for name, other in plan.cells.items():
+            if other.identity == planned.identity:
+                self.failed[name] = reason
+
+    def _fail_dependents(self, plan: Plan, waiting: dict[str, Planned]) -> None:
+        """A cell that needs a failed one fails too."""
+        for identity, planned in list(waiting.items()):
+            lost = [name for name in planned.cell.needs if name in self.failed]
+            if lost:
+                del waiting[identity]
+                self._note_failure(plan, planned, f"it uses the run {lost[0]!r}, which failed")
+
+
+class _Signals:
+    """While cells run, SIGINT and SIGTERM let them write their checkpoints."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.caught: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        import threading
+
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._catch)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _catch(self, number: int, frame: object) -> None:
+        if self.caught is not None:  # a second one: end at once
+            raise KeyboardInterrupt
+        self.caught = number
+        self._pool.stop(number)
+
+
+def environment(jobs: int) -> dict[str, str]:
+    """Environment variables of workers, unless the user has set them.
+
+    Args:
+        jobs: how many processes run at once.
+    """
+    cores = str(max(1, (os.cpu_count() or 1) // jobs))
+    wanted = {
+        "OMP_NUM_THREADS": cores,
+        "TORCHINDUCTOR_COMPILE_THREADS": cores,  # by default each process starts a worker for every core
+        "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",  # the second run of a method finds what the first compiled
+        "TOKENIZERS_PARALLELISM": "true",
+    }
+    return {name: value for name, value in wanted.items() if name not in os.environ}

@@ -1,0 +1,191 @@
+"""Tables of results: the same text for the terminal, Markdown and CSV, from the same numbers as the JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.experiments.results import Results
+
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of texts.
+
+    Attributes:
+        title: its title.
+        columns: the titles of its columns.
+        rows: its rows.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def tables_of(results: Results) -> list[TextTable]:
+    """The tables of a grid: scores, contrasts, and what a paper printed."""
+    tables = [scores_table(results)]
+    if results.statistics.get("contrasts"):
+        tables.append(contrasts_table(results))
+    if results.grid.published.get("rows"):
+        tables.append(published_table(results))
+    return tables
+
+
+def notes_of(results: Results) -> list[str]:
+    """What a reader of the tables must know."""
+    notes = list(results.statistics.get("notes", ()))
+    if results.statistics:
+        notes.insert(
+            0,
+            f"scores in percent on the {results.grid.report} rows, mean over seeds ± standard error; 'from "
+            "seeds' is the share of its square that comes from seeds, the rest comes from the rows",
+        )
+    edges = [f"{name} ({', '.join(f['edges'])})" for name, f in results.facts.items() if f["edges"]]
+    if edges:
+        notes.append(f"* chosen at the edge of its range, a better value may lie beyond: {'; '.join(edges)}")
+    for name, facts in results.facts.items():
+        for seed, reason in facts["failed"].items():
+            notes.append(f"{name}, seed {seed} failed: {reason.splitlines()[0]}")
+    if results.missing:
+        notes.append(f"{results.missing} runs have not been made yet")
+    return notes
+
+
+def scores_table(results: Results) -> TextTable:
+    """One row per variant: the score of each task, and the average."""
+    statistics = results.statistics
+    tasks = list(statistics.get("tasks", ()))
+    average = statistics.get("average", "average")
+    tuned = [axis.key for axis in results.grid.tune.over] if results.grid.tune else []
+    columns = ["variant", "seeds", *tasks, average, "from seeds", *tuned, "trained", "seconds"]
+    rows = []
+    for name, facts in results.facts.items():
+        estimates = statistics.get("variants", {}).get(name, {})
+        of_average = estimates.get(average)
+        share = None if of_average is None else of_average["seed_share"]
+        rows.append(
+            (
+                name,
+                str(len(facts["seeds"])),
+                *(score(estimates.get(task)) for task in tasks),
+                score(of_average),
+                NONE if share is None else f"{100 * share:.0f} %",
+                *(chosen(facts, key) for key in tuned),
+                trained(facts),
+                NONE if facts["seconds"] is None else f"{facts['seconds']:.0f}",
+            )
+        )
+    return TextTable(results.grid.title, tuple(columns), tuple(rows))
+
+
+def contrasts_table(results: Results) -> TextTable:
+    """One row per contrast: the difference of the average, its interval and the verdict."""
+    rows = []
+    for contrast in results.statistics["contrasts"]:
+        difference = contrast["average"]
+        rows.append(
+            (
+                f"{contrast['variant']} − {contrast['baseline']}",
+                NONE if difference is None else f"{100 * difference['estimate']:+.2f}",
+                interval(difference),
+                verdict(contrast),
+                NONE if contrast["p_holm"] is None else f"{contrast['p_holm']:.3f}",
+                NONE if contrast["smallest"] is None else f"{100 * contrast['smallest']:.2f}",
+            )
+        )
+    title = f"differences of the {results.statistics['average']}, in points"
+    columns = ("contrast", "difference", "95 % interval", "verdict", "p (Holm)", "could show")
+    return TextTable(title, columns, tuple(rows))
+
+
+def published_table(results: Results) -> TextTable:
+    """What a paper printed, beside ours, for the columns that it printed."""
+    published: Mapping[str, Mapping[str, Any]] = results.grid.published["rows"]
+    columns = list(dict.fromkeys(column for row in published.values() for column in row))
+    rows = []
+    for name, row in published.items():
+        ours = results.statistics.get("variants", {}).get(name, {})
+        cells = []
+        for column in columns:
+            estimate = ours.get(results.statistics["average"] if column == "average" else column)
+            own = NONE if estimate is None else f"{100 * estimate['mean']:.1f}"
+            cells.append(f"{row[column]} | {own}" if column in row else NONE)
+        rows.append((name, *cells))
+    source = results.grid.published.get("source", "published")
+    return TextTable(f"{source} | ours", ("variant", *columns), tuple(rows))
+
+
+def score(estimate: Mapping[str, Any] | None) -> str:
+    """A mean with its standard error, in percent."""
+    if estimate is None:
+        return NONE
+    error = "" if estimate["se"] is None else f" ± {100 * estimate['se']:.1f}"
+    return f"{100 * estimate['mean']:.1f}{error}"
+
+
+def interval(difference: Mapping[str, Any] | None) -> str:
+    """The interval of a difference, in points."""
+    if difference is None or difference["interval"] is None:
+        return NONE
+    low, high = difference["interval"]
+    return f"{100 * low:+.2f} to {100 * high:+.2f}"
+
+
+def verdict(contrast: Mapping[str, Any]) -> str:
+    """The verdict of a contrast, or why there is none; if it is undecided, what it would take."""
+    if contrast["verdict"] is None:
+        return f"none: {contrast['reason']}"
+    needs = contrast["needs"]
+    if needs is None:
+        return str(contrast["verdict"])
+    seeds = "more than 1,000 seeds" if needs["seeds"] is None else f"about {needs['seeds']} seeds"
+    return f"{contrast['verdict']} (needs {'more rows' if needs['rows'] else seeds})"
+
+
+def chosen(facts: Mapping[str, Any], key: str) -> str:
+    """The chosen value of a tuned key; a star marks one at the edge of its range."""
+    if key not in facts["chosen"]:
+        return NONE
+    return f"{facts['chosen'][key]}{' *' * (key in facts['edges'])}"
+
+
+def trained(facts: Mapping[str, Any]) -> str:
+    """The parameters that train, without heads, in percent of the encoder."""
+    if facts["trained"] is None or not facts["encoder"]:
+        return NONE
+    return f"{100 * facts['trained'] / facts['encoder']:.2f} %"
+
+
+def to_markdown(tables: Sequence[TextTable], notes: Sequence[str]) -> str:
+    """Tables and notes as a Markdown page."""
+    parts = []
+    for number, table in enumerate(tables):
+        parts.append(f"{'#' if number == 0 else '##'} {_escaped(table.title)}\n")
+        lines = [table.columns, tuple("---" for _ in table.columns), *table.rows]
+        parts.append("".join(f"| {' | '.join(map(_escaped, line))} |\n" for line in lines))
+    parts += ["".join(f"- {note}\n" for note in notes)] if notes else []
+    return "\n".join(parts)
+
+
+def to_csv(results: Results) -> str:
+    """All estimates as CSV, one line per variant and target, with every digit."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("variant", "target", "seeds", "mean", "se", "se_seeds", "se_rows", "low", "high"))
+    for variant, estimates in results.statistics.get("variants", {}).items():
+        for target, estimate in estimates.items():
+            low, high = estimate["interval"] or (None, None)
+            parts = [estimate[key] for key in ("mean", "se", "se_seeds", "se_rows")]
+            writer.writerow((variant, target, len(estimate["scores"]), *parts, low, high))
+    return out.getvalue()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")

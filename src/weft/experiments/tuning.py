@@ -1,0 +1,94 @@
+"""Choosing tuned values: for each variant those whose trials have the highest average on validation.
+
+With `tune`, every task's validation rows are halved (`tasks.halves`). Trials are compared on one half, and
+tables report the other, so that a choice among many values does not make a variant look better than it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from weft.evaluation.averages import AVERAGES, average
+from weft.evaluation.scores import main_score
+from weft.experiments.cells import trials_of, tuned_axes, variants_of
+from weft.experiments.grid import Axis, Grid
+from weft.experiments.records import Record
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The tuned values of one variant.
+
+    Attributes:
+        labels: the chosen label of each tuned key.
+        scores: the average of each combination of labels, over the trials' seeds, from 0 to 1.
+        edges: the keys whose chosen value is the first or the last of the values tried: a better one may lie
+            beyond.
+    """
+
+    labels: dict[str, str]
+    scores: dict[tuple[str, ...], float]
+    edges: tuple[str, ...]
+
+
+def choose(grid: Grid, trials: Mapping[tuple[str, tuple[str, ...], int], Record | None]) -> dict[str, Choice]:
+    """Choose the values of each variant whose trials are all done.
+
+    A combination with a failed trial is not chosen; a variant all of whose combinations failed is left out.
+
+    Args:
+        grid: the grid.
+        trials: by variant, labels of the tuned keys and seed, the record; None: it failed.
+    """
+    assert grid.tune is not None
+    seeds = grid.seeds[: grid.tune.seeds]
+    choices: dict[str, Choice] = {}
+    for variant in variants_of(grid):
+        scores: dict[tuple[str, ...], float] = {}
+        for labels in trials_of(grid, variant):
+            key = tuple(labels.values())
+            records = [trials.get((variant.name, key, seed)) for seed in seeds]
+            done = [record for record in records if record is not None]
+            if len(done) == len(seeds):
+                scores[key] = fsum(_score(grid, record) for record in done) / len(done)
+        if scores:
+            best = max(scores, key=lambda key: (scores[key], key))
+            labels = dict(zip((axis.key for axis in grid.tune.over), best, strict=True))
+            choices[variant.name] = Choice(labels, scores, _edges(tuned_axes(grid, variant), labels))
+    return choices
+
+
+def _score(grid: Grid, record: Record) -> float:
+    tasks = record.chosen_by if record.chosen_by is not None else record.metrics
+    return average_of(grid.average, tasks)
+
+
+def average_of(name: str, tasks: Mapping[str, Mapping[str, float]]) -> float:
+    """The average of a run: the mean of its tasks' scores, or one that papers report.
+
+    Args:
+        name: `average`, the mean of the tasks' scores, or one of `AVERAGES`, of which the values that are
+            there count.
+        tasks: the metrics of each task.
+    """
+    if name in AVERAGES:
+        partial = average(name, tasks).partial
+        return 0.0 if partial is None else partial
+    return fsum(main_score(metrics) for metrics in tasks.values()) / len(tasks)
+
+
+def _edges(axes: Sequence[Axis], labels: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys whose chosen value is at an end of its values; of numbers the smallest and the largest."""
+    edges = []
+    for axis in axes:
+        values = dict(axis.values)
+        if len(values) < 2:
+            continue
+        order = list(values)
+        if all(isinstance(value, int | float) for value in values.values()):
+            order.sort(key=lambda label: values[label])
+        if labels[axis.key] in (order[0], order[-1]):
+            edges.append(axis.key)
+    return tuple(edges)

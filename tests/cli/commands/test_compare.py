@@ -1,0 +1,74 @@
+"""`weft compare` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.tiny_grid import write_grid
+from weft import cli
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare")
+    return write_grid(folder, "seeds: 1\naxes: {method: [full, lora]}\nbaseline: full\n", steps=3)
+
+
+def test_a_grid_from_a_dry_run_to_packed_records(grid, tmp_path, capsys):
+    out = str(tmp_path / "out")
+    call = ["compare", str(grid), "--out", out, "--device", "cpu"]
+    assert cli.run([*call, "--dry-run"]) == 0
+    listed = capsys.readouterr().out
+    assert "2 of 2 runs to do; about" in listed
+    assert "lora · seed 1" in listed
+    assert not (tmp_path / "out").exists()
+
+    assert cli.run([*call, "--pack", str(tmp_path / "all.records")]) == 0
+    shown = capsys.readouterr()
+    assert "none: needs at least 3 seeds; has 1" in shown.out
+    assert "all.records: 2 records" in shown.err
+    assert "[2/2]" in shown.err
+
+    assert cli.run([*call, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert list(facts["variants"]) == ["full", "lora"]
+
+    assert cli.run([*call, "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["to_do"] == 0
+
+    there = [*call[:3], str(tmp_path / "there"), "--unpack", str(tmp_path / "all.records"), "--dry-run"]
+    assert cli.run(there) == 0
+    shown = capsys.readouterr()
+    assert "2 new records, 0 that were there already" in shown.err
+    assert "0 of 2 runs to do" in shown.out
+
+
+def test_a_failed_run_is_a_row_with_its_reason(grid, tmp_path, capsys):
+    call = ["compare", str(grid), "train.lr=1.0e+30", "--out", str(tmp_path / "out"), "--device", "cpu"]
+    assert cli.run(call) == 1
+    shown = capsys.readouterr()
+    assert "full, seed 1 failed: step" in shown.err
+    assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.yaml"], "there is no grid 'none.yaml'"),
+        (["{grid}", "seeds=x"], "command line, seeds: expected the number of seeds"),
+        (["{grid}", "train.stepz=3"], "train.stepz"),
+        (["{grid}", "--unpack", "none.records"], "there is no file 'none.records'"),
+        (["{grid}", "--jobs", "0"], "--jobs"),
+        (["{grid}", "--out", "{grid}"], "is a file"),
+    ],
+)
+def test_mistakes(grid, tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    filled = [argument.replace("{grid}", str(grid)) for argument in arguments]
+    assert cli.run(["compare", *filled]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert "Traceback" not in shown.err
+    assert not (tmp_path / "runs").exists()

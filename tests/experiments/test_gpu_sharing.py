@@ -1,0 +1,82 @@
+"""Sharing a GPU: when the daemon of MPS is started, and what happens without it. Programs are replaced."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from weft.experiments import gpu_sharing
+from weft.experiments.gpu_sharing import has_gpu, shared_gpu
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """A folder of programs that stand for those of NVIDIA, and the log of their calls."""
+    folder, log = tmp_path / "bin", tmp_path / "calls"
+    folder.mkdir()
+    log.touch()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+
+    def add(name, text):
+        file = folder / name
+        file.write_text(f"#!/bin/sh\necho {name} $* $CUDA_MPS_PIPE_DIRECTORY >> {log}\n{text}\n")
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+
+    add.log = log
+    return add
+
+
+def test_without_a_gpu(programs):
+    programs("nvidia-smi", "exit 9")
+    assert not has_gpu()
+    with shared_gpu(4, None, pytest.fail) as variables:
+        assert variables == {}
+
+
+@pytest.mark.parametrize(("jobs", "device"), [(1, None), (4, "cpu")])
+def test_where_nothing_is_shared(programs, jobs, device):
+    programs("nvidia-smi", "echo GPU 0")
+    programs("nvidia-cuda-mps-control", "exit 0")
+    with shared_gpu(jobs, device, pytest.fail) as variables:
+        assert variables == {}
+    assert "mps" not in programs.log.read_text()
+
+
+def test_the_daemon_runs_while_the_grid_runs(programs, monkeypatch):
+    programs("nvidia-smi", "echo GPU 0")
+    programs("nvidia-cuda-mps-control", "cat > /dev/null; exit 0")
+    monkeypatch.setattr(gpu_sharing, "PROBE", "pass")
+    with shared_gpu(4, "cuda", pytest.fail) as variables:
+        assert os.path.isdir(variables["CUDA_MPS_PIPE_DIRECTORY"])
+        assert programs.log.read_text().count("mps-control") == 1
+    assert not os.path.isdir(variables["CUDA_MPS_PIPE_DIRECTORY"])
+    calls = [line for line in programs.log.read_text().splitlines() if "mps" in line]
+    assert len(calls) == 2
+    assert all(variables["CUDA_MPS_PIPE_DIRECTORY"] in call for call in calls)
+
+
+@pytest.mark.parametrize(
+    ("text", "probe", "message"),
+    [("echo no rights >&2; exit 1", "pass", "no rights"), ("cat > /dev/null", "1/0", "no process could use")],
+)
+def test_a_daemon_that_does_not_work(programs, monkeypatch, text, probe, message):
+    programs("nvidia-smi", "echo GPU 0")
+    programs("nvidia-cuda-mps-control", text)
+    monkeypatch.setattr(gpu_sharing, "PROBE", probe)
+    told = []
+    with shared_gpu(2, None, told.append) as variables:
+        assert variables == {}
+    assert message in told[0]
+    assert "take turns" in told[0]
+
+
+def test_no_daemon(programs, monkeypatch):
+    programs("nvidia-smi", "echo GPU 0")
+    monkeypatch.setattr(gpu_sharing, "CONTROL", "no-such-program")
+    told = []
+    with shared_gpu(2, None, told.append) as variables:
+        assert variables == {}
+    assert "no-such-program" in told[0]
