@@ -21,7 +21,7 @@ from weft.config.presets import preset_text
 from weft.config.run_file import SECTIONS
 from weft.config.task_file import Host, load_task_file
 from weft.data.readers.streamed import json_rows, stream_lines
-from weft.experiments.cells import variants_of
+from weft.experiments.claims import check_claims
 from weft.experiments.grid import KEYS as GRID_KEYS
 from weft.experiments.grid import read_grid
 from weft.growing.settings import GrowSettings
@@ -192,7 +192,7 @@ def data(tmp_path_factory):
 
 
 def checked(block: Block, folder: Path) -> None:
-    """Read a YAML block as what it is: a task file, or a run file of which some sections may be missing."""
+    """Read a YAML block as what it is: a grid, a task file, or a run file that may lack some sections."""
     sections = yaml.safe_load(block.text)
     file = folder / f"{block.page.stem}-{block.line}.yaml"
     if "grow" in sections:
@@ -204,7 +204,7 @@ def checked(block: Block, folder: Path) -> None:
     if set(sections) <= set(GRID_KEYS):
         base = "" if {"base", "run"} & set(sections) else "base: quickstart\n"
         (folder / "run.yaml").write_text(preset_text("quickstart"), encoding="utf-8")
-        variants_of(read_grid(base + block.text, str(file), folder))
+        check_claims(read_grid(base + block.text, str(file), folder))
         return
     assert set(sections) <= set(SECTIONS), f"{block}: no part of a run file"
     lacking = {"encoder": "encoder: random:bert-tiny\n", "tasks": "tasks: {suite: swatch}\n"}

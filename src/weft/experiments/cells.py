@@ -2,7 +2,8 @@
 
 A variant is one named entry of the grid with one value of every axis. With `tune`, each variant first has one
 cell per combination of the tuned values and tuning seed; when these are done, the values are chosen, and the
-variant's own cells use them (`weft.experiments.tuning`).
+variant's own cells use them (`weft.experiments.tuning`). A variant may have tuned values of its own:
+`lora: {method: lora, tune: {train.lr: [1e-3, 3e-3]}}`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from weft.config.reading import Reading, set_key
 from weft.errors import WeftError, did_you_mean
 from weft.experiments.grid import Axis, Grid, Place
-from weft.experiments.grid_checks import ACTIONS
+from weft.experiments.grid_checks import ACTIONS, TUNE, read_axes
 
 BETWEEN = ", "
 """What joins the parts of a variant's name."""
@@ -30,11 +31,13 @@ class Variant:
         name: unique in its grid.
         labels: the label of each axis, and `variant`.
         settings: the keys that it sets, with their values, in the order in which they are set.
+        tune: the tuned keys whose values are not those of the grid.
     """
 
     name: str
     labels: Mapping[str, str]
     settings: tuple[tuple[Place, Any], ...] = ()
+    tune: tuple[Axis, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,15 +73,19 @@ def variants_of(grid: Grid) -> list[Variant]:
     """All variants of a grid, in the order of their rows; combinations that are excluded are left out."""
     variants = []
     for entry, settings in grid.variants.items():
+        parts = read_axes(TUNE, settings.get(TUNE), Reading(grid.source, grid.folder))
+        tune = tuple(Axis(*axis) for axis in parts)
         for labels in product(*[axis.values for axis in grid.axes]):
             at = {axis.key: label for axis, label in zip(grid.axes, labels, strict=True)}
             whole = {**({"variant": entry} if entry else {}), **at}
             if any(_excluded(rule, whole) for rule in grid.exclude if "seed" not in rule):
                 continue
             from_axes = tuple((axis.place, axis.values[at[axis.key]]) for axis in grid.axes)
-            of_entry = tuple((tuple(str(key).split(".")), value) for key, value in settings.items())
+            of_entry = tuple(
+                (tuple(str(key).split(".")), value) for key, value in settings.items() if key != TUNE
+            )
             name = BETWEEN.join(whole.values()) or "run"
-            variants.append(Variant(name, whole, of_entry + from_axes))
+            variants.append(Variant(name, whole, of_entry + from_axes, tune))
     if not variants:
         raise WeftError(f"{grid.source}: exclude leaves out every combination; nothing is left to run")
     names = [variant.name for variant in variants]
@@ -99,7 +106,7 @@ def cells_of(grid: Grid, chosen: Mapping[str, Mapping[str, str]] | None = None) 
     variants = variants_of(grid)
     cells: list[Cell] = []
     for variant in variants:
-        for labels in trials_of(grid):
+        for labels in trials_of(grid, variant):
             for seed in grid.seeds[: grid.tune.seeds] if grid.tune else ():
                 cells.append(_cell(grid, variant, seed, variants, labels, trial=True))
         labels = {} if grid.tune is None else (chosen or {}).get(variant.name)
@@ -108,11 +115,22 @@ def cells_of(grid: Grid, chosen: Mapping[str, Mapping[str, str]] | None = None) 
     return [cell for cell in cells if not _seed_excluded(grid, variants, cell)]
 
 
-def trials_of(grid: Grid) -> list[dict[str, str]]:
-    """Every combination of the tuned values, as labels; [] without `tune`."""
+def tuned_axes(grid: Grid, variant: Variant | None = None) -> tuple[Axis, ...]:
+    """The tuned keys with the values that are tried: those of the variant, else those of the grid."""
+    own = {axis.key: axis for axis in variant.tune} if variant else {}
+    return tuple(own.get(axis.key, axis) for axis in grid.tune.over) if grid.tune else ()
+
+
+def trials_of(grid: Grid, variant: Variant | None = None) -> list[dict[str, str]]:
+    """Every combination of the tuned values, as labels; [] without `tune`.
+
+    Args:
+        grid: the grid.
+        variant: a variant, which may have values of its own; None: the values of the grid.
+    """
     if grid.tune is None:
         return []
-    axes = grid.tune.over
+    axes = tuned_axes(grid, variant)
     return [
         dict(zip((a.key for a in axes), labels, strict=True)) for labels in product(*[a.values for a in axes])
     ]
@@ -165,6 +183,7 @@ def _cell(
         mistakes = "\n".join(f"  {'.'.join(place)}: {text}" for place, text in reading.found)
         raise WeftError(f"{grid.source}: variant {variant.name!r} cannot be made:\n{mistakes}")
     action = {key: raw.pop(key) for key in ACTIONS if key in raw}
+    _root_of_new_task(action, raw)
     cell = Cell(variant.name, seed, raw, action, tuned=dict(tuned), trial=trial)
     needs = [needed_variant(grid, name, variant, variants) for name in needed_names(action)]
     if grid.tune is not None and needs:
@@ -172,6 +191,16 @@ def _cell(
             f"{grid.source}: variant {variant.name!r} uses other runs, which tune cannot choose for"
         )
     return replace(cell, needs=tuple(replace(cell, variant=name, trial=False).name for name in needs))
+
+
+def _root_of_new_task(action: Mapping[str, Any], raw: Mapping[str, Any]) -> None:
+    """Give the suite of a new task (`grow`) the run's data folder, so that `tasks.root=DATA` suffices."""
+    grow, tasks = action.get("grow"), raw.get("tasks")
+    new = grow.get("tasks") if isinstance(grow, dict) else None
+    entries = tasks if isinstance(tasks, list) else [tasks]
+    roots = [entry["root"] for entry in entries if isinstance(entry, dict) and "root" in entry]
+    if isinstance(new, dict) and "suite" in new and roots:
+        new.setdefault("root", roots[0])
 
 
 def set_halves(tasks: Any) -> None:
@@ -194,7 +223,7 @@ def set_halves(tasks: Any) -> None:
 def _settings(grid: Grid, variant: Variant, tuned: Mapping[str, str]) -> Iterator[tuple[Place, Any]]:
     """The settings of a cell, the strongest last."""
     yield from variant.settings
-    axes: Sequence[Axis] = grid.tune.over if grid.tune else ()
+    axes = tuned_axes(grid, variant) if tuned else ()
     yield from ((axis.place, axis.values[tuned[axis.key]]) for axis in axes)
     yield from grid.overridden
 

@@ -32,11 +32,13 @@ from weft.config.run_file import SECTIONS, opened, stop_if_wrong
 from weft.errors import WeftError, did_you_mean, run_file_words
 from weft.experiments.grid_checks import (
     check_entries,
+    check_own_tuning,
     read_axes,
     read_claims,
     read_contrasts,
     read_exclude,
     read_keep,
+    read_measures,
     read_seeds,
     read_tune,
     read_word,
@@ -46,6 +48,7 @@ from weft.utils.safe_yaml import YamlError, parse_yaml, read_text
 KEYS = (
     *("title", "about", "base", "run", "seeds", "axes", "variants", "exclude", "tune", "report", "average"),
     *("baseline", "contrasts", "claims", "published", "scale", "scales", "keep", "columns"),
+    "measures",
 )
 """The keys of a grid."""
 
@@ -121,6 +124,7 @@ class Grid:
         published: what a paper printed: the source, and its values by variant and column.
         keep: whether the runs' weights are kept.
         overridden: the keys that the command line has set in every run, with their values.
+        measures: what is measured of every finished run besides its scores; see `weft.experiments.measures`.
     """
 
     source: str
@@ -141,6 +145,7 @@ class Grid:
     published: Mapping[str, Any] = field(default_factory=dict)
     keep: bool = False
     overridden: tuple[tuple[Place, Any], ...] = ()
+    measures: tuple[str, ...] = ()
 
 
 def load_grid(source: str | Path, overrides: Sequence[str] = ()) -> Grid:
@@ -191,6 +196,8 @@ def read_grid(text: str, source: str, folder: Path, overrides: Sequence[str] = (
         axes = tuple(Axis(*axis) for axis in read_axes("axes", raw.get("axes"), reading))
         variants = check_entries(raw.get("variants"), reading)
         tune = read_tune(raw.get("tune"), len(seeds), reading)
+        tuned = None if tune is None else [".".join(place) for place, _ in tune[0]]
+        check_own_tuning(variants, tuned, reading)
         grid = Grid(
             source=source,
             title=read_word("title", raw.get("title", Path(source).stem), reading),
@@ -210,6 +217,7 @@ def read_grid(text: str, source: str, folder: Path, overrides: Sequence[str] = (
             published=_mapping("published", raw.get("published"), reading),
             keep=read_keep(raw.get("keep", False), reading),
             overridden=(*scaled, *overridden),
+            measures=read_measures(raw.get("measures"), reading),
         )
         stop_if_wrong(reading)
         return grid

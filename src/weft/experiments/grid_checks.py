@@ -14,6 +14,8 @@ ACTIONS = ("start_from", "grow", "assemble", "peer")
 """What a variant may do instead of training from the encoder; see `weft.experiments.actions`."""
 BY_HAND = ("train", "seed")
 """The key that seeds set."""
+TUNE = "tune"
+"""The key of a variant whose tuned values are not those of the grid."""
 
 AxisParts = tuple[tuple[str, ...], dict[str, Any]]
 
@@ -52,22 +54,23 @@ def read_keep(value: object, reading: Reading) -> bool:
     return value is True
 
 
-def read_axes(section: str, value: object, reading: Reading) -> list[AxisParts]:
+def read_axes(section: str, value: object, reading: Reading, within: Sequence[str] = ()) -> list[AxisParts]:
     """Read axes: the values of a key as a list, or by the labels that name them.
 
     Args:
         section: the key of the grid, for messages: `axes` or `tune`.
         value: such as {"method": ["full", "lora"], "train.lr": {"small": 1e-5, "large": 1e-3}}.
         reading: records what is wrong.
+        within: where the key is, if it is not at the top of the grid: ["variants", NAME].
     """
     if value is None:
         return []
     if not isinstance(value, dict) or not value:
-        reading.wrong([section], f"expected keys of the run file with their values; found {value!r}")
+        reading.wrong([*within, section], f"expected keys of the run file with their values; found {value!r}")
         return []
     axes = []
     for key, values in value.items():
-        at = [section, str(key)]
+        at = [*within, section, str(key)]
         place = tuple(str(key).split("."))
         if place == BY_HAND:
             reading.wrong(at, "seeds are no axis; write seeds: [1, 2, 3]")
@@ -128,7 +131,9 @@ def check_entries(value: object, reading: Reading) -> dict[str, dict[str, Any]]:
             reading.wrong(at, f"{' and '.join(doing)}: expected one of them")
         for key in settings or {}:
             place = str(key).split(".")
-            if tuple(place) == BY_HAND:
+            if key == TUNE:
+                read_axes(TUNE, (settings or {})[key], reading, at)
+            elif tuple(place) == BY_HAND:
                 reading.wrong([*at, str(key)], "the seed is no setting of a variant; write seeds: [1, 2, 3]")
             else:
                 check_place(place, [*at, str(key)], reading)
@@ -168,6 +173,46 @@ def read_tune(value: object, seeds: int, reading: Reading) -> tuple[list[AxisPar
         )
         tried = 1
     return read_axes("tune", value["over"], reading), tried
+
+
+def check_own_tuning(
+    variants: Mapping[str, Mapping[str, Any]], tuned: Sequence[str] | None, reading: Reading
+) -> None:
+    """Check that variants with tuned values of their own tune keys that the grid tunes.
+
+    Args:
+        variants: the settings of each variant.
+        tuned: the keys that the grid tunes; None: it has no `tune`.
+        reading: records what is wrong.
+    """
+    for name, settings in variants.items():
+        own = settings.get(TUNE)
+        for key in own if isinstance(own, dict) else ():
+            if tuned is None:
+                reading.wrong(["variants", name, TUNE], "the grid has no tune; expected one, with over")
+                break
+            if str(key) not in tuned:
+                reading.wrong(
+                    ["variants", name, TUNE, str(key)],
+                    f"the grid does not tune it; {did_you_mean(str(key), tuned)}",
+                )
+
+
+def read_measures(value: object, reading: Reading) -> tuple[str, ...]:
+    """Read `measures`: a list of names."""
+    from weft.experiments.measures import MEASURES
+
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        reading.wrong(["measures"], f"expected a list, such as [similarity]; found {value!r}")
+        return ()
+    for number, name in enumerate(value):
+        if name not in MEASURES:
+            reading.wrong(
+                ["measures", str(number)], f"{name!r} does not exist; {did_you_mean(str(name), MEASURES)}"
+            )
+    return tuple(dict.fromkeys(str(name) for name in value if name in MEASURES))
 
 
 def read_contrasts(value: object, reading: Reading) -> tuple[tuple[str, str], ...]:

@@ -6,14 +6,14 @@ tables report the other, so that a choice among many values does not make a vari
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
 from weft.evaluation.averages import AVERAGES, average
 from weft.evaluation.scores import main_score
-from weft.experiments.cells import trials_of, variants_of
-from weft.experiments.grid import Grid
+from weft.experiments.cells import trials_of, tuned_axes, variants_of
+from weft.experiments.grid import Axis, Grid
 from weft.experiments.records import Record
 
 
@@ -47,7 +47,7 @@ def choose(grid: Grid, trials: Mapping[tuple[str, tuple[str, ...], int], Record 
     choices: dict[str, Choice] = {}
     for variant in variants_of(grid):
         scores: dict[tuple[str, ...], float] = {}
-        for labels in trials_of(grid):
+        for labels in trials_of(grid, variant):
             key = tuple(labels.values())
             records = [trials.get((variant.name, key, seed)) for seed in seeds]
             done = [record for record in records if record is not None]
@@ -56,7 +56,7 @@ def choose(grid: Grid, trials: Mapping[tuple[str, tuple[str, ...], int], Record 
         if scores:
             best = max(scores, key=lambda key: (scores[key], key))
             labels = dict(zip((axis.key for axis in grid.tune.over), best, strict=True))
-            choices[variant.name] = Choice(labels, scores, _edges(grid, labels))
+            choices[variant.name] = Choice(labels, scores, _edges(tuned_axes(grid, variant), labels))
     return choices
 
 
@@ -79,11 +79,10 @@ def average_of(name: str, tasks: Mapping[str, Mapping[str, float]]) -> float:
     return fsum(main_score(metrics) for metrics in tasks.values()) / len(tasks)
 
 
-def _edges(grid: Grid, labels: Mapping[str, str]) -> tuple[str, ...]:
+def _edges(axes: Sequence[Axis], labels: Mapping[str, str]) -> tuple[str, ...]:
     """The keys whose chosen value is at an end of its values; of numbers the smallest and the largest."""
-    assert grid.tune is not None
     edges = []
-    for axis in grid.tune.over:
+    for axis in axes:
         values = dict(axis.values)
         if len(values) < 2:
             continue

@@ -13,6 +13,7 @@ from weft.cli.show.covariance import covariance
 from weft.cli.show.difficulty import difficulty
 from weft.cli.show.params import params
 from weft.cli.show.plan import plan
+from weft.cli.show.recipes import recipes
 from weft.cli.show.similarity import similarity
 from weft.cli.show.spread import spread
 from weft.cli.show.storage import storage
@@ -50,6 +51,7 @@ for command in (
     difficulty,
     params,
     plan,
+    recipes,
     similarity,
     sparsity,
     spread,

@@ -1,0 +1,1 @@
+"""The recipes: one YAML file per table or figure of a paper."""

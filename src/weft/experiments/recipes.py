@@ -1,0 +1,155 @@
+"""Recipes: the grids that ship with weft, one per table or figure of a paper.
+
+A recipe is a grid (`weft.experiments.grid`) with three more keys:
+
+- `paper`: the work, and its table or figure.
+- `like`: a recipe whose keys it takes over; its own keys replace them, those of `scales` one by one. Recipes
+  of the same runs, such as a table and the figure beside it, so have one definition, and equal runs are
+  trained once.
+- `base` may be a preset only, since a recipe is in no folder of the user's.
+
+A recipe has the scales `small` (the default: the encoder `minilm`, one GPU) and, if a paper describes it,
+`paper` (the paper's encoder, steps and seeds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from weft.config.presets import preset_text
+from weft.errors import WeftError, did_you_mean
+from weft.experiments.cells import cells_of, trials_of, variants_of
+from weft.experiments.grid import Grid, read_grid
+from weft.utils.safe_yaml import parse_yaml
+
+PREFIX = "recipe:"
+"""What a recipe's name begins with on the command line: `weft compare recipe:pals-table3`."""
+FILES = "weft.experiments.recipe_files"
+OF_RECIPES = ("paper", "like")
+"""The keys that a grid does not have."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What `weft show recipes` lists.
+
+    Attributes:
+        name: as in `weft compare recipe:NAME`.
+        title: what it compares.
+        paper: the work, and its table or figure.
+        about: what it needs, and how it differs from the paper.
+        runs: the number of runs by scale, those that only choose tuned values included.
+    """
+
+    name: str
+    title: str
+    paper: str
+    about: str
+    runs: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The recipe for JSON."""
+        return {
+            "title": self.title,
+            "paper": self.paper,
+            "about": self.about,
+            "runs": dict(self.runs),
+        }
+
+
+def recipe_names() -> list[str]:
+    """The names of the recipes."""
+    files = resources.files(FILES).iterdir()
+    return sorted(p.name.removesuffix(".yaml") for p in files if p.name.endswith(".yaml"))
+
+
+def is_recipe(source: str | Path) -> bool:
+    """Whether a name on the command line is that of a recipe, `recipe:NAME`."""
+    return str(source).startswith(PREFIX)
+
+
+def load_recipe(name: str, overrides: Sequence[str] = ()) -> Grid:
+    """Read a recipe, with `key=value` overrides on top.
+
+    Args:
+        name: its name, with or without `recipe:`.
+        overrides: as of `weft.experiments.grid.load_grid`; `tasks.root=DATA` names the folder of the data,
+            `scale=paper` the scale.
+    """
+    name = name.removeprefix(PREFIX)
+    sections = recipe_sections(name)
+    text = yaml.safe_dump(
+        {key: value for key, value in sections.items() if key not in OF_RECIPES},
+        sort_keys=False,
+        allow_unicode=True,
+    )
+    return read_grid(text, f"{PREFIX}{name}", Path.cwd(), overrides)
+
+
+def recipe_scales(name: str) -> list[str]:
+    """The scales of a recipe, the default one first."""
+    sections = recipe_sections(name)
+    scales = [str(scale) for scale in sections.get("scales", {})]
+    return sorted(scales, key=lambda scale: scale != sections.get("scale"))
+
+
+def recipe(name: str) -> Recipe:
+    """What there is to know about a recipe, without running it."""
+    sections = recipe_sections(name)
+    runs = {scale: run_count(load_recipe(name, [f"scale={scale}"])) for scale in recipe_scales(name)}
+    return Recipe(
+        name,
+        str(sections["title"]),
+        str(sections["paper"]),
+        " ".join(str(sections.get("about", "")).split()),
+        runs,
+    )
+
+
+def run_count(grid: Grid) -> int:
+    """The number of runs of a grid: its cells, and with `tune` those that choose the values too."""
+    if grid.tune is None:
+        return len(cells_of(grid))
+    first = {v.name: trials_of(grid, v)[0] for v in variants_of(grid)}  # any choice: their number is equal
+    return len(cells_of(grid, first))
+
+
+def recipe_sections(name: str) -> dict[str, Any]:
+    """The keys of a recipe, with those of the recipe that it is like, and with its preset as `run`."""
+    return deepcopy(_sections(name))
+
+
+@cache
+def _sections(name: str) -> dict[str, Any]:
+    known = recipe_names()
+    if name not in known:
+        raise WeftError(
+            f"there is no recipe {name!r}; {did_you_mean(name, known)}\n  to list them: weft show recipes"
+        )
+    text = (resources.files(FILES) / f"{name}.yaml").read_text(encoding="utf-8")
+    sections: dict[str, Any] = parse_yaml(text)
+    parent = sections.get("like")
+    if parent is not None:
+        sections = _over(_sections(parent), sections)
+    if "base" in sections:
+        sections["run"] = parse_yaml(preset_text(sections.pop("base")))
+    return sections
+
+
+def _over(parent: Mapping[str, Any], sections: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a recipe over those of the recipe that it is like; a key set to null is left out."""
+    old, new = parent.get("scales", {}), sections.get("scales", {})
+    scales = {scale: _merged(old.get(scale, {}), new.get(scale, {})) for scale in {**old, **new}}
+    return _merged(parent, {**sections, "scales": scales})
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in {**below, **above}.items() if value is not None}

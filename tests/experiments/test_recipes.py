@@ -1,0 +1,204 @@
+"""The recipes: each parses at every scale, its claims resolve, and its run files are accepted."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from tests.support.paths import ROOT
+from tests.support.recipe_runs import RecipeData, all_cells, first_cells, two_steps, write_recipe_data
+from weft.config.reading import Reading
+from weft.config.run_file import RunFile, read_run
+from weft.config.task_file import Host, load_task_file
+from weft.errors import WeftError
+from weft.evaluation.averages import AVERAGES
+from weft.experiments.cells import Cell, cells_of, in_order, variants_of
+from weft.experiments.claims import check_claims
+from weft.experiments.claims.functions import FUNCTIONS, SERIES_ABOUT
+from weft.experiments.grid import Grid
+from weft.experiments.measures import VALUES
+from weft.experiments.recipes import (
+    is_recipe,
+    load_recipe,
+    recipe,
+    recipe_names,
+    recipe_scales,
+    recipe_sections,
+    run_count,
+)
+from weft.methods import METHODS, build_method
+
+SCALED = [(name, scale) for name in recipe_names() for scale in recipe_scales(name)]
+FACTS = ("average", "total_ratio", "spread", "data_used", "incremental", "bundled")
+"""Columns of published values that are no tasks."""
+
+REQUIRED = [
+    *("sampling", "methods"),
+    *("pals-table1", "pals-table2", "pals-table3", "pals-curves", "pals-squad-swag"),
+    *(f"ca-mtl-table3.{number}" for number in (1, 2, 3, 4, 6, 8, 10)),
+    *("ca-mtl-alignment", *(f"ca-mtl-figure3.{number}" for number in (4, 5, 6, 7, 8))),
+    *("morris-table1", "morris-table2", "morris-figure2"),
+    *(f"multitask-lora-{what}" for what in ("table1", "table2", "table3", "figure1", "figure2")),
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> RecipeData:
+    return write_recipe_data(tmp_path_factory.mktemp("recipes"))
+
+
+def read_cell(cell: Cell, grid: Grid) -> RunFile:
+    """The run file of a cell, checked."""
+    return read_run(cell.raw, Reading(cell.name, grid.folder), ())
+
+
+def test_every_table_has_its_recipe():
+    assert recipe_names() == sorted(REQUIRED)
+
+
+@pytest.mark.parametrize(("name", "scale"), SCALED)
+def test_a_recipe_parses_and_its_cells_resolve(name, scale):
+    grid = load_recipe(name, [f"scale={scale}"])
+    variants = [variant.name for variant in variants_of(grid)]
+    cells = in_order(all_cells(grid))
+    assert len(cells) == run_count(grid) == recipe(name).runs[scale]
+    assert {cell.variant for cell in cells} == set(variants)
+    assert len({cell.name for cell in cells}) == len(cells)
+    assert "tasks.root=DATA" in grid.about
+    check_claims(grid)
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_the_default_scale_is_small_with_at_least_three_seeds(name):
+    grid = load_recipe(name)
+    assert recipe_scales(name)[0] == recipe_sections(name)["scale"] == "small"
+    counts_only = grid.overridden and ("train", "steps") in dict(grid.overridden)
+    if not counts_only or dict(grid.overridden)["train", "steps"] > 0:
+        assert len(grid.seeds) >= 3
+    for cell in all_cells(grid):
+        assert cell.raw["encoder"] == "minilm"
+
+
+@pytest.mark.parametrize(("name", "scale"), SCALED)
+def test_published_values_belong_to_variants_and_tasks(name, scale, data):
+    grid, cells = first_cells(name, scale, data)
+    rows = grid.published.get("rows", {})
+    assert not rows or isinstance(grid.published["source"], str)
+    everything = {variant.name for variant in variants_of(grid)}
+    left_out = {str(rule["variant"]) for rule in grid.exclude if set(rule) == {"variant"}}
+    assert set(rows) <= everything | left_out
+    for cell in cells:
+        if cell.variant not in rows:
+            continue
+        if cell.action:
+            tasks = {cell.action["grow"]["tasks"]["suite"]}
+        else:
+            tasks = {task.name for task in read_cell(cell, grid).tasks}
+        for column, value in rows[cell.variant].items():
+            assert column in tasks or column in FACTS, (cell.variant, column)
+            assert isinstance(value, int | float)
+
+
+@pytest.mark.parametrize(("name", "scale"), SCALED)
+def test_every_run_file_of_a_recipe_is_accepted(name, scale, data, tmp_path):
+    grid, cells = first_cells(name, scale, data)
+    runs: dict[str, RunFile] = {}
+    for cell in in_order(cells):
+        for short in (cell, two_steps(cell)):
+            if not short.action:
+                runs[cell.name] = run = read_cell(short, grid)
+                assert run.tasks
+                continue
+            (base,) = short.needs
+            host = Host(tmp_path, {t.name: t for t in runs[base].tasks}, runs[base].method, 32)
+            file = tmp_path / "task.yaml"
+            sections = {key: value for key, value in short.action["grow"].items() if key != "from"}
+            file.write_text(yaml.safe_dump(sections), encoding="utf-8")
+            assert load_task_file(file, [], host).task.name == sections["tasks"]["suite"]
+    if grid.average in AVERAGES:
+        for run in runs.values():
+            names = {task.name for task in run.tasks}
+            assert {part.task for part in AVERAGES[grid.average]} <= names
+
+
+def test_methods_has_every_registered_method_with_the_rates_of_its_kind():
+    grid = load_recipe("methods")
+    variants = {variant.name: variant for variant in variants_of(grid)}
+    assert set(METHODS) <= set(variants)
+    cells = cells_of(grid)
+    for name in METHODS:
+        method = build_method(name)
+        factors = (1, 3, 10) if method.train_encoder == "none" else (1 / 3, 1, 3)
+        rates = [cell.raw["train"]["lr"] for cell in cells if cell.variant == name]
+        assert rates == pytest.approx([method.default_lr * factor for factor in factors], rel=0.02)
+        assert all(cell.raw["method"] == name for cell in cells if cell.variant == name)
+    assert all(cell.trial and cell.seed == 1 for cell in cells)
+    assert grid.report == "test"
+    assert grid.raw["tasks"]["halves"] is True
+    assert grid.raw["train"]["steps"] == 12000
+    assert len(grid.seeds) == 3
+
+
+def test_sampling_is_as_the_issue_describes_it():
+    grid = load_recipe("sampling")
+    cells = {cell.variant: cell.raw for cell in cells_of(grid)}
+    assert list(cells) == [
+        *("proportional", "square root", "annealed", "round robin", "uniform", "temperature 10", "separate"),
+    ]
+    assert len(grid.seeds) == 5
+    for variant, raw in cells.items():
+        assert raw["method"] == ("separate" if variant == "separate" else "full")
+        assert raw["train"]["steps"] == 12000
+        assert raw["encoder"] == "minilm"
+        assert len(raw["tasks"]["only"]) == 8
+    assert cells["temperature 10"]["train"]["sampler"] == {"use": "temperature", "temperature": 10}
+
+
+def test_overrides_hold_for_every_run(tmp_path):
+    grid = load_recipe("recipe:pals-table3", ["seeds=1", "train.steps=7", f"tasks.root={tmp_path}"])
+    assert all(cell.raw["train"]["steps"] == 7 for cell in cells_of(grid))
+    assert all(cell.raw["tasks"]["root"] == str(tmp_path) for cell in cells_of(grid))
+    assert len(cells_of(grid)) == 18
+    grow = load_recipe("ca-mtl-table3.8", [f"tasks.root={tmp_path}"])
+    roots = {cell.action["grow"]["tasks"]["root"] for cell in cells_of(grow) if cell.action}
+    assert roots == {str(tmp_path)}
+
+
+def test_equal_runs_of_two_recipes_are_equal_cells(data):
+    """A figure's runs are those of its table, so that their records are found again."""
+    _, table = first_cells("multitask-lora-table2", "small", data)
+    _, figure = first_cells("multitask-lora-figure2", "small", data)
+    assert table == figure
+    assert [cell.raw for cell in table] == [cell.raw for cell in figure]
+
+
+def test_a_recipe_that_does_not_exist_is_refused():
+    assert is_recipe("recipe:pals-table3")
+    assert not is_recipe("pals-table3")
+    with pytest.raises(WeftError, match=r"no recipe 'pals-table4'; did you mean 'pals-table[123]'\?.*known"):
+        load_recipe("recipe:pals-table4")
+    with pytest.raises(WeftError, match="scale: 'large' does not exist"):
+        load_recipe("pals-table3", ["scale=large"])
+
+
+def test_the_page_lists_every_recipe():
+    text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([\w.-]+)` \| (.*?) \| (\d+) \| (\d+|–) \|", text, re.M)
+    assert sorted(name for name, *_ in listed) == recipe_names()
+    for name, paper, small, large in listed:
+        runs = recipe(name).runs
+        assert int(small) == runs["small"], name
+        assert large == (str(runs["paper"]) if "paper" in runs else "–"), name
+        assert paper == recipe(name).paper
+
+
+def test_the_page_explains_every_function_series_and_measure():
+    text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    for function in FUNCTIONS.values():
+        assert f"| `{function.signature}` | {function.about} |" in text
+    for name, about in SERIES_ABOUT.items():
+        assert f"| `{name}` | {about} |" in text
+    for value, measure in VALUES.items():
+        assert re.search(rf"^\| `{measure}` \| .*`{value}`", text, re.M), value
