@@ -10,12 +10,15 @@ Example:
     'undecided'
 """
 
+from weft.experiments.statistics.combination import Combination, CombinationTerm
 from weft.experiments.statistics.compare import Contrast, against_baseline, compare
 from weft.experiments.statistics.results import Comparison, ContrastResult, Difference, Estimate, Needs
 from weft.experiments.statistics.targets import AVERAGE, Target, Term, average_target, task_targets
 
 __all__ = [
     "AVERAGE",
+    "Combination",
+    "CombinationTerm",
     "Comparison",
     "Contrast",
     "ContrastResult",

@@ -9,6 +9,7 @@ from math import sqrt
 from weft.errors import WeftError, did_you_mean
 from weft.evaluation.rows import RunRows
 from weft.experiments.statistics.bootstrap import RESAMPLES
+from weft.experiments.statistics.combination import Combination, combination_components
 from weft.experiments.statistics.components import (
     Components,
     mean_components,
@@ -57,6 +58,7 @@ def compare(
     seed: int = 0,
     level: float = LEVEL,
     workers: int = 2,
+    combinations: Sequence[Combination] = (),
 ) -> Comparison:
     """Compare variants.
 
@@ -68,6 +70,7 @@ def compare(
         seed: the seed of the bootstrap.
         level: the level of the intervals.
         workers: how many sets are resampled at the same time.
+        combinations: sums of scores of several variants, which get intervals and no verdicts.
     """
     _check(runs, contrasts)
     listed = [run for seeds in runs.values() for run in seeds.values()]
@@ -100,6 +103,8 @@ def compare(
                 **{**asdict(verdict), "needs": verdict.needs},
             )
         )
+    by_name: dict[str | None, Target] = {None: targets[0], **{target.name: target for target in targets[1:]}}
+    sums = [combination_components(terms, by_name, runs, numbers, resampled) for terms in combinations]
     return Comparison(
         average,
         tuple(table.target.name for table in of_tasks),
@@ -109,6 +114,7 @@ def compare(
         {variant: _estimates(variant, tables, level) for variant in runs},
         tuple(results),
         tuple(_notes(runs, tables, results)),
+        tuple(None if part is None else _difference(part, level, ()) for part in sums),
     )
 
 

@@ -108,7 +108,7 @@ def mean_components(
         sets: the covariances of the target.
     """
     values = np.asarray(scores, np.float64)
-    return _of_columns(values, [(c.matrix[np.ix_(runs, runs)], c.units) for c in sets], None)
+    return components_of_columns(values, [(c.matrix[np.ix_(runs, runs)], c.units) for c in sets], None)
 
 
 def paired_components(
@@ -134,7 +134,7 @@ def paired_components(
         crossed = m[np.ix_(first, second)]
         differences = m[np.ix_(first, first)] + m[np.ix_(second, second)] - crossed - crossed.T
         matrices.append((differences, c.units))
-    return _of_columns(np.subtract(scores, others), matrices, True)
+    return components_of_columns(np.subtract(scores, others), matrices, True)
 
 
 def unpaired_components(
@@ -179,7 +179,16 @@ def unpaired_components(
     )
 
 
-def _of_columns(scores: Floats, matrices: list[tuple[Floats, int]], paired: bool | None) -> Components:
+def components_of_columns(
+    scores: Floats, matrices: list[tuple[Floats, int]], paired: bool | None
+) -> Components:
+    """Return the components of a mean over seeds.
+
+    Args:
+        scores: one number per seed, [n].
+        matrices: for each set the covariance of these numbers over its rows, [n, n], and its number of units.
+        paired: see `Components`.
+    """
     count = len(scores)
     seed_variance = float(scores.var(ddof=1)) / count if count > 1 else None
     row_variance = sum(_off_diagonal(matrix) for matrix, _ in matrices)

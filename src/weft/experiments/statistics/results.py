@@ -133,6 +133,7 @@ class Comparison:
         contrasts: the contrasts, in the order of the grid.
         notes: what a reader of the tables must know: missing values, seeds that are not paired, metrics
             without row statistics.
+        combinations: the sums of scores that were requested, in their order; None: no seed has all values.
     """
 
     average: str
@@ -143,6 +144,7 @@ class Comparison:
     variants: dict[str, dict[str, Estimate]]
     contrasts: tuple[ContrastResult, ...]
     notes: tuple[str, ...]
+    combinations: tuple[Difference | None, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, JSON-ready."""
