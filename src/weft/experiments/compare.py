@@ -8,6 +8,7 @@ from pathlib import Path
 from weft.errors import WeftError, words
 from weft.experiments.display import Display, Silent, display_for
 from weft.experiments.grid import Grid, load_grid
+from weft.experiments.recipes import is_recipe, load_recipe
 from weft.experiments.records import Records
 from weft.experiments.results import Results, results_of
 from weft.experiments.run_grid import Compared, run_grid
@@ -59,7 +60,7 @@ def load_any(source: str | Path | Grid, overrides: Sequence[str] = ()) -> Grid:
         if overrides:
             raise WeftError(f"overrides: {overrides[0]!r} cannot be applied to a grid that has been read")
         return source
-    return load_grid(source, overrides)
+    return load_recipe(str(source), overrides) if is_recipe(source) else load_grid(source, overrides)
 
 
 def written(compared: Compared, out: Path) -> Results:

@@ -30,6 +30,7 @@ class Job:
         needs: the run folders of the cells that it uses, in the order in which the action names them.
         keep: whether its weights are kept.
         device: cpu, cuda, …; None: a GPU if there is one.
+        measures: what is measured of the finished run; see `weft.experiments.measures`.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Job:
     needs: tuple[str, ...] = ()
     keep: bool = False
     device: str | None = None
+    measures: tuple[str, ...] = ()
 
     @property
     def run_folder(self) -> Path:
@@ -64,7 +66,7 @@ class Job:
     def from_json(cls, line: str) -> Job:
         """Read the result of `to_json`."""
         facts = json.loads(line)
-        return cls(**{**facts, "needs": tuple(facts["needs"])})
+        return cls(**{**facts, "needs": tuple(facts["needs"]), "measures": tuple(facts["measures"])})
 
     def run_file(self) -> RunFile:
         """The checked run file."""

@@ -98,6 +98,7 @@ class Plan:
             needs=tuple(str(folder) for folder in needs),
             keep=keep or used,
             device=device,
+            measures=self._measures(cell),
         )
 
     def delete_weights(self) -> None:
@@ -125,8 +126,17 @@ class Plan:
             identity = identity_of_action(cell.action, cell.seed, uses, splits, grid.source, grid.folder)
         else:
             run_file = checked_run(cell.raw, grid.source, grid.folder)
-            identity = identity_of(run_file, splits, uses, report=grid.report, action=dict(cell.action))
+            measures = self._measures(cell)
+            more = {"measures": sorted(measures)} if measures else {}
+            identity = identity_of(
+                run_file, splits, uses, report=grid.report, action=dict(cell.action), **more
+            )
         return Planned(cell, run_file, identity, self.records.read(identity))
+
+    def _measures(self, cell: Cell) -> tuple[str, ...]:
+        """What is measured of a cell: nothing of a trial, and nothing of models that others have trained."""
+        trains = not cell.trial and not any(name in cell.action for name in OF_MODELS)
+        return self.grid.measures if trains else ()
 
     def _all_needs(self, cell: Cell) -> list[str]:
         """The names of all cells that a cell needs, directly or not, as far as their weights are missing."""

@@ -39,8 +39,11 @@ def further_rows(task: Task, names: Sequence[str]) -> dict[tuple[str, str], Spli
     """Read the rows of the further sets that have such splits, by (`TASK:SET`, split)."""
     splits: dict[tuple[str, str], Split] = {}
     for further in further_sets(task):
-        halved = task.halves and "validation" in further.files
-        present = [name for name in names if name != "train" and (name in further.files or halved)]
+        # of a halved task, `test` is a half of validation: a set with a test file alone, such as GLUE's
+        # diagnostic set, has none
+        held = {"validation", "test"} if "validation" in further.files else set[str]()
+        held = held if task.halves else set(further.files)
+        present = [name for name in names if name != "train" and name in held]
         if present:
             rows = prepare(further, present)
             splits |= {(further.name, name): replace(rows[name], task=task) for name in present}

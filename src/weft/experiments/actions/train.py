@@ -14,6 +14,7 @@ from weft.config.run_file import RunFile
 from weft.errors import WeftError
 from weft.experiments.actions import Outcome, Reporter
 from weft.experiments.job import Job
+from weft.experiments.measures import measure_run
 from weft.experiments.records import without_paths
 from weft.utils.safe_json import parse_json
 
@@ -65,7 +66,7 @@ def trained(job: Job, report: Reporter, run_file: RunFile) -> Outcome:
         resolved=run_file.resolved,
         splits=prepared.splits,
         progress=display.begin,
-        with_bundle=job.keep,
+        with_bundle=job.keep or bool(job.measures),
     )
     seconds = time.perf_counter() - started
     final = parse_json((folder / "metrics.json").read_bytes())
@@ -79,6 +80,7 @@ def trained(job: Job, report: Reporter, run_file: RunFile) -> Outcome:
     outcome.measures = {
         "engine": final.get("engine"),
         "examples_per_second": final.get("examples_per_second"),
+        **measure_run(job.measures, folder),
     }
     whole = time.perf_counter() - began
     outcome.seconds = {"train": round(final.get("seconds", seconds), 2), "all": round(whole, 2)}
