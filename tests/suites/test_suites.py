@@ -161,3 +161,21 @@ def test_a_root_that_is_no_folder(tmp_path):
         load_suite("glue", tmp_path, ["rtee"])
     with pytest.raises(WeftError, match="suite 'gleu' does not exist; did you mean 'glue'"):
         load_suite("gleu", tmp_path)
+
+
+def test_suites_are_looked_for_once(tmp_path, monkeypatch):
+    from weft import suites
+
+    (tmp_path / "glue" / "rte").mkdir(parents=True)
+    for split in ("train", "validation"):
+        (tmp_path / "glue" / "rte" / f"{split}.jsonl").touch()
+    calls = []
+    monkeypatch.setattr(suites, "best_form", lambda *a, real=suites.best_form: calls.append(a) or real(*a))
+    expected = suites.find_suite("glue", tmp_path, ["rte"])
+    with suites.suites_found_once():
+        first, second = (suites.find_suite("glue", tmp_path, ["rte"]) for _ in range(2))
+        first.tasks.clear()
+        assert suites.find_suite("glue", tmp_path, ["rte"]) == second == expected
+        assert len(calls) == 2
+    suites.find_suite("glue", tmp_path, ["rte"])
+    assert len(calls) == 3

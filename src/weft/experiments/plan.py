@@ -14,6 +14,7 @@ from weft.experiments.grid import Grid
 from weft.experiments.identity import digest, identity_of, identity_of_action
 from weft.experiments.job import Job, checked_run, run_folder
 from weft.experiments.records import Record, Records
+from weft.suites import suites_found_once
 
 OF_MODELS = ("grow", "assemble")
 """Actions that change models of other cells, and do not read the sections of a run file."""
@@ -50,11 +51,12 @@ class Plan:
         self.records = Records(out)
         self.cells: dict[str, Planned] = {}
         mistakes: dict[str, list[str]] = {}
-        for cell in in_order(cells_of(grid, chosen)):
-            try:
-                self.cells[cell.name] = self._planned(cell)
-            except WeftError as wrong:
-                mistakes.setdefault(str(wrong), []).append(cell.name)
+        with suites_found_once():
+            for cell in in_order(cells_of(grid, chosen)):
+                try:
+                    self.cells[cell.name] = self._planned(cell)
+                except WeftError as wrong:
+                    mistakes.setdefault(str(wrong), []).append(cell.name)
         if mistakes:
             raise WeftError("\n".join(_explained(grid, text, names) for text, names in mistakes.items()))
 

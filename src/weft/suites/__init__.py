@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ __all__ = [
     "suite_blocks",
     "suite_names",
     "suite_tasks",
+    "suites_found_once",
     "with_head",
     "without_twins",
 ]
@@ -43,6 +46,11 @@ class SuiteTasks:
 
     tasks: list[Task]
     notes: list[str] = field(default_factory=list)
+
+
+Key = tuple[str, str | None, tuple[str, ...] | None]
+_found: ContextVar[dict[Key, SuiteTasks] | None] = ContextVar("found", default=None)
+"""The suites that have been found inside `suites_found_once`."""
 
 
 def suite_names() -> list[str]:
@@ -71,6 +79,26 @@ def find_suite(name: str, root: str | Path | None = None, only: Sequence[str] | 
             installed. `swatch` needs no root.
         only: the tasks to load, all of which must exist; by default all tasks that exist.
     """
+    found = _found.get()
+    if found is None:
+        return _find_suite(name, root, only)
+    key = (name, None if root is None else str(root), None if only is None else tuple(only))
+    if key not in found:
+        found[key] = _find_suite(name, root, only)
+    return SuiteTasks(list(found[key].tasks), list(found[key].notes))
+
+
+@contextmanager
+def suites_found_once() -> Iterator[None]:
+    """Inside, the files of a suite are looked for once: a grid of a hundred runs has the same suites."""
+    token = _found.set({})
+    try:
+        yield
+    finally:
+        _found.reset(token)
+
+
+def _find_suite(name: str, root: str | Path | None, only: Sequence[str] | None) -> SuiteTasks:
     if name not in suite_names():
         raise WeftError(f"suite {name!r} does not exist; {did_you_mean(name, suite_names())}")
     if name == SYNTHETIC:
