@@ -124,7 +124,7 @@ def fingerprint(path: Path) -> str:
         mode = entry.lstat().st_mode
         digest.update(f" {stat.S_IFMT(mode)} ".encode())
         if stat.S_ISLNK(mode):
-            digest.update(os.readlink(entry).encode())
+            digest.update(os.readlink(entry).encode("utf-8", "surrogateescape"))
         elif stat.S_ISREG(mode):
             digest.update(entry.read_bytes())
     return digest.hexdigest()

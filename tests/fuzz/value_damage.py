@@ -160,7 +160,7 @@ def _other_type(draw: Random, value: Any) -> Any:
         return draw.choice([str(value), -value, value + 0.5, bool(value), [value], f"{value} "])
     if isinstance(value, str):
         return draw.choice(
-            [[value], value.split(), list(value[:20]), len(value), {value[:20]: value}, value.encode().hex()]
+            [[value], value.split(), list(value[:20]), len(value), {value[:20]: value}, ascii(value)]
         )
     return draw.choice([str(value)[:200], len(value) if value is not None else 0, None, 1, True])
 
