@@ -115,7 +115,11 @@ def reencoded(draw: Random, data: bytes) -> bytes:
     text = data.decode("utf-8", "replace")
     if draw.random() < 0.4:
         text = text.replace("\n", draw.choice(["\r\n", "\r", "\n\r", "\u2028", "\x85", "\0"]))
-    return text.encode(draw.choice(ENCODINGS), "replace") if draw.random() < 0.8 else text.encode("utf-8", "replace")
+    return (
+        text.encode(draw.choice(ENCODINGS), "replace")
+        if draw.random() < 0.8
+        else text.encode("utf-8", "replace")
+    )
 
 
 def _slice(draw: Random, data: bytearray) -> tuple[int, int]:

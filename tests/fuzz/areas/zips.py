@@ -44,7 +44,9 @@ def build_zip(draw: Random, base: Base, folder: Path) -> Case:
             case 1:
                 files[file] = damaged_bytes(draw, files[file])
             case 2:
-                files[file] = damaged_lines(draw, files[file].decode("utf-8", "replace")).encode("utf-8", "replace")
+                files[file] = damaged_lines(draw, files[file].decode("utf-8", "replace")).encode(
+                    "utf-8", "replace"
+                )
             case 3:
                 files[file] = reencoded(draw, files[file])
             case 4:
