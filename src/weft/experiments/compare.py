@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from weft.errors import WeftError, words
+from weft.experiments.claims import check_claims
 from weft.experiments.display import Display, Silent, display_for
 from weft.experiments.grid import Grid, load_grid
 from weft.experiments.recipes import is_recipe, load_recipe
 from weft.experiments.records import Records
 from weft.experiments.results import Results, results_of
 from weft.experiments.run_grid import Compared, run_grid
-from weft.experiments.tables import notes_of, tables_of, to_csv, to_markdown
+from weft.experiments.tables import claims_table, notes_of, tables_of, to_csv, to_markdown
 from weft.utils.files import write_json, write_text
 
 TABLES = {"markdown": "tables.md", "csv": "tables.csv", "json": "tables.json"}
@@ -60,7 +61,9 @@ def load_any(source: str | Path | Grid, overrides: Sequence[str] = ()) -> Grid:
         if overrides:
             raise WeftError(f"overrides: {overrides[0]!r} cannot be applied to a grid that has been read")
         return source
-    return load_recipe(str(source), overrides) if is_recipe(source) else load_grid(source, overrides)
+    grid = load_recipe(str(source), overrides) if is_recipe(source) else load_grid(source, overrides)
+    check_claims(grid)
+    return grid
 
 
 def written(compared: Compared, out: Path) -> Results:
@@ -68,7 +71,8 @@ def written(compared: Compared, out: Path) -> Results:
     results = results_of(compared)
     if results.statistics:
         tables, notes = tables_of(results), notes_of(results)
-        write_text(out / TABLES["markdown"], to_markdown(tables, notes))
+        claims = [claims_table(results)] if results.claims else []
+        write_text(out / TABLES["markdown"], to_markdown([*tables, *claims], notes))
         write_text(out / TABLES["csv"], to_csv(results))
         write_json(out / TABLES["json"], results.to_dict())
     return results

@@ -16,6 +16,8 @@ from typing import Any
 
 from weft.errors import WeftError
 from weft.experiments.cells import variants_of
+from weft.experiments.claims import ClaimResult, claim_results
+from weft.experiments.claims.of_records import RecordedData
 from weft.experiments.grid import Grid
 from weft.experiments.identity import digest
 from weft.experiments.records import Record
@@ -36,14 +38,17 @@ class Results:
         grid: the grid.
         statistics: `Comparison.to_dict()`: estimates of each variant, contrasts, notes.
         facts: by variant: `seeds`, `trained` and `total_ratio` of parameters, mean `seconds` of training,
-            peak `memory`, `chosen` labels of tuned keys, those at `edges`, `failed` seeds with reasons.
+            peak `memory`, `chosen` labels of tuned keys, those at `edges`, `failed` seeds with reasons, and
+            `published`: our values of published columns that are no scores.
         missing: how many cells have neither a record nor a failure.
+        claims: the claims of the grid with their verdicts.
     """
 
     grid: Grid
     statistics: dict[str, Any]
     facts: dict[str, dict[str, Any]]
     missing: int
+    claims: tuple[ClaimResult, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, JSON-ready."""
@@ -55,6 +60,7 @@ class Results:
             "variants": self.facts,
             "published": dict(self.grid.published),
             "missing": self.missing,
+            "claims": [claim.to_dict() for claim in self.claims],
         }
 
 
@@ -72,7 +78,7 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
     done = sum(planned.record is not None for planned in plan.cells.values())
     missing = len(plan.cells) - done - len(compared.failed)
     if not records:
-        return Results(grid, {}, facts, missing)
+        return Results(grid, {}, facts, missing, tuple(claim_results(grid, records)))
     key = digest(
         {
             "form": FORM,
@@ -89,7 +95,7 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
     if statistics is None:
         statistics = _statistics(grid, records, resamples)
         write_json(plan.out / FILE, {"key": key, "statistics": statistics})
-    return Results(grid, statistics, facts, missing)
+    return Results(grid, statistics, facts, missing, tuple(claim_results(grid, records, statistics)))
 
 
 def _contrasts(grid: Grid, records: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -151,4 +157,18 @@ def _facts(variant: str, compared: Compared) -> dict[str, Any]:
         "chosen": dict(choice.labels) if choice else {},
         "edges": list(choice.edges) if choice else [],
         "failed": failed,
+        "published": _published(variant, compared),
     }
+
+
+def _published(variant: str, compared: Compared) -> dict[str, float]:
+    """Our values of the columns of published ones that are no scores: counts, the spread, and measures."""
+    grid = compared.plan.grid
+    data = RecordedData(grid, compared.records, {})
+    values = {}
+    for column in grid.published.get("rows", {}).get(variant, {}):
+        function = column if column in ("total_ratio", "spread") else "measure"
+        per_seed = data.per_seed(function, variant, column)
+        if per_seed:
+            values[column] = fsum(per_seed.values()) / len(per_seed)
+    return values

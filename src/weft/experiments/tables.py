@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft.experiments.claims.evaluate import VERDICTS
 from weft.experiments.results import Results
 
 NONE = "–"
@@ -116,10 +117,30 @@ def published_table(results: Results) -> TextTable:
         for column in columns:
             estimate = ours.get(results.statistics["average"] if column == "average" else column)
             own = NONE if estimate is None else f"{100 * estimate['mean']:.1f}"
+            value = results.facts.get(name, {}).get("published", {}).get(column)
+            own = own if value is None else f"{value:.2f}"
             cells.append(f"{row[column]} | {own}" if column in row else NONE)
         rows.append((name, *cells))
     source = results.grid.published.get("source", "published")
     return TextTable(f"{source} | ours", ("variant", *columns), tuple(rows))
+
+
+def claim_lines(results: Results) -> list[str]:
+    """The claims for a terminal, whose lines are too short for a table: two lines each."""
+    if not results.claims:
+        return []
+    lines = [claims_table(results).title]
+    for claim in results.claims:
+        lines += [f"{claim.verdict:9}  {claim.text}", f"{'':9}  {claim.why}"]
+    return lines
+
+
+def claims_table(results: Results) -> TextTable:
+    """The claims with their verdicts, and why."""
+    rows = tuple((claim.verdict, claim.text, claim.why) for claim in results.claims)
+    counts = [[claim.verdict for claim in results.claims].count(verdict) for verdict in VERDICTS]
+    summary = ", ".join(f"{count} {verdict}" for count, verdict in zip(counts, VERDICTS, strict=True))
+    return TextTable(f"claims: {summary}", ("verdict", "claim", "why"), rows)
 
 
 def score(estimate: Mapping[str, Any] | None) -> str:

@@ -225,6 +225,13 @@ def test_a_division_by_zero_is_no_value():
     assert "division by zero" in result.why
 
 
+def test_equal_scores_decide_nothing_but_that_none_is_worse():
+    same = two([80, 81, 82], [80, 81, 82])
+    assert verdict("average(a) > average(b)", same).verdict == "undecided"
+    assert verdict("average(a) >= average(b)", same).verdict == "held"
+    assert "does not lie above 0" in verdict("best_task_count(a, b) > 1", same).why
+
+
 def test_what_an_undecided_claim_would_take():
     result = verdict("average(a) > average(b)", two([80, 82, 78, 81], [79, 80, 79.5, 78.3]))
     assert result.verdict == "undecided"

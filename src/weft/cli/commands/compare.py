@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def compare(
-    source: Annotated[str, typer.Argument(metavar="GRID.yaml", help="grid: a base run file and what varies")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="GRID.yaml|recipe:NAME", help="grid: a base run file and what varies; or a recipe"
+        ),
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
@@ -39,6 +44,9 @@ def compare(
     unpack: Annotated[
         Path | None, typer.Option(metavar="FILE", help="first take over the records of such a file")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="exit code 1 unless every claim of the grid is held")
+    ] = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -51,6 +59,7 @@ def compare(
 
     Example: weft compare grid.yaml seeds=3 train.steps=200 --out runs/small --dry-run
     """
+    from weft.experiments.claims import all_held
     from weft.experiments.compare import load_any, written
     from weft.experiments.compare import pack as pack_records
     from weft.experiments.plan import Plan
@@ -77,15 +86,17 @@ def compare(
         print_json(results.to_dict())
     else:
         _print_results(results, out)
-    if compared.failed:
+    if compared.failed or (strict and not all_held(results.claims)):
         raise typer.Exit(1)
 
 
 def _print_results(results: Results, out: Path) -> None:
-    from weft.experiments.tables import notes_of, tables_of
+    from weft.experiments.tables import claim_lines, notes_of, tables_of
 
     for table in tables_of(results):
         print_table(table.title, list(table.columns), [list(row) for row in table.rows])
+    for line in claim_lines(results):
+        print_text(line)
     print_notes(notes_of(results))
     if results.statistics:
         print_text(f"tables: {out / 'tables.md'}, tables.csv, tables.json")

@@ -199,19 +199,24 @@ def _verdict(claim: ParsedClaim, interval: Interval) -> str:
         return UNDECIDED
     if interval.low > edge or (interval.low == edge and not claim.strict):
         return HELD
-    if interval.high < edge or (interval.high == edge and claim.strict):
+    # numbers of tasks or steps are often equal; equal scores of few rows say nothing
+    if interval.high < edge or (interval.high == edge and claim.strict and not _is_about_scores(claim)):
         return NOT_HELD
     return UNDECIDED
+
+
+def _is_about_scores(claim: ParsedClaim) -> bool:
+    return all(FUNCTIONS[call.function].source == SCORES for call in claim.calls)
 
 
 def _why(claim: ParsedClaim, interval: Interval, verdict: str, seeds: int) -> str:
     edge = "0" if claim.margin == 0 else f"−{claim.margin:g}"
     ends = f"{_shown(interval.low)} to {_shown(interval.high)}"
-    kind = "scores" if all(FUNCTIONS[call.function].source == SCORES for call in claim.calls) else "seeds"
     if verdict == HELD:
         return f"the interval {ends} lies above {edge} ({_plural(seeds, 'seed')})"
     if verdict == NOT_HELD:
-        return f"the interval {ends} lies below {edge} ({_plural(seeds, 'seed')})"
+        below = "lies below" if interval.high < -claim.margin else "does not lie above"
+        return f"the interval {ends} {below} {edge} ({_plural(seeds, 'seed')})"
     if not math.isfinite(interval.low + interval.high):
         return "the interval is not finite"
     text = f"the interval {ends} contains {edge} ({_plural(seeds, 'seed')})"
@@ -219,7 +224,11 @@ def _why(claim: ParsedClaim, interval: Interval, verdict: str, seeds: int) -> st
     needed = seeds_needed(interval, distance, seeds) if distance > 0 else None
     if needed is None:
         return f"{text}; with this difference more than {MOST_SEEDS} seeds would be needed"
-    rows = ", if the variation comes from seeds and not from the number of rows" if kind == "scores" else ""
+    rows = (
+        ", if the variation comes from seeds and not from the number of rows"
+        if _is_about_scores(claim)
+        else ""
+    )
     return f"{text}; if the difference stays, about {needed} seeds decide{rows}"
 
 

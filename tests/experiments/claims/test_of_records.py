@@ -1,0 +1,98 @@
+"""Claims compared with the records of a grid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.experiments.claims import Term, claim_pairs, claim_results
+from weft.experiments.claims.of_records import RecordedData
+from weft.experiments.grid import Grid, read_grid
+from weft.experiments.records import Record
+
+
+def grid_of(*tests: str) -> Grid:
+    lines = [f'  - "{test}"' for test in tests]
+    text = "run: {encoder: minilm, tasks: {suite: swatch}}\nvariants: {a: {}, b: {}}\nclaims:\n" + "\n".join(
+        lines
+    )
+    return read_grid(text, "grid.yaml", Path())
+
+
+def record(seed: int, better: float) -> Record:
+    score = 0.5 + 0.01 * seed + better
+    return Record(
+        identity="0" * 64,
+        metrics={"x": {"accuracy": score, "f1": 0.4}, "y": {"matthews": score - 0.2}},
+        curve=[
+            {"step": 10, "tasks": {"x": {"accuracy": 0.3, "f1": 0.1}, "y": {"matthews": 0.1}}},
+            {"step": 20, "tasks": {"x": {"accuracy": score}, "y": {"matthews": score - 0.2}}},
+        ],
+        parameters={"encoder": 200, "trained": 20, "total_ratio": 1.1},
+        seconds={"train": 30.0 + seed, "all": 50.0},
+        memory=3 * 2**30,
+        measures={"engine": "eager", "difficulty": {"x": 1.0, "y": 3.0}, "data_used": 80.0},
+    )
+
+
+RECORDS = {"a": {s: record(s, 0.1) for s in (1, 2, 3)}, "b": {s: record(s, 0.001 * s) for s in (1, 2, 3)}}
+
+
+def test_every_function_finds_its_value():
+    data = RecordedData(grid_of("average(a) > 0"), RECORDS, {})
+    assert data.per_seed("average", "a") == pytest.approx({1: 51.0, 2: 52.0, 3: 53.0})
+    assert data.per_seed("score", "a", "x") == pytest.approx({1: 61.0, 2: 62.0, 3: 63.0})
+    assert data.per_seed("score", "a", "z") == {}
+    assert data.per_seed("parameters", "a") == {1: 10.0, 2: 10.0, 3: 10.0}
+    assert data.per_seed("total_ratio", "a")[1] == 1.1
+    assert data.per_seed("seconds", "a")[2] == 32.0
+    assert data.per_seed("memory", "a")[2] == 3.0
+    assert data.per_seed("measure", "a", "data_used")[1] == 80.0
+    assert data.per_seed("measure", "a", "difficulty")[1] == 2.0  # the mean over tasks
+    assert data.per_seed("measure", "a", "bundled") == {}
+    assert data.per_seed("spread", "a")[1] == pytest.approx(11.85, abs=0.01)  # of 61, 40 and 41
+    assert data.per_seed("average", "c") == {}
+    assert data.curve("a")[1][1] == (20, pytest.approx({"x": 61.0, "y": 41.0}))
+    assert data.series("score", "b")[1] == pytest.approx({"x": 51.1, "y": 31.1})
+    assert data.series("difficulty", None)[1] == {"x": 1.0, "y": 3.0}
+    assert data.series("first_peak", None) == {}
+
+
+def test_claims_are_compared_with_records():
+    tests = ("average(a) > average(b)", "score(a, y) < score(b, y)", "steps_to(a, 0.9) <= 20")
+    more = ("parameters(a) <= parameters(b)", "measure(a, data_used) > 90", "gain(a, b) >= 9.8")
+    results = claim_results(grid_of(*tests, *more), RECORDS)
+    verdicts = [result.verdict for result in results]
+    assert verdicts == ["held", "not held", "held", "held", "not held", "undecided"]
+    assert all(result.text == result.test for result in results)
+
+
+def test_a_contrast_of_the_statistics_gives_its_interval():
+    contrast = {
+        "variant": "a",
+        "baseline": "b",
+        "average": {"estimate": 0.098, "interval": [-0.01, 0.2]},
+        "tasks": {
+            "x": {"estimate": 0.09, "interval": [0.01, 0.17]},
+            "y": {"estimate": 0.1, "interval": None},
+        },
+    }
+    grid = grid_of("average(a) > average(b)", "average(b) < average(a)", "score(a, x) > score(b, x)")
+    data = RecordedData(grid, RECORDS, {"contrasts": [contrast]})
+    forward = data.difference_interval([Term(1.0, "a"), Term(-1.0, "b")])
+    assert forward is not None
+    assert forward[:3] == pytest.approx((9.8, -1, 20))
+    backward = data.difference_interval([Term(-2.0, "a"), Term(2.0, "b")])
+    assert backward is not None
+    assert backward[:3] == pytest.approx((-19.6, -40, 2))
+    assert data.difference_interval([Term(1.0, "a", "y"), Term(-1.0, "b", "y")]) is None
+    assert data.difference_interval([Term(1.0, "a", "x"), Term(-1.0, "b", "y")]) is None
+    assert data.difference_interval([Term(1.0, "a")]) is None
+    results = claim_results(grid, RECORDS, {"contrasts": [contrast]})
+    assert [result.verdict for result in results] == ["undecided", "undecided", "held"]
+
+
+def test_the_pairs_of_claims():
+    grid = grid_of("average(a) > average(b)", "gain(b, a) > 1", "score(a, x) < score(b, x)", "seconds(a) > 1")
+    assert claim_pairs(grid) == [("a", "b"), ("b", "a")]
