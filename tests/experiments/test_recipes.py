@@ -15,7 +15,7 @@ from weft.config.task_file import Host, load_task_file
 from weft.errors import WeftError
 from weft.evaluation.averages import AVERAGES
 from weft.experiments.cells import Cell, cells_of, in_order, variants_of
-from weft.experiments.claims import check_claims, claim_pairs
+from weft.experiments.claims import check_claims
 from weft.experiments.claims.functions import FUNCTIONS, SERIES_ABOUT
 from weft.experiments.grid import Grid
 from weft.experiments.measures import VALUES
@@ -202,11 +202,3 @@ def test_the_page_explains_every_function_series_and_measure():
         assert f"| `{name}` | {about} |" in text
     for value, measure in VALUES.items():
         assert re.search(rf"^\| `{measure}` \| .*`{value}`", text, re.M), value
-
-
-@pytest.mark.parametrize(("name", "scale"), SCALED)
-def test_claims_about_two_variants_are_contrasts(name, scale):
-    """So that their intervals are those of the statistics, which know the variation of rows too."""
-    grid = load_recipe(name, [f"scale={scale}"])
-    for pair in claim_pairs(grid):
-        assert grid.baseline in pair or {pair, pair[::-1]} & set(grid.contrasts), pair

@@ -16,7 +16,7 @@ from typing import Any
 
 from weft.errors import WeftError
 from weft.experiments.cells import variants_of
-from weft.experiments.claims import ClaimResult, claim_results
+from weft.experiments.claims import ClaimResult, claim_results, claim_sums
 from weft.experiments.claims.of_records import RecordedData
 from weft.experiments.grid import Grid
 from weft.experiments.identity import digest
@@ -85,6 +85,7 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
             "resamples": resamples,
             "average": grid.average,
             "contrasts": _contrasts(grid, records),
+            "sums": claim_sums(grid),
             "records": {
                 variant: {seed: record.identity for seed, record in seeds.items()}
                 for variant, seeds in records.items()
@@ -108,7 +109,7 @@ def _contrasts(grid: Grid, records: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _statistics(grid: Grid, records: Mapping[str, Mapping[int, Record]], resamples: int) -> dict[str, Any]:
     from weft.evaluation.rows.pack import unpack
-    from weft.experiments.statistics import Contrast, compare
+    from weft.experiments.statistics import CombinationTerm, Contrast, compare
 
     runs = {
         variant: {
@@ -118,8 +119,10 @@ def _statistics(grid: Grid, records: Mapping[str, Mapping[int, Record]], resampl
         for variant, seeds in records.items()
     }
     contrasts = [Contrast(variant, baseline) for variant, baseline in _contrasts(grid, records)]
+    sums = [tuple(CombinationTerm(*term) for term in terms) for terms in claim_sums(grid)]
     try:
-        return compare(runs, contrasts, average=grid.average, resamples=resamples).to_dict()
+        found = compare(runs, contrasts, average=grid.average, resamples=resamples, combinations=sums)
+        return found.to_dict()
     except WeftError as wrong:
         raise WeftError(f"{grid.source}: {wrong}") from None
 

@@ -105,3 +105,10 @@ def test_many_such_lines_are_an_error(tmp_path):
     file.write_text("text,label\n" + "a b,1\na,b,c\n" * 20)
     with pytest.raises(DataError, match=r"line 3.*found 3 values; expected 2"):
         read_sample(file)
+
+
+def test_two_columns_of_one_name(tmp_path):
+    columns = [pa.array(["a text", "another"]), pa.array([1, 2]), pa.array([3, 4])]
+    pq.write_table(pa.table(columns, names=["text", "b", "b"]), tmp_path / "a.parquet")
+    with pytest.raises(WeftError, match="found 2 columns with this name; expected one"):
+        read_sample(tmp_path / "a.parquet")

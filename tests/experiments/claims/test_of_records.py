@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.experiments.claims import Term, claim_pairs, claim_results
+from weft.experiments.claims import Term, claim_results, claim_sums
 from weft.experiments.claims.of_records import RecordedData
 from weft.experiments.grid import Grid, read_grid
 from weft.experiments.records import Record
@@ -68,31 +68,32 @@ def test_claims_are_compared_with_records():
     assert all(result.text == result.test for result in results)
 
 
-def test_a_contrast_of_the_statistics_gives_its_interval():
-    contrast = {
-        "variant": "a",
-        "baseline": "b",
-        "average": {"estimate": 0.098, "interval": [-0.01, 0.2]},
-        "tasks": {
-            "x": {"estimate": 0.09, "interval": [0.01, 0.17]},
-            "y": {"estimate": 0.1, "interval": None},
-        },
-    }
-    grid = grid_of("average(a) > average(b)", "average(b) < average(a)", "score(a, x) > score(b, x)")
-    data = RecordedData(grid, RECORDS, {"contrasts": [contrast]})
-    forward = data.difference_interval([Term(1.0, "a"), Term(-1.0, "b")])
-    assert forward is not None
-    assert forward[:3] == pytest.approx((9.8, -1, 20))
-    backward = data.difference_interval([Term(-2.0, "a"), Term(2.0, "b")])
-    assert backward is not None
-    assert backward[:3] == pytest.approx((-19.6, -40, 2))
+def test_the_sums_of_the_statistics_give_intervals():
+    grid = grid_of(
+        "average(a) > average(b)",
+        "average(b) < average(a)",
+        "score(a, x) > score(b, x)",
+        "score(a, y) > score(b, y)",
+        "average(a) > (average(b) + average(a)) / 2",
+    )
+    sums = [
+        {"estimate": 0.098, "interval": [-0.01, 0.2], "df": 3.0},
+        {"estimate": 0.09, "interval": [0.01, 0.17], "df": 3.0},
+        None,
+        {"estimate": 0.049, "interval": [0.02, 0.1], "df": 3.0},
+    ]
+    assert len(claim_sums(grid)) == 4
+    data = RecordedData(grid, RECORDS, {"combinations": sums})
+    found = data.difference_interval([Term(1.0, "a"), Term(-1.0, "b")])
+    assert found is not None
+    assert found == pytest.approx((9.8, -1, 20, 3))
     assert data.difference_interval([Term(1.0, "a", "y"), Term(-1.0, "b", "y")]) is None
-    assert data.difference_interval([Term(1.0, "a", "x"), Term(-1.0, "b", "y")]) is None
     assert data.difference_interval([Term(1.0, "a")]) is None
-    results = claim_results(grid, RECORDS, {"contrasts": [contrast]})
-    assert [result.verdict for result in results] == ["undecided", "undecided", "held"]
+    results = claim_results(grid, RECORDS, {"combinations": sums})
+    assert [result.verdict for result in results][:3] == ["undecided", "undecided", "held"]
+    assert results[4].interval == pytest.approx((2.0, 10.0))
 
 
-def test_the_pairs_of_claims():
-    grid = grid_of("average(a) > average(b)", "gain(b, a) > 1", "score(a, x) < score(b, x)", "seconds(a) > 1")
-    assert claim_pairs(grid) == [("a", "b"), ("b", "a")]
+def test_the_sums_of_claims():
+    grid = grid_of("average(a) > average(b)", "gain(a, b) > 1", "score(a, x) > 3", "seconds(a) > 1")
+    assert claim_sums(grid) == [((1.0, "a", None), (-1.0, "b", None)), ((1.0, "a", "x"),)]

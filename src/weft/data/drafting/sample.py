@@ -20,7 +20,7 @@ from weft.data.readers.parquet_batches import parquet_batches
 from weft.data.readers.problem import DataError, Problem
 from weft.data.readers.read import read_rows
 from weft.data.readers.source import as_source
-from weft.data.readers.table import no_rows
+from weft.data.readers.table import no_rows, wanted_columns
 from weft.utils.safe_json import parse_json
 
 QUESTIONS = ("id", "question", "context", "answers")
@@ -137,6 +137,7 @@ def _parquet(path: Path, form: FileFormat, records: int) -> Sample:
     try:
         with pq.ParquetFile(path) as file:
             schema, total = file.schema_arrow, file.metadata.num_rows
+            wanted_columns(str(path), schema.names, schema.names)  # refuses two columns of one name
             columns: dict[str, list[object]] = {name: [] for name in schema.names}
             read = 0
             for batch in parquet_batches(path, file, rows=records):

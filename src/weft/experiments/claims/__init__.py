@@ -12,7 +12,7 @@ from weft.experiments.claims.checks import check_claim, check_claims
 from weft.experiments.claims.data import ClaimData, Interval, Term
 from weft.experiments.claims.evaluate import ClaimResult, all_held, evaluate_claim, evaluate_claims
 from weft.experiments.claims.language import ParsedClaim, parse_claim
-from weft.experiments.claims.of_records import claim_pairs, claim_results
+from weft.experiments.claims.of_records import claim_results, claim_sums
 
 __all__ = [
     "ClaimData",
@@ -23,8 +23,8 @@ __all__ = [
     "all_held",
     "check_claim",
     "check_claims",
-    "claim_pairs",
     "claim_results",
+    "claim_sums",
     "evaluate_claim",
     "evaluate_claims",
     "parse_claim",

@@ -31,24 +31,25 @@ def claim_results(
     Args:
         grid: the grid.
         records: the records of its finished runs, without trials.
-        statistics: `Comparison.to_dict()` of the grid, whose intervals are used for claims about one of its
-            contrasts; see `claim_pairs`.
+        statistics: `Comparison.to_dict()` of the grid, with the intervals of `claim_sums` as combinations.
     """
     return evaluate_claims(grid.claims, RecordedData(grid, records, statistics or {}))
 
 
-def claim_pairs(grid: Grid) -> list[tuple[str, str]]:
-    """The pairs of variants whose difference of scores a claim is about, in the order of the claims.
+Key = tuple[tuple[float, str, str | None], ...]
 
-    Statistics that compare these pairs give the claims intervals that include the variation of rows.
+
+def claim_sums(grid: Grid) -> list[Key]:
+    """The sums of scores that claims are about, each once: (factor, variant, task or None for the average).
+
+    Statistics that resample these sums give the claims intervals that include the variation of rows.
     """
-    pairs: list[tuple[str, str]] = []
-    for claim in grid.claims:
-        total = linear(parse_claim(claim.test).difference)
-        pair = None if total is None else _pair(total.terms)
-        if pair is not None:
-            pairs.append((pair[0].variant, pair[1].variant))
-    return list(dict.fromkeys(pairs))
+    sums = [linear(parse_claim(claim.test).difference) for claim in grid.claims]
+    return list(dict.fromkeys(_key(total.terms) for total in sums if total is not None))
+
+
+def _key(terms: Sequence[Term]) -> Key:
+    return tuple((term.factor, term.variant, term.task) for term in terms)
 
 
 class RecordedData:
@@ -56,7 +57,7 @@ class RecordedData:
 
     def __init__(self, grid: Grid, records: RecordsOfGrid, statistics: Mapping[str, Any]) -> None:
         self.grid, self.records = grid, records
-        self.contrasts = {(c["variant"], c["baseline"]): c for c in statistics.get("contrasts", ())}
+        self.sums = dict(zip(claim_sums(grid), statistics.get("combinations", ()), strict=False))
 
     def per_seed(self, function: str, variant: str, task: str | None = None) -> dict[int, float]:
         """See `ClaimData`."""
@@ -91,22 +92,12 @@ class RecordedData:
         return values
 
     def difference_interval(self, terms: Sequence[Term]) -> Interval | None:
-        """See `ClaimData`: the interval of a contrast of the statistics; None for any other sum."""
-        pair = _pair(terms)
-        if pair is None:
+        """See `ClaimData`: the interval of a sum that was resampled with the tables."""
+        difference = self.sums.get(_key(terms))
+        if difference is None or difference["interval"] is None:
             return None
-        above, below = pair
-        for key, sign in (((above.variant, below.variant), 1.0), ((below.variant, above.variant), -1.0)):
-            contrast = self.contrasts.get(key)
-            if contrast is None:
-                continue
-            difference = contrast["average"] if above.task is None else contrast["tasks"].get(above.task)
-            if difference is None or difference["interval"] is None:
-                return None
-            factor = 100 * sign * above.factor
-            low, high = sorted(factor * end for end in difference["interval"])
-            return Interval(factor * difference["estimate"], low, high, difference.get("df"))
-        return None
+        low, high = difference["interval"]
+        return Interval(100 * difference["estimate"], 100 * low, 100 * high, difference["df"])
 
     def _value(self, function: str, record: Record, task: str | None) -> float | None:
         parameters = record.parameters
@@ -133,12 +124,3 @@ class RecordedData:
         if isinstance(value, dict):
             return fsum(value.values()) / len(value) if value else None
         return None if value is None else float(value)
-
-
-def _pair(terms: Sequence[Term]) -> tuple[Term, Term] | None:
-    """The two terms of a multiple of score(a) − score(b), the positive one first; None for any other sum."""
-    if len(terms) != 2:
-        return None
-    above, below = sorted(terms, key=lambda term: -term.factor)
-    same = above.task == below.task and above.variant != below.variant
-    return (above, below) if same and above.factor == -below.factor else None
