@@ -110,5 +110,5 @@ def test_many_such_lines_are_an_error(tmp_path):
 def test_two_columns_of_one_name(tmp_path):
     columns = [pa.array(["a text", "another"]), pa.array([1, 2]), pa.array([3, 4])]
     pq.write_table(pa.table(columns, names=["text", "b", "b"]), tmp_path / "a.parquet")
-    with pytest.raises(WeftError, match="found 2 columns with this name; expected one"):
+    with pytest.raises(DataError, match="found 2 columns with this name; expected one"):
         read_sample(tmp_path / "a.parquet")
