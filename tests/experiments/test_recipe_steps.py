@@ -10,11 +10,23 @@ import yaml
 from tests.support.more import some_of
 from tests.support.recipe_runs import RecipeData, first_cells, two_steps, write_recipe_data
 from weft.cli import run
+from weft.experiments.actions.peers import peer
 from weft.experiments.cells import in_order
+from weft.experiments.job import Job
 from weft.experiments.measures import measure_run
 from weft.experiments.recipes import recipe_names
 
 ALWAYS = ("ca-mtl-figure3.5", "morris-figure2", "sampling")
+
+
+class Silence:
+    """Reports nothing."""
+
+    def step(self, done, total, score):
+        """See `Reporter`."""
+
+    def say(self, text):
+        """See `Reporter`."""
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +40,10 @@ def test_every_variant_takes_two_steps(name, data, tmp_path):
     runs: dict[str, Path] = {}
     for number, cell in enumerate(map(two_steps, in_order(cells))):
         file, out = tmp_path / f"{number}.yaml", tmp_path / str(number)
+        if "peer" in cell.action:
+            job = Job(cell.name, "1" * 64, "", name, str(tmp_path), cell.raw, cell.action, device="cpu")
+            assert peer(job, Silence()).metrics
+            continue
         if cell.action:
             sections = {key: value for key, value in cell.action["grow"].items() if key != "from"}
             file.write_text(yaml.safe_dump(sections), encoding="utf-8")

@@ -35,7 +35,7 @@ FACTS = ("average", "total_ratio", "spread", "data_used", "incremental", "bundle
 """Columns of published values that are no tasks."""
 
 REQUIRED = [
-    *("sampling", "methods"),
+    *("sampling", "methods", "peers"),
     *("pals-table1", "pals-table2", "pals-table3", "pals-curves", "pals-squad-swag"),
     *(f"ca-mtl-table3.{number}" for number in (1, 2, 3, 4, 6, 8, 10)),
     *("ca-mtl-alignment", *(f"ca-mtl-figure3.{number}" for number in (4, 5, 6, 7, 8))),
@@ -107,7 +107,7 @@ def test_every_run_file_of_a_recipe_is_accepted(name, scale, data, tmp_path):
     runs: dict[str, RunFile] = {}
     for cell in in_order(cells):
         for short in (cell, two_steps(cell)):
-            if not short.action:
+            if "grow" not in short.action:
                 runs[cell.name] = run = read_cell(short, grid)
                 assert run.tasks
                 continue

@@ -50,7 +50,9 @@ def compare(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Train many runs that differ in a few settings, and compare them with honest statistics.
+    """Train and compare many runs that differ in a few settings.
+
+    Tables have intervals and verdicts, from the variation of seeds and of rows.
 
     A run that is done is never trained again: repeat the command after it was stopped, or after the grid was
     extended. Writes tables.md, tables.csv and tables.json to --out. The exit code is 1 if a run failed.
