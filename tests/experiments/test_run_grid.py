@@ -235,3 +235,9 @@ def test_workers_share_the_cores(monkeypatch):
     assert environment(16)["OMP_NUM_THREADS"] == "1"
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert "OMP_NUM_THREADS" not in environment(4)
+
+
+def test_tasks_without_labels_in_the_reported_split_are_left_out(tmp_path):
+    grid = write_grid(tmp_path, "report: test\nvariants: {a: {tasks.cat.test: cat.validation.jsonl}}\n", steps=2)
+    compared = run_here(grid, tmp_path / "out")
+    assert list(compared.records["a"][1].metrics) == ["cat"]

@@ -41,7 +41,7 @@ def assemble(job: Job, report: Reporter) -> Outcome:
         report.say(note)
     model = load(folder / "bundle", device=str(device_of(job.device)))
     tasks = tuple(task for need in job.needs for task in load_tasks(need))
-    outcome = reported(model, tasks, job.report)
+    outcome = reported(model, tasks, job.report, report)
     outcome.settings = {"assemble": wanted}
     outcome.parameters = parameters_of(model)
     outcome.seconds = {"train": round(seconds, 2)}

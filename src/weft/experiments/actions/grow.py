@@ -53,7 +53,7 @@ def grow(job: Job, report: Reporter) -> Outcome:
     for note in grown.notes:
         report.say(note)
     model = load(folder / "bundle", device=device)
-    outcome = reported(model, (task_file.task,), job.report)
+    outcome = reported(model, (task_file.task,), job.report, report)
     outcome.settings = without_paths(task_file.resolved)
     outcome.parameters = parameters_of(model)
     outcome.curve, outcome.losses = read_log(folder / "run" / "log.jsonl")

@@ -70,7 +70,7 @@ def trained(job: Job, report: Reporter, run_file: RunFile) -> Outcome:
     )
     seconds = time.perf_counter() - started
     final = parse_json((folder / "metrics.json").read_bytes())
-    outcome = reported(prepared.model, run_file.tasks, job.report)
+    outcome = reported(prepared.model, run_file.tasks, job.report, report)
     outcome.settings = without_paths(run_file.resolved)
     outcome.chosen_by = {name: dict(m) for name, m in run.metrics["tasks"].items()} if job.chosen_by else None
     outcome.parameters = parameters_of(prepared.model)
@@ -119,24 +119,23 @@ def can_resume(run_file: RunFile, folder: Path) -> bool:
     return False
 
 
-def reported(model: Model, tasks: tuple[Task, ...], split: str) -> Outcome:
-    """Evaluate a model on all rows of a split.
+def reported(model: Model, tasks: tuple[Task, ...], split: str, report: Reporter) -> Outcome:
+    """Evaluate a model on all labelled rows of a split; tasks without labels there are left out.
 
     Args:
         model: the model, with its final weights.
         tasks: the tasks, with their files.
         split: `validation` or `test`.
+        report: gets a note about tasks without labels.
     """
-    from weft.data.splits.task_rows import rows_of_task
+    from weft.config.model_data import labelled_rows
     from weft.data.tokens.tokens import tokenize
     from weft.evaluation.evaluate import evaluate
     from weft.evaluation.rows.pack import pack
     from weft.evaluation.rows.run_rows import RunRows
 
-    data = {}
-    for task in tasks:
-        for (name, _), rows in rows_of_task(task, (split,)).splits.items():
-            data[name] = tokenize(rows, model.tokenizer, model.max_length)
+    labelled = labelled_rows(tasks, split, "the grid", report.say)
+    data = {name: tokenize(rows, model.tokenizer, model.max_length) for name, rows in labelled.items()}
     sets: dict[str, SetRows] = {}
     scores = evaluate(model, data, collect=sets)
     return Outcome(
