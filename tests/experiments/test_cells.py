@@ -94,6 +94,12 @@ def test_a_needed_variant_that_does_not_exist():
         cells_of(grid("variants: {a: {}, b: {start_from: aa}}\n"))
 
 
+def test_a_needed_cell_that_is_excluded():
+    text = "seeds: 2\nvariants: {a: {}, b: {start_from: a}}\nexclude: [{variant: a, seed: 2}]\n"
+    with pytest.raises(WeftError, match="'b · seed 2' uses the run 'a · seed 2', which exclude leaves out"):
+        in_order(cells_of(grid(text)))
+
+
 def test_cells_that_need_each_other():
     with pytest.raises(WeftError, match="these runs need each other: a · seed 1 → b · seed 1 → a · seed 1"):
         in_order(cells_of(grid("variants: {a: {start_from: b}, b: {start_from: a}}\n")))

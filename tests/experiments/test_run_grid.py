@@ -238,6 +238,8 @@ def test_workers_share_the_cores(monkeypatch):
 
 
 def test_tasks_without_labels_in_the_reported_split_are_left_out(tmp_path):
-    grid = write_grid(tmp_path, "report: test\nvariants: {a: {tasks.cat.test: cat.validation.jsonl}}\n", steps=2)
+    grid = write_grid(
+        tmp_path, "report: test\nvariants: {a: {tasks.cat.test: cat.validation.jsonl}}\n", steps=2
+    )
     compared = run_here(grid, tmp_path / "out")
     assert list(compared.records["a"][1].metrics) == ["cat"]

@@ -140,7 +140,7 @@ def in_order(cells: Sequence[Cell]) -> list[Cell]:
     """Sort cells so that each comes after those that it needs.
 
     Raises:
-        WeftError: if cells need each other.
+        WeftError: if cells need each other, or one that is excluded.
     """
     by_name = {cell.name: cell for cell in cells}
     done: dict[str, Cell] = {}
@@ -154,6 +154,8 @@ def in_order(cells: Sequence[Cell]) -> list[Cell]:
             raise WeftError(f"these runs need each other: {circle}")
         waiting.append(name)
         for need in by_name[name].needs:
+            if need not in by_name:
+                raise WeftError(f"the run {name!r} uses the run {need!r}, which exclude leaves out")
             visit(need)
         waiting.pop()
         done[name] = by_name[name]

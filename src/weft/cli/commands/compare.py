@@ -37,6 +37,9 @@ def compare(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="list the runs and the estimated time, and train nothing")
     ] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate/--no-estimate", help="with --dry-run: estimate the time")
+    ] = True,
     keep: Annotated[bool, typer.Option("--keep", help="keep the weights of all runs")] = False,
     pack: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write the records of the grid into one file")
@@ -73,7 +76,7 @@ def compare(
         new, known = Records(out).unpack(unpack)
         print_notes([f"{unpack}: {new} new records, {known} that were there already"])
     if dry_run:
-        _print_plan(Plan(halved(grid), out), jobs, device, as_json)
+        _print_plan(Plan(halved(grid), out), jobs, device, estimate, as_json)
         return
     try:
         compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep)
@@ -104,12 +107,12 @@ def _print_results(results: Results, out: Path) -> None:
         print_text(f"tables: {out / 'tables.md'}, tables.csv, tables.json")
 
 
-def _print_plan(plan: Plan, jobs: int, device: str | None, as_json: bool) -> None:
+def _print_plan(plan: Plan, jobs: int, device: str | None, estimate: bool, as_json: bool) -> None:
     """List the cells, which are done, and the estimated minutes."""
     from weft.experiments.estimate import estimate_minutes
 
     waiting = {planned.cell.name for planned in plan.waiting}
-    minutes, how = estimate_minutes(plan, jobs, device)
+    minutes, how = estimate_minutes(plan, jobs, device) if estimate else (None, None)
     rows = [
         (planned.cell.name, planned.identity[:16], "to do" if planned.cell.name in waiting else "done")
         for planned in plan.cells.values()
