@@ -79,6 +79,14 @@ def test_a_default_that_is_written_out(folder):
     assert identity(folder, "variants: {a: {train.weight_decay: 0.01}}") == identity(folder)
 
 
+@pytest.mark.parametrize("method", ["lora", "{use: lora, sites: [query, value]}"])
+def test_a_default_of_a_method_that_is_written_out(folder, method):
+    plain = identity(folder, "variants: {a: {method: {use: lora, rank: 8}}}")
+    assert identity(folder, f"variants: {{a: {{method: {method}}}}}") == plain
+    both = identity(folder, "variants: {a: {method: [lora, bitfit]}}")
+    assert both == identity(folder, "variants: {a: {method: [{use: lora, rank: 8}, bitfit]}}") != plain
+
+
 def test_a_changed_row(folder):
     before = identity(folder)
     change_row(folder / "cat.train.jsonl")

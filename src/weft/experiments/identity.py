@@ -23,6 +23,7 @@ from typing import Any
 from weft.config.reading import Reading
 from weft.config.run_file import RunFile, stop_if_wrong
 from weft.config.tasks import read_tasks
+from weft.methods import METHODS
 from weft.model.head_settings import HeadSettings
 from weft.tasks.task import SYNTHETIC, Task
 from weft.training.settings import Training
@@ -56,15 +57,13 @@ def identity_of(run_file: RunFile, splits: Sequence[str], uses: Sequence[str] = 
         uses: the identities of the cells whose results it uses.
         more: what else its numbers depend on, such as the settings of a peer.
     """
-    resolved = run_file.resolved
-    training = run_file.training
-    train = changed(training.model_dump(mode="json"), defaults_of(Training))
+    train = changed(run_file.training.model_dump(mode="json"), defaults_of(Training))
     heads = changed(run_file.heads.model_dump(mode="json"), defaults_of(HeadSettings))
     return digest(
         {
             "numbers": NUMBERS_VERSION,
             "encoder": encoder_facts(run_file.encoder),
-            "method": resolved["method"],
+            "method": method_facts(run_file.resolved["method"]),
             "heads": heads,
             "train": {key: value for key, value in train.items() if key not in WITHOUT_EFFECT},
             "tasks": [task_facts(task, splits) for task in run_file.tasks],
@@ -120,6 +119,16 @@ def digest(facts: Mapping[str, Any]) -> str:
 def changed(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that differ from their defaults."""
     return {key: value for key, value in settings.items() if key not in defaults or value != defaults[key]}
+
+
+def method_facts(settings: Any) -> Any:
+    """The settings of a method, or of each of several, that differ from their defaults."""
+    if isinstance(settings, list):
+        return [method_facts(part) for part in settings]
+    if not isinstance(settings, dict):
+        return settings
+    defaults = _plain(METHODS[settings["use"]]().settings())
+    return {"use": settings["use"], **changed(settings, defaults)}
 
 
 @cache

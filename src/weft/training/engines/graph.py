@@ -38,6 +38,7 @@ from weft.training.engines.graph_check import check_capture, check_measure
 from weft.training.engines.verifier import Verifier
 from weft.training.optim.clip import clip_by
 from weft.training.optim.precision import precision
+from weft.training.optim.soft_sharing import soft_sharing_of
 from weft.training.step.gradients import Penalty, StepGradients
 from weft.training.step.microbatches import Packed, PreparedStep
 from weft.training.step.task_losses import Floats, TaskLosses
@@ -103,6 +104,9 @@ class GraphEngine(Engine):
             return f"a graph needs a CUDA GPU, and the model is on {device.type}"
         if training.conflict is not None:
             return "train.conflict runs each task separately, with a different number of rows in every step"
+        soft = soft_sharing_of(model)
+        if soft is not None and soft.trace_norm:
+            return "the trace norm of soft sharing is found by eigenvalues, which a graph cannot compute"
         if processes.world > 1:
             return "several processes communicate inside the step"
         if any(getattr(module, "gradient_checkpointing", False) for module in model.encoder.modules()):

@@ -10,6 +10,7 @@ from weft.methods.ranked import l0_of
 from weft.training.optim import l0
 from weft.training.optim.owners import OwnerOptimizers
 from weft.training.optim.schedule import lr_factor
+from weft.training.optim.soft_sharing import soft_penalty, soft_sharing_of
 from weft.training.settings import LearningRates, Training
 from weft.training.step.gradients import Penalty
 
@@ -71,5 +72,10 @@ class Phases:
         )
 
     def penalty(self, step: int) -> Penalty | None:
-        """The term that the phase of this step adds to the loss: Σ λ·P(z ≠ 0) in the gate phase."""
-        return partial(l0.penalty, self.gates) if step < self.before else None
+        """The term that the phase of this step adds to the loss: Σ λ·P(z ≠ 0) in the gate phase, or that of
+        soft sharing; None: nothing.
+        """
+        if step < self.before:
+            return partial(l0.penalty, self.gates)
+        soft = soft_sharing_of(self.model)
+        return None if soft is None else partial(soft_penalty, self.model, soft)
