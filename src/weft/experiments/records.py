@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.utils.files import write_bytes, write_output
 from weft.utils.plain_files import check_plain_entries
 from weft.utils.safe_json import parse_json
@@ -181,7 +181,8 @@ def packed_records(file: Path) -> list[tuple[str, bytes]]:
     except FileNotFoundError:
         raise WeftError(f"there is no file {str(file)!r}") from None
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error) as wrong:
-        raise WeftError(f"{file} is no file of packed records ({wrong}); write one by --pack") from None
+        how = words("weft compare GRID.yaml --pack FILE", "Records.pack")
+        raise WeftError(f"{file} is no file of packed records ({wrong}); write one by {how}") from None
 
 
 def without_paths(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from weft.errors import WeftError, words
 from weft.tasks.kinds.kind import Kind
 from weft.tasks.values import whole
 
+IN_PYTHON = "labels=['bad', 'good']; labels of rows in memory (data=…) are found by themselves"
+"""What to write in Python."""
+
 
 class Labelled(Kind):
     """A kind with C labels, each with a name and an id."""
@@ -21,7 +24,7 @@ class Labelled(Kind):
         if count < 2:
             raise WeftError(
                 f"task {task!r}: {self.name} needs two labels or more; found {count}; "
-                f"name them, for example {words('labels: [bad, good]', 'labels=' + repr(['bad', 'good']))}"
+                f"name them, for example {words('labels: [bad, good]', IN_PYTHON)}"
             )
         return count
 
