@@ -103,7 +103,7 @@ class TrainerPeer:
         config = base.config
         config.num_labels = 1 if task.kind == "regress" else task.size or len(task.labels)
         config.problem_type = "regression" if task.kind == "regress" else "single_label_classification"
-        whole: Any = AutoModelForSequenceClassification.from_config(config)
+        whole: Any = AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
         inner = getattr(whole, whole.base_model_prefix)
         inner.load_state_dict(base.state_dict(), strict=False)
         self.encoder = sum(p.numel() for p in base.parameters())
