@@ -144,7 +144,8 @@ def test_files_of_the_user_may_change(whole):
     weft.remove_task(whole, "c", whole)
     for name in ("notes.txt", "encoder/.DS_Store"):
         (whole / name).write_text("mine, changed")
-    weft.load(whole)
+    assert [task.name for task in weft.load(whole).tasks] == ["a", "b"]
+    assert (whole / "notes.txt").read_text() == "mine, changed"
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 import weft
 from tests.support.apart import LORA, A, B
-from tests.support.planted import Trace, change, forget_checksums, plant_code, plant_pickle
+from tests.support.planted import change, forget_checksums, plant_code, plant_pickle, trace_of
 from weft.bundle.compact import compact_bundle
 from weft.bundle.manifest import METADATA
 from weft.errors import WeftError
@@ -34,12 +33,7 @@ def bundle(whole, tmp_path):
 
 @pytest.fixture
 def trace(tmp_path, monkeypatch):
-    def asked(prompt=""):
-        raise AssertionError(f"asked on the terminal: {prompt}")
-
-    monkeypatch.setattr(builtins, "input", asked)
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    return Trace(tmp_path)
+    return trace_of(tmp_path, monkeypatch)
 
 
 def other(bundle, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
 import shutil
@@ -12,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel
 
-from tests.support.planted import Trace, change, plant_code, plant_pickle, plant_tokenizer
+from tests.support.planted import change, plant_code, plant_pickle, plant_tokenizer, trace_of
 from tests.support.tiny import tiny
 from tests.support.tiny_run import save_encoder
 from weft.encoder.load import load_encoder, load_tokenizer
@@ -27,14 +26,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def trace(tmp_path, monkeypatch):
-    """What planted code would write; nobody may be asked whether it should run."""
-
-    def asked(prompt=""):
-        raise AssertionError(f"asked on the terminal: {prompt}")
-
-    monkeypatch.setattr(builtins, "input", asked)
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    return Trace(tmp_path)
+    return trace_of(tmp_path, monkeypatch)
 
 
 def in_hub_cache(folder, cache, monkeypatch, repository="org/name"):

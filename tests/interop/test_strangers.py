@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
 
@@ -12,7 +11,7 @@ import torch
 from tests.support.ca_mtl_reference import draw
 from tests.support.golden import read_golden
 from tests.support.peft_twin import TASK, change_json, saved
-from tests.support.planted import Trace, plant_code, plant_pickle, plant_tokenizer
+from tests.support.planted import plant_code, plant_pickle, plant_tokenizer, trace_of
 from tests.support.tiny import tiny
 from tests.support.tiny_run import save_encoder
 from weft.errors import WeftError
@@ -38,12 +37,7 @@ CA_MTL = {
 
 @pytest.fixture
 def trace(tmp_path, monkeypatch):
-    def asked(prompt=""):
-        raise AssertionError(f"asked on the terminal: {prompt}")
-
-    monkeypatch.setattr(builtins, "input", asked)
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    return Trace(tmp_path)
+    return trace_of(tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import pickle
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 CLASSES = {
@@ -113,3 +115,19 @@ def plant_pickle(
     else:
         torch.save(contents, path)
     return path
+
+
+def trace_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    """What planted code would write; a question whether it should run fails the test.
+
+    Args:
+        tmp_path: the test's folder.
+        monkeypatch: the test's.
+    """
+
+    def asked(prompt: str = "") -> str:
+        raise AssertionError(f"asked on the terminal: {prompt}")
+
+    monkeypatch.setattr(builtins, "input", asked)
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    return Trace(tmp_path)

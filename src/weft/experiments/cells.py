@@ -117,8 +117,8 @@ def cells_of(grid: Grid, chosen: Mapping[str, Mapping[str, str]] | None = None) 
 
 def tuned_axes(grid: Grid, variant: Variant | None = None) -> tuple[Axis, ...]:
     """The tuned keys with the values that are tried: those of the variant, else those of the grid."""
-    own = {axis.key: axis for axis in variant.tune} if variant else {}
-    return tuple(own.get(axis.key, axis) for axis in grid.tune.over) if grid.tune else ()
+    of_variant = {axis.key: axis for axis in variant.tune} if variant else {}
+    return tuple(of_variant.get(axis.key, axis) for axis in grid.tune.over) if grid.tune else ()
 
 
 def trials_of(grid: Grid, variant: Variant | None = None) -> list[dict[str, str]]:

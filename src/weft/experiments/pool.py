@@ -199,6 +199,6 @@ def next_job(waiting: Sequence[Job], done: Sequence[str], elsewhere: set[str]) -
         done: the kinds that this process has run.
         elsewhere: the kinds that other processes have run or run now.
     """
-    own = [job for job in waiting if job.kind in done]
+    compiled = [job for job in waiting if job.kind in done]
     new = [job for job in waiting if job.kind not in elsewhere]
-    return (own or new or list(waiting))[0]
+    return (compiled or new or list(waiting))[0]

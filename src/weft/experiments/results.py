@@ -121,8 +121,8 @@ def _statistics(grid: Grid, records: Mapping[str, Mapping[int, Record]], resampl
     contrasts = [Contrast(variant, baseline) for variant, baseline in _contrasts(grid, records)]
     sums = [tuple(CombinationTerm(*term) for term in terms) for terms in claim_sums(grid)]
     try:
-        found = compare(runs, contrasts, average=grid.average, resamples=resamples, combinations=sums)
-        return found.to_dict()
+        comparison = compare(runs, contrasts, average=grid.average, resamples=resamples, combinations=sums)
+        return comparison.to_dict()
     except WeftError as wrong:
         raise WeftError(f"{grid.source}: {wrong}") from None
 

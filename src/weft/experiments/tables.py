@@ -116,10 +116,10 @@ def published_table(results: Results) -> TextTable:
         cells = []
         for column in columns:
             estimate = ours.get(results.statistics["average"] if column == "average" else column)
-            own = NONE if estimate is None else f"{100 * estimate['mean']:.1f}"
+            shown = NONE if estimate is None else f"{100 * estimate['mean']:.1f}"
             value = results.facts.get(name, {}).get("published", {}).get(column)
-            own = own if value is None else f"{value:.2f}"
-            cells.append(f"{row[column]} | {own}" if column in row else NONE)
+            shown = shown if value is None else f"{value:.2f}"
+            cells.append(f"{row[column]} | {shown}" if column in row else NONE)
         rows.append((name, *cells))
     source = results.grid.published.get("source", "published")
     return TextTable(f"{source} | ours", ("variant", *columns), tuple(rows))

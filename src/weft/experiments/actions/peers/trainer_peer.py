@@ -90,8 +90,8 @@ class TrainerPeer:
             )
             trainer.train()
             self.steps += self._steps
-            found = [trainer.predict(self._examples(split, None)).predictions for split in tests]
-        return [[np.atleast_1d(row).astype(np.float32) for row in predictions] for predictions in found]
+            logits = [trainer.predict(self._examples(split, None)).predictions for split in tests]
+        return [[np.atleast_1d(row).astype(np.float32) for row in of_split] for of_split in logits]
 
     def _model(self, task: Task) -> Any:
         """A sequence classifier over the encoder, with one output for a regression."""
