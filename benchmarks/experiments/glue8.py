@@ -4,8 +4,9 @@
     python -m benchmarks.experiments.glue8 --root DATA --engines graph,eager --seeds 1,2,3 --steps 2000
 
 The first prints the total seconds and their parts: compiling and capturing, evaluation, checkpoints,
-waiting for data. The second trains with each engine and seed, side by side, and prints both scores, their
-difference seed by seed, and how far seeds alone are apart. Both write JSON to benchmarks/out.
+waiting for data. The second trains with each engine and seed, one after another, and prints both scores,
+their difference seed by seed, and how far seeds alone are apart. Both write JSON to benchmarks/out. For
+comparisons of methods and settings use `weft compare`.
 """
 
 from __future__ import annotations
@@ -14,19 +15,10 @@ import argparse
 import json
 import math
 import statistics
+import tempfile
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from benchmarks.experiments.pool import Job, pooled
-from benchmarks.experiments.shared_gpu import (
-    import_for_children,
-    mps,
-    prepare_environment,
-    start_method,
-    temporary,
-)
 
 if TYPE_CHECKING:
     from benchmarks.experiments.glue_runs import Setup
@@ -38,7 +30,6 @@ LIMIT = 240.0
 
 def main() -> None:
     args = arguments()
-    prepare_environment(args.jobs if args.engines else 1)
     from benchmarks.experiments.glue_runs import Setup
 
     setup = Setup(
@@ -48,7 +39,6 @@ def main() -> None:
         args.batch_size,
         args.max_length,
         args.limit_rows,
-        halves=False,
         work=args.work,
     )
     out = Path(args.out)
@@ -75,19 +65,14 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seeds", type=lambda text: list(map(int, listed(text))), default=[1, 2, 3])
     parser.add_argument("--steps", type=int, help="number of steps; default: 60,000, or 2,000 with --engines")
-    for name, default in (("batch-size", 32), ("max-length", 128), ("jobs", 6)):
+    for name, default in (("batch-size", 32), ("max-length", 128)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument(
         "--limit-rows", type=int, help="use at most this many rows per split, for a trial; default: all"
     )
     parser.add_argument("--lr", type=float, help="learning rate; default: the method's")
-    parser.add_argument(
-        "--mps",
-        action="store_true",
-        help="use NVIDIA's MPS, so that several processes run on the GPU at once",
-    )
     parser.add_argument("--out", default="benchmarks/out/glue8.json")
-    parser.add_argument("--work", default=str(temporary("weft-glue8")))
+    parser.add_argument("--work", default=str(Path(tempfile.gettempdir()) / "weft-glue8"))
     return parser.parse_args()
 
 
@@ -112,7 +97,7 @@ def long_run(setup: Setup, args: argparse.Namespace) -> dict[str, Any]:
     print(f"  {'a step, all else taken together':50}{1e3 * rest / setup.steps:8.2f} ms")
     print(f"  {'before it: reading and tokenizing all rows':50}{reading:8.1f} s")
     print(f"  engine {engine['name']}, padded to {engine['lengths']}, waste {engine['waste']}")
-    scores = found["scores"]["chosen_by"]
+    scores = found["scores"]
     told = "  ".join(f"{name} {100 * (score or 0):.1f}" for name, score in scores["tasks"].items())
     print(f"  average {average(scores):.2f}  {told}", flush=True)
     return {**found, "reading": round(reading, 2), "limit": LIMIT}
@@ -122,24 +107,13 @@ def engines(setup: Setup, args: argparse.Namespace) -> dict[str, Any]:
     """Train every engine with every seed, and compare their scores."""
     from benchmarks.experiments.glue_runs import Case, data_of, one_run
 
-    import_for_children()
     data_of(setup)
-    cases = [
-        Case("engines", args.method, args.lr, engine=engine, seed=seed)
-        for engine in reversed(args.engines)  # the slower engines, listed last, start first
-        for seed in args.seeds
-    ]
     runs: dict[str, dict[int, Any]] = {engine: {} for engine in args.engines}
-    with mps(args.mps):
-        start, _ = start_method()
-        jobs = [Job(case.key, case.engine, partial(one_run, case, setup)) for case in cases]
-        by_key = {case.key: case for case in cases}
-        for key, result in pooled(jobs, Path(args.work) / "logs", at_once=args.jobs, start=start):
-            case = by_key[key]
-            if "error" in result:
-                raise SystemExit(f"{case.engine}, seed {case.seed} failed: {result['error']}")
-            runs[case.engine][case.seed] = result
-            print(f"{case.engine}, seed {case.seed}: {result['seconds']['train']:.1f} s", flush=True)
+    for engine in args.engines:
+        for seed in args.seeds:
+            result = one_run(Case("engines", args.method, args.lr, engine=engine, seed=seed), setup)
+            runs[engine][seed] = result
+            print(f"{engine}, seed {seed}: {result['seconds']['train']:.1f} s", flush=True)
     return compare(runs, args.engines, args.seeds, setup.steps)
 
 
@@ -151,7 +125,7 @@ def compare(
 
     scores: dict[str, dict[str, list[float]]] = {}
     for name in names:
-        own = [runs[name][seed]["scores"]["chosen_by"] for seed in seeds]
+        own = [runs[name][seed]["scores"] for seed in seeds]
         by_task = {task: [100 * (one["tasks"][task] or 0.0) for one in own] for task in own[0]["tasks"]}
         scores[name] = {**by_task, "average": [average(one) for one in own]}
     first = names[0]

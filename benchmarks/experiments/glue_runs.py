@@ -1,7 +1,7 @@
-"""Train one model on GLUE's eight larger tasks, or on another suite, and score it on held-out rows.
+"""Train one model on GLUE's eight larger tasks, and report its scores and where the time was spent.
 
-`benchmarks.experiments.methods`, `.glue8` and `.head_start` call this. The data is read once by the process
-that starts the runs; a run that is forked from it finds rows and tokens in memory.
+`benchmarks.experiments.glue8` calls this. It measures what `weft compare` does not: the seconds of compiling,
+evaluation and checkpoints, and different engines, on which the identity of a run does not depend.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 import os
 import platform
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,14 +23,12 @@ from typing import Any
 import torch
 
 import weft
-from benchmarks.experiments.shared_gpu import temporary
 from weft.acceleration.cuda_graph import Capturer
 from weft.data.splits.split import Split
 from weft.data.splits.subset import rows_of
 from weft.data.splits.task_rows import rows_of_task
-from weft.data.tokens.tokens import Tokens, tokenize
+from weft.data.tokens.tokens import tokenize
 from weft.encoder.load import load_tokenizer
-from weft.evaluation.evaluate import evaluate
 from weft.evaluation.scores import Scores, main_score
 from weft.model.ownership import owned
 from weft.training.run.loop import Loop
@@ -52,17 +51,13 @@ class Setup:
     """The settings that all runs of a call share.
 
     Attributes:
-        root: the folder with the files of the suite.
+        root: the folder with the files of GLUE.
         encoder: passed to `weft.load_encoder`.
         steps: the number of steps of each run.
         batch_size: examples a step.
         max_length: tokens of a row.
         limit_rows: the rows of a split that are used at the most, to try things out; None: all.
-        halves: whether validation is split in halves, one to choose by and one to report on.
         work: where runs are written while they last.
-        suite: the suite.
-        tasks: its tasks.
-        head_layers: the layers of every head; None: those of the suite.
     """
 
     root: str
@@ -71,11 +66,7 @@ class Setup:
     batch_size: int = 32
     max_length: int = 128
     limit_rows: int | None = None
-    halves: bool = True
-    work: str = str(temporary("weft-runs"))
-    suite: str = "glue"
-    tasks: tuple[str, ...] = TASKS
-    head_layers: int | None = None
+    work: str = str(Path(tempfile.gettempdir()) / "weft-runs")
 
 
 @dataclass(frozen=True)
@@ -91,7 +82,6 @@ class Case:
         seed: of everything.
         more: further settings of `weft.Training`.
         keep: whether the run writes checkpoints and a bundle, as a user's run does.
-        head_start: how heads begin, see `weft.Model`.
     """
 
     row: str
@@ -102,7 +92,6 @@ class Case:
     seed: int = 1
     more: dict[str, Any] = field(default_factory=dict)
     keep: bool = False
-    head_start: str = "random"
 
     @property
     def key(self) -> str:
@@ -119,41 +108,32 @@ class Data:
     Attributes:
         tasks: the T tasks, each scored by one metric.
         splits: (task, `train` or `validation`) → rows, as `weft.train` takes them.
-        held: task → the tokens of the half of validation that is reported on; empty without halves.
     """
 
     tasks: list[weft.Task]
     splits: dict[tuple[str, str], Split]
-    held: dict[str, Tokens]
 
 
 @cache
 def data_of(setup: Setup) -> Data:
-    """Read and tokenize everything, once for a process and its children."""
+    """Read and tokenize everything, once for a process."""
     tasks = [
-        replace(task, metrics=(next(m for m in SCORES if m in task.metrics),), halves=setup.halves)
-        for task in weft.load_suite(setup.suite, setup.root, setup.tasks)
+        replace(task, metrics=(next(m for m in SCORES if m in task.metrics),))
+        for task in weft.load_suite("glue", setup.root, TASKS)
     ]
-    if setup.head_layers is not None:
-        tasks = [replace(task, layers=setup.head_layers, hidden=None) for task in tasks]
-    names = ("train", "validation", "test") if setup.halves else ("train", "validation")
     tokenizer = load_tokenizer(setup.encoder)
     if tokenizer is None:
         raise weft.WeftError(
             f"encoder {setup.encoder!r} has no tokenizer; give a folder, or: --encoder minilm"
         )
     splits: dict[tuple[str, str], Split] = {}
-    held: dict[str, Tokens] = {}
     for task in tasks:
-        for key, rows in rows_of_task(task, names).splits.items():
+        for key, rows in rows_of_task(task).splits.items():
             if setup.limit_rows is not None and len(rows) > setup.limit_rows:
                 rows = rows_of(rows, range(setup.limit_rows))
-            tokens = tokenize(rows, tokenizer, setup.max_length)  # also writes it to the cache
-            if key[1] == "test":
-                held[key[0]] = tokens
-            else:
-                splits[key] = rows
-    return Data(tasks, splits, held)
+            tokenize(rows, tokenizer, setup.max_length)  # writes it to the cache
+            splits[key] = rows
+    return Data(tasks, splits)
 
 
 def one_run(case: Case, setup: Setup) -> dict[str, Any]:
@@ -173,7 +153,7 @@ def one_run(case: Case, setup: Setup) -> dict[str, Any]:
         case.method,
         max_length=setup.max_length,
         seed=case.seed,
-        head_start=case.head_start,
+        head_start="random",
     ).to(device)
     training = weft.Training(
         **{
@@ -196,9 +176,6 @@ def one_run(case: Case, setup: Setup) -> dict[str, Any]:
         run = weft.train(model, training, folder, splits=dict(data.splits), with_bundle=case.keep)
         _wait(device)
         seconds = time.perf_counter() - start
-    halves = {"chosen_by": told(run.metrics)}
-    if data.held:
-        halves["reported"] = told(evaluate(model, data.held))
     if not case.keep:
         shutil.rmtree(folder, ignore_errors=True)
     return {
@@ -209,7 +186,7 @@ def one_run(case: Case, setup: Setup) -> dict[str, Any]:
         "batch_size": setup.batch_size,
         "max_length": setup.max_length,
         "parameters": parameters(model),
-        "scores": halves,
+        "scores": scores_of(run.metrics),
         "seconds": {
             "train": round(seconds, 2),
             **{part: round(spent, 2) for part, spent in parts.items()},
@@ -221,7 +198,7 @@ def one_run(case: Case, setup: Setup) -> dict[str, Any]:
     }
 
 
-def told(scores: Scores) -> dict[str, Any]:
+def scores_of(scores: Scores) -> dict[str, Any]:
     """The score and the number of examples of each task; a score that is not a number becomes None."""
     tasks = {name: main_score(metrics) for name, metrics in scores["tasks"].items()}
     return {

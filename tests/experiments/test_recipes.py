@@ -35,7 +35,7 @@ FACTS = ("average", "total_ratio", "spread", "data_used", "incremental", "bundle
 """Columns of published values that are no tasks."""
 
 REQUIRED = [
-    *("sampling", "methods", "peers"),
+    *("sampling", "methods", "peers", "head-start", "head-start-cs224n"),
     *("pals-table1", "pals-table2", "pals-table3", "pals-curves", "pals-squad-swag"),
     *(f"ca-mtl-table3.{number}" for number in (1, 2, 3, 4, 6, 8, 10)),
     *("ca-mtl-alignment", *(f"ca-mtl-figure3.{number}" for number in (4, 5, 6, 7, 8))),
