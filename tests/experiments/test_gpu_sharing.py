@@ -73,6 +73,38 @@ def test_a_daemon_that_does_not_work(programs, monkeypatch, text, probe, message
     assert "take turns" in told[0]
 
 
+def test_a_daemon_that_keeps_its_output_open_is_not_waited_for(programs, monkeypatch):
+    """A daemon that inherits a pipe would hold whoever reads it until the daemon ends."""
+    programs("nvidia-smi", "echo GPU 0")
+    programs(
+        "nvidia-cuda-mps-control", '[ "$1" = -d ] && (sleep 60 &); [ "$1" = -d ] || cat > /dev/null; exit 0'
+    )
+    monkeypatch.setattr(gpu_sharing, "PROBE", "pass")
+    monkeypatch.setattr(gpu_sharing, "PATIENCE", 20.0)
+    with shared_gpu(2, None, pytest.fail) as variables:
+        assert variables
+
+
+def test_a_process_that_hangs_on_the_gpu_does_not_hang_the_grid(programs, monkeypatch):
+    programs("nvidia-smi", "echo GPU 0")
+    programs("nvidia-cuda-mps-control", "cat > /dev/null")
+    monkeypatch.setattr(gpu_sharing, "PROBE", "import time; time.sleep(60)")
+    monkeypatch.setattr(gpu_sharing, "PATIENCE", 1.0)
+    told = []
+    with shared_gpu(2, None, told.append) as variables:
+        assert variables == {}
+    assert "timed out" in told[0]
+
+
+def test_a_gpu_without_the_program_that_lists_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_sharing.shutil, "which", lambda name: None)
+    monkeypatch.setattr(gpu_sharing, "DEVICES", tmp_path)
+    (tmp_path / "nvidiactl").touch()
+    assert not has_gpu()
+    (tmp_path / "nvidia0").touch()
+    assert has_gpu()
+
+
 def test_no_daemon(programs, monkeypatch):
     programs("nvidia-smi", "echo GPU 0")
     monkeypatch.setattr(gpu_sharing, "CONTROL", "no-such-program")

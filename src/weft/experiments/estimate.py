@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import fsum
 
 from weft.experiments.cells import trials_of
 from weft.experiments.plan import Plan, Planned
 
+SEPARATE = 3.0
+"""How much longer a run with one encoder per task takes, if none has been timed."""
 RECORDS, TIMED = "by finished runs of this grid", "by a few timed batches of each method"
 
 
@@ -24,11 +27,7 @@ def estimate_minutes(plan: Plan, jobs: int = 1, device: str | None = None) -> tu
     waiting = plan.waiting
     if not waiting:
         return 0.0, RECORDS
-    known = {
-        _kind(plan, planned): planned.record.seconds["all"] / max(1, _steps(planned))
-        for planned in plan.cells.values()
-        if planned.record is not None and planned.run_file is not None and planned.record.seconds.get("all")
-    }
+    known = _seconds_per_step(plan)
     how = RECORDS if all(_kind(plan, planned) in known for planned in waiting if planned.run_file) else TIMED
     seconds = []
     for planned in waiting:
@@ -45,6 +44,34 @@ def estimate_minutes(plan: Plan, jobs: int = 1, device: str | None = None) -> tu
         return None, how
     total = fsum(seconds) / len(seconds) * (len(waiting) + _following(plan))
     return total / jobs / 60, how
+
+
+def expected_seconds(plan: Plan) -> Callable[[Planned], float]:
+    """A guess of how long each cell takes, which orders them: the last one to begin should not be a long one.
+
+    By the finished cells of the same method. A method that none has is expected to take as long as the
+    others, and three times as long if every task has an encoder of its own: the optimizer updates them all.
+    """
+    known = _seconds_per_step(plan)
+    usual = fsum(known.values()) / len(known) if known else 1.0
+
+    def seconds(planned: Planned) -> float:
+        run = planned.run_file
+        if run is None:
+            return 0.0
+        guess = usual * (SEPARATE if run.method.separate else 1.0)
+        return known.get(_kind(plan, planned), guess) * _steps(planned)
+
+    return seconds
+
+
+def _seconds_per_step(plan: Plan) -> dict[str, float]:
+    """The seconds per step of finished cells, by their kind."""
+    return {
+        _kind(plan, planned): planned.record.seconds["all"] / max(1, _steps(planned))
+        for planned in plan.cells.values()
+        if planned.record is not None and planned.run_file is not None and planned.record.seconds.get("all")
+    }
 
 
 def _kind(plan: Plan, planned: Planned) -> str:

@@ -12,11 +12,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 CONTROL = "nvidia-cuda-mps-control"
 PROBE = "import torch; torch.ones(2, device='cuda').sum().item()"
+PATIENCE = 120.0
+"""The seconds that each of NVIDIA's programs, and the first process on the GPU, may take."""
+DEVICES = Path("/dev")
 
 
 @contextmanager
@@ -37,7 +40,7 @@ def shared_gpu(jobs: int, device: str | None, tell: Callable[[str], None]) -> It
         tell(f"there is no {CONTROL} here: {jobs} runs at once take turns on the GPU")
         yield {}
         return
-    with tempfile.TemporaryDirectory(prefix="weft-mps-") as folder:
+    with tempfile.TemporaryDirectory(prefix="weft-mps-", ignore_cleanup_errors=True) as folder:
         variables = {
             "CUDA_MPS_PIPE_DIRECTORY": str(Path(folder) / "pipe"),
             "CUDA_MPS_LOG_DIRECTORY": str(Path(folder) / "log"),
@@ -45,37 +48,45 @@ def shared_gpu(jobs: int, device: str | None, tell: Callable[[str], None]) -> It
         for path in variables.values():
             Path(path).mkdir()
         environment = {**os.environ, **variables}
-        started = subprocess.run(
-            [control, "-d"], capture_output=True, text=True, env=environment, check=False
-        )
         try:
-            if started.returncode == 0 and _works(environment):
+            why = _started(control, environment, Path(folder) / "started")
+            if why is None:
                 yield variables
             else:
-                why = (started.stderr or started.stdout).strip() or "no process could use the GPU through it"
                 tell(f"MPS does not work here ({why}): {jobs} runs at once take turns on the GPU")
                 yield {}
         finally:
-            subprocess.run(
-                [control],
-                input="quit\n",
-                capture_output=True,
-                text=True,
-                env=environment,
-                timeout=60,
-                check=False,
+            _quit(control, environment, Path(folder) / "quit")
+
+
+def _started(control: str, environment: dict[str, str], log: Path) -> str | None:
+    """Start the daemon, and let one process use the GPU through it; returns why it does not work."""
+    try:
+        # to a file: a daemon that keeps a pipe open would never let go of whoever reads it
+        with log.open("wb") as file:
+            daemon = subprocess.run(
+                [control, "-d"], stdout=file, stderr=file, env=environment, timeout=PATIENCE, check=False
             )
+        if daemon.returncode != 0:
+            return log.read_text(errors="replace").strip() or f"{CONTROL} ended with {daemon.returncode}"
+        probe = [sys.executable, "-c", PROBE]
+        used = subprocess.run(probe, capture_output=True, env=environment, timeout=PATIENCE, check=False)
+    except (subprocess.TimeoutExpired, OSError) as failed:
+        return str(failed)
+    return None if used.returncode == 0 else "no process could use the GPU through it"
+
+
+def _quit(control: str, environment: dict[str, str], log: Path) -> None:
+    with suppress(subprocess.TimeoutExpired, OSError), log.open("wb") as file:
+        subprocess.run(
+            [control], input=b"quit\n", stdout=file, stderr=file, env=environment, timeout=60, check=False
+        )
 
 
 def has_gpu() -> bool:
     """Whether this machine has an NVIDIA GPU, without asking CUDA."""
     smi = shutil.which("nvidia-smi")
-    if smi is None:
-        return False
-    listed = subprocess.run([smi, "-L"], capture_output=True, text=True, check=False)
-    return listed.returncode == 0 and "GPU" in listed.stdout
-
-
-def _works(environment: dict[str, str]) -> bool:
-    probe = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, env=environment, check=False)
-    return probe.returncode == 0
+    if smi is not None:
+        listed = subprocess.run([smi, "-L"], capture_output=True, text=True, check=False)
+        return listed.returncode == 0 and "GPU" in listed.stdout
+    return any(DEVICES.glob("nvidia[0-9]*"))  # a container may have the GPU without the program

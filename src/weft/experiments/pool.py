@@ -102,7 +102,7 @@ class Pool:
         """
         try:
             while True:
-                if not self._stopping:
+                if not self._stopping and self._has_room:
                     self._start(list(next_jobs()))
                 busy = [worker for worker in self.workers if worker.job is not None]
                 if not busy:
@@ -123,6 +123,10 @@ class Pool:
             if worker.job is not None:
                 with suppress(OSError):
                     worker.process.send_signal(signal)
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self.workers) < self.size or any(worker.job is None for worker in self.workers)
 
     @property
     def running(self) -> set[str]:

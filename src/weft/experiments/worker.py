@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -67,10 +68,13 @@ def main() -> None:
     """Run jobs until there are no more."""
     line = Line(os.fdopen(os.dup(1), "w"))
     jobs: queue.Queue[Job] = queue.Queue()
-    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    idle = threading.Event()
+    idle.set()
+    threading.Thread(target=_listen, args=(jobs, idle), daemon=True).start()
     _to_log(Path(os.devnull))  # whatever prints must not reach the caller
     while True:
         job = jobs.get()
+        idle.clear()
         _to_log(job.log)
         try:
             with command_line():  # messages name the options of `weft compare` and keys of files
@@ -83,6 +87,8 @@ def main() -> None:
             reason = f"{type(wrong).__name__}: {wrong}"
             message = {"failed": f"{reason} (see {job.log})", "identity": job.identity, "broken": True}
         sys.stdout.flush()
+        _wait_for_gpu()
+        idle.set()
         line.send(**message)
 
 
@@ -180,10 +186,23 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _listen(jobs: queue.Queue[Job]) -> None:
+def _listen(jobs: queue.Queue[Job], idle: threading.Event) -> None:
     for line in sys.stdin:
         jobs.put(Job.from_json(line))
+    if idle.is_set():
+        _wait_for_gpu()
     os._exit(0)  # the caller is gone, or wants no more
+
+
+def _wait_for_gpu() -> None:
+    """Wait until the GPU has done all work of this process.
+
+    Under MPS a process that ends with work on the GPU may disturb those that it shares the GPU with.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        with suppress(RuntimeError):  # the error that ended the cell
+            torch.cuda.synchronize()
 
 
 def _to_log(path: Path) -> None:

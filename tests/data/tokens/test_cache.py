@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 import signal
@@ -83,6 +84,34 @@ def test_a_kill_leaves_no_entry_and_is_swept_up(tmp_path, monkeypatch):
     monkeypatch.setattr(caching, "_ABANDONED", -1.0)
     caching.write_entry(tmp_path, "other", arrays, {})
     assert sorted(p.name for p in (tmp_path / "tokens").iterdir()) == ["another", "other"]
+
+
+ONCE = """
+import sys, time
+from pathlib import Path
+from weft.data.tokens import cache
+with cache.written_once(Path(sys.argv[1]), "key"):
+    print(time.monotonic(), flush=True)
+    time.sleep(0.3)
+    print(time.monotonic(), flush=True)
+"""
+
+
+def test_of_processes_that_need_the_same_entry_one_is_inside(tmp_path):
+    command = [sys.executable, "-c", ONCE, str(tmp_path)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    spans = sorted(tuple(map(float, process.communicate()[0].split())) for process in running)
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
+    assert list((tmp_path / "tokens").iterdir()) == []
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path):
+    script = ONCE.replace("time.sleep(0.3)", "import os; os.kill(os.getpid(), 9)")
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, capture_output=True)
+    (left,) = (tmp_path / "tokens").iterdir()
+    with caching.written_once(tmp_path, "key"):
+        assert left.exists()
+    assert not left.exists()
 
 
 def test_processes_that_write_the_same_at_once(tmp_path):

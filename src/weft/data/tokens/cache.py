@@ -162,6 +162,43 @@ def write_entry(
         ) from failed
 
 
+@contextmanager
+def written_once(cache: Path, key: str) -> Iterator[None]:
+    """Inside, no other process is inside with the same entry, on systems that have `flock`.
+
+    Whoever waited looks for the entry before it writes one. A process that ends, in whatever way, lets the
+    next one in. Where the cache cannot be written, nobody waits: `write_entry` reports that.
+
+    Args:
+        cache: the cache's folder.
+        key: the entry's name.
+    """
+    lock = cache / "tokens" / f"{_WRITING}{key}.lock"
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:
+        yield
+        return
+    try:
+        _wait_for(handle)
+        yield
+    finally:
+        with suppress(OSError):
+            lock.unlink()  # whoever has it open still waits for it; one that comes later finds the entry
+        os.close(handle)
+
+
+def _wait_for(handle: int) -> None:
+    """Wait for the lock of an open file; it is released when the file is closed."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
 def _move(writing: Path, cache: Path, key: str) -> None:
     place = cache / "tokens" / key
     if _renamed(writing, place) or open_entry(cache, key) is not None:
@@ -197,26 +234,25 @@ def _renamed(writing: Path, place: Path) -> bool:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Inside, no other process is inside with the same folder, on systems that have `flock`."""
-    try:
-        import fcntl
-    except ImportError:
+    if os.name == "nt":  # a folder cannot be opened there
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        _wait_for(handle)
         yield
     finally:
-        os.close(handle)  # releases the lock
+        os.close(handle)
 
 
 def _sweep(parent: Path) -> None:
-    """Remove temporary folders that killed processes left more than a day ago."""
+    """Remove temporary folders and locks that killed processes left more than a day ago."""
     for left in parent.glob(f"{_WRITING}*"):
         try:
             abandoned = time.time() - left.stat().st_mtime > _ABANDONED
         except OSError:
             continue
-        if abandoned:
+        if abandoned and left.is_file():
+            left.unlink(missing_ok=True)
+        elif abandoned:
             shutil.rmtree(left, ignore_errors=True)

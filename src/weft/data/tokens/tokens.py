@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from weft.data.readers.example import ExampleRows
 from weft.data.splits.split import Split
 from weft.data.tokens.backends import backend_of, backends_of
-from weft.data.tokens.cache import FORMAT, Arrays, cache_folder, open_entry, write_entry
+from weft.data.tokens.cache import FORMAT, Arrays, cache_folder, open_entry, write_entry, written_once
 from weft.data.tokens.encode import CHANNELS, Progress, encode, gives_types, stride_of
 from weft.errors import WeftError
 from weft.tasks.kinds import KINDS
@@ -175,8 +175,12 @@ def tokenize(
     arrays = open_entry(folder, key)
     if arrays is None:
         about = {"task": split.task.name, "split": split.split, "max_length": max_length, "tokenizer": name}
-        write_entry(folder, key, encode(split, tokenizer, max_length, progress), about)
-        arrays = open_entry(folder, key)
+        # of several runs that begin at once, such as those of a grid, one tokenizes and the others wait
+        with written_once(folder, key):
+            arrays = open_entry(folder, key)
+            if arrays is None:
+                write_entry(folder, key, encode(split, tokenizer, max_length, progress), about)
+                arrays = open_entry(folder, key)
     if arrays is None:
         raise WeftError(
             f"the cache entry {str(folder / 'tokens' / key)!r} has disappeared or is damaged; try again"
