@@ -243,3 +243,55 @@ def test_tasks_without_labels_in_the_reported_split_are_left_out(tmp_path):
     )
     compared = run_here(grid, tmp_path / "out")
     assert list(compared.records["a"][1].metrics) == ["cat"]
+
+
+def test_after_its_minutes_no_run_begins_and_nothing_is_lost(tmp_path):
+    from weft.experiments.run_grid import Stopped
+
+    grid = write_grid(tmp_path, "seeds: 3\n", steps=2)
+    kept = []
+    with pytest.raises(Stopped, match=r"the 1e-05 minutes are over; 0 of 3 runs are done") as stopped:
+        run_here(grid, tmp_path / "out", minutes=1e-5)
+    assert stopped.value.signal == signal.SIGINT
+    done = run_here(
+        grid, tmp_path / "out", minutes=60, kept=lambda plan: kept.append(len(plan.cells) - len(plan.waiting))
+    )
+    assert kept == [0, 1, 2, 3]
+    assert done.ran == 3
+    with pytest.raises(WeftError, match="minutes must be above 0; found 0"):
+        run_here(grid, tmp_path / "out", minutes=0)
+
+
+@pytest.mark.parametrize(
+    "message", [{"gone": -9, "failed": "killed"}, {"broken": True, "failed": "CUDA error"}]
+)
+@pytest.mark.parametrize("shared", [True, False])
+def test_with_mps_a_process_that_broke_off_is_tried_once_more(tmp_path, message, shared):
+    """An error of one process on the GPU ends all others that share it."""
+    from weft.experiments.grid import load_grid
+    from weft.experiments.plan import Plan
+    from weft.experiments.run_grid import _Call
+
+    class Breaks:
+        """A pool in which every process breaks off."""
+
+        running = frozenset()
+        jobs = 0
+
+        def run(self, next_jobs, show):
+            while ready := next_jobs():
+                self.jobs += 1
+                yield ready[0], message
+
+        def close(self):
+            pass
+
+    grid = load_grid(write_grid(tmp_path, "", steps=2))
+    from weft.experiments.display import Silent
+
+    call = _Call(grid, tmp_path / "out", 2, "cpu", False, lambda cells, done: Silent(), None, None)
+    plan = Plan(grid, tmp_path / "out")
+    pool = Breaks()
+    call._run(plan, {planned.identity: planned for planned in plan.waiting}, pool, shared)
+    assert pool.jobs == (2 if shared else 1)
+    assert call.failed == {"run · seed 1": message["failed"]}

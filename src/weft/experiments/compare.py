@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from weft.errors import WeftError, words
+from weft.errors import WeftError
 from weft.experiments.claims import check_claims
 from weft.experiments.display import Display, Silent, display_for
 from weft.experiments.grid import Grid, load_grid
+from weft.experiments.page import Call, page
 from weft.experiments.recipes import is_recipe, load_recipe
-from weft.experiments.records import Records
 from weft.experiments.results import Results, results_of
 from weft.experiments.run_grid import Compared, run_grid
-from weft.experiments.tables import claims_table, notes_of, tables_of, to_csv, to_markdown
+from weft.experiments.tables import to_csv
 from weft.utils.files import write_json, write_text
 
 TABLES = {"markdown": "tables.md", "csv": "tables.csv", "json": "tables.json"}
@@ -66,22 +66,17 @@ def load_any(source: str | Path | Grid, overrides: Sequence[str] = ()) -> Grid:
     return grid
 
 
-def written(compared: Compared, out: Path) -> Results:
-    """Compute the results and write the tables into the folder, in every format."""
+def written(compared: Compared, out: Path, call: Call | None = None) -> Results:
+    """Compute the results and write the tables into the folder, in every format.
+
+    Args:
+        compared: the grid's cells with their records.
+        out: the folder.
+        call: the command, for the page; None: the page names none.
+    """
     results = results_of(compared)
     if results.statistics:
-        tables, notes = tables_of(results), notes_of(results)
-        claims = [claims_table(results)] if results.claims else []
-        write_text(out / TABLES["markdown"], to_markdown([*tables, *claims], notes))
+        write_text(out / TABLES["markdown"], page(results, call))
         write_text(out / TABLES["csv"], to_csv(results))
         write_json(out / TABLES["json"], results.to_dict())
     return results
-
-
-def pack(compared: Compared, out: Path, file: Path) -> int:
-    """Write the records of a grid into one file; returns how many."""
-    identities = [planned.identity for planned in compared.plan.cells.values() if planned.record is not None]
-    if not identities:
-        option = words("--pack", "pack")
-        raise WeftError(f"{option} {file}: {out} has no records of this grid yet; run it first")
-    return Records(out).pack(identities, file)

@@ -34,6 +34,7 @@ from weft.experiments.grid_checks import (
     check_entries,
     check_own_tuning,
     read_axes,
+    read_cautions,
     read_claims,
     read_contrasts,
     read_exclude,
@@ -47,8 +48,8 @@ from weft.utils.safe_yaml import YamlError, parse_yaml, read_text
 
 KEYS = (
     *("title", "about", "base", "run", "seeds", "axes", "variants", "exclude", "tune", "report", "average"),
-    *("baseline", "contrasts", "claims", "published", "scale", "scales", "keep", "columns"),
-    "measures",
+    *("baseline", "contrasts", "claims", "published", "scale", "scales", "keep"),
+    *("measures", "cautions"),
 )
 """The keys of a grid."""
 
@@ -125,6 +126,7 @@ class Grid:
         keep: whether the runs' weights are kept.
         overridden: the keys that the command line has set in every run, with their values.
         measures: what is measured of every finished run besides its scores; see `weft.experiments.measures`.
+        cautions: what must not be concluded from the results, one sentence or more each.
     """
 
     source: str
@@ -146,6 +148,7 @@ class Grid:
     keep: bool = False
     overridden: tuple[tuple[Place, Any], ...] = ()
     measures: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
 
 
 def load_grid(source: str | Path, overrides: Sequence[str] = ()) -> Grid:
@@ -218,6 +221,7 @@ def read_grid(text: str, source: str, folder: Path, overrides: Sequence[str] = (
             keep=read_keep(raw.get("keep", False), reading),
             overridden=(*scaled, *overridden),
             measures=read_measures(raw.get("measures"), reading),
+            cautions=read_cautions(raw.get("cautions"), reading),
         )
         stop_if_wrong(reading)
         return grid

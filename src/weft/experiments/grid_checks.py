@@ -54,6 +54,16 @@ def read_keep(value: object, reading: Reading) -> bool:
     return value is True
 
 
+def read_cautions(value: object, reading: Reading) -> tuple[str, ...]:
+    """Read `cautions`: a list of sentences."""
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        reading.wrong(["cautions"], f"expected a list of sentences; found {value!r}")
+        return ()
+    return tuple(" ".join(text.split()) for text in value)
+
+
 def read_axes(section: str, value: object, reading: Reading, within: Sequence[str] = ()) -> list[AxisParts]:
     """Read axes: the values of a key as a list, or by the labels that name them.
 

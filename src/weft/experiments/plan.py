@@ -44,10 +44,19 @@ class Plan:
         grid: the grid.
         out: the folder of the comparison.
         chosen: with `tune`, the chosen labels by variant.
+        identities: the identity of each cell by its name, if they are known; run files are not checked then,
+            and neither data nor encoder is needed. None: they are computed.
     """
 
-    def __init__(self, grid: Grid, out: Path, chosen: Mapping[str, Mapping[str, str]] | None = None) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        out: Path,
+        chosen: Mapping[str, Mapping[str, str]] | None = None,
+        identities: Mapping[str, str] | None = None,
+    ) -> None:
         self.grid, self.out = grid, out
+        self._identities = identities
         self.records = Records(out)
         self.cells: dict[str, Planned] = {}
         mistakes: dict[str, list[str]] = {}
@@ -118,6 +127,9 @@ class Plan:
                 self.cells[name] = Planned(planned.cell, planned.run_file, identity, record)
 
     def _planned(self, cell: Cell) -> Planned:
+        if self._identities is not None:
+            identity = self._identities.get(cell.name, "")
+            return Planned(cell, None, identity, self.records.read(identity) if identity else None)
         uses = [self.cells[name].identity for name in cell.needs if name in self.cells]
         if len(uses) < len(cell.needs):  # reported with the cell that it needs
             return Planned(cell, None, "", None)

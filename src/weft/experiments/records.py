@@ -5,6 +5,9 @@ curve of the evaluations, statistics of each reported row (from which the metric
 weights of the rows), parameter counts, seconds, and the machine. Its name is the identity of the cell: a
 record is found by what was computed, not by the grid that asked for it. `--pack` writes the records of a grid
 into one file, `--unpack` reads them on another machine.
+
+A packed file also lists the grid's cells (`cells.json`): name, identity, and settings. So tables can be made
+from it where the data and the encoder are not: the identities need not be computed.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ ENDING = ".json.gz"
 LARGEST = 64 * 2**20
 """The largest record, in bytes, compressed or not; a record of fifty tasks has about 200,000."""
 IDENTITY = re.compile(r"[0-9a-f]{64}")
+CELLS = "cells.json"
+"""The file in a packed file that lists the grid's cells."""
 
 
 @dataclass(frozen=True)
@@ -138,11 +143,22 @@ class Records:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_bytes(self.path(record.identity), record.to_bytes())
 
-    def pack(self, identities: Iterable[str], file: Path) -> int:
-        """Write records into one file; returns how many. Equal records make equal files."""
+    def pack(self, identities: Iterable[str], file: Path, cells: Mapping[str, Any] | None = None) -> int:
+        """Write records into one file; returns how many. Equal records make equal files.
+
+        Args:
+            identities: those of the records.
+            file: the file.
+            cells: the grid's cells by their names, for `packed_cells`.
+        """
         packed = io.BytesIO()
         count = 0
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+            if cells is not None:
+                text = json.dumps(
+                    {"format": FORMAT, "cells": dict(cells)}, separators=(",", ":"), default=str
+                )
+                archive.writestr(zipfile.ZipInfo(CELLS), text, zipfile.ZIP_DEFLATED)
             for identity in sorted(set(identities)):
                 path = self.path(identity)
                 if path.is_file():
@@ -170,6 +186,26 @@ class Records:
 
 def packed_records(file: Path) -> list[tuple[str, bytes]]:
     """The names and contents of the records in a packed file."""
+    return [(name, content) for name, content in _packed(file) if name != CELLS]
+
+
+def packed_cells(file: Path) -> dict[str, dict[str, Any]]:
+    """The grid's cells in a packed file, by their names: the `identity` and the `settings` of each."""
+    listed = [content for name, content in _packed(file) if name == CELLS]
+    try:
+        facts = parse_json(listed[0]) if listed else None
+        cells = {str(name): dict(cell) for name, cell in facts["cells"].items()} if facts else {}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        cells = {}
+    known = [cell for cell in cells.values() if IDENTITY.fullmatch(str(cell.get("identity")))]
+    if not cells or len(known) < len(cells):
+        how = words("weft compare GRID.yaml --pack FILE", "Records.pack")
+        raise WeftError(f"{file} has no list of its runs; write the file again by {how}")
+    return cells
+
+
+def _packed(file: Path) -> list[tuple[str, bytes]]:
+    """The names and contents of all entries of a packed file."""
     check_plain_entries(file.parent, (file.name,), "a file of records")
     try:
         with zipfile.ZipFile(file) as archive:

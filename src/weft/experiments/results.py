@@ -8,8 +8,8 @@ at once.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,9 @@ class Results:
             `published`: our values of published columns that are no scores.
         missing: how many cells have neither a record nor a failure.
         claims: the claims of the grid with their verdicts.
+        setup: what the records say about all runs: `encoders`, `steps`, `batch_sizes`, reported `rows` by
+            task, and `versions`; {}: no run has finished.
+        metrics: the metric that is the score of each task.
     """
 
     grid: Grid
@@ -49,6 +52,8 @@ class Results:
     facts: dict[str, dict[str, Any]]
     missing: int
     claims: tuple[ClaimResult, ...] = ()
+    setup: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, JSON-ready."""
@@ -59,6 +64,8 @@ class Results:
             "statistics": self.statistics,
             "variants": self.facts,
             "published": dict(self.grid.published),
+            "setup": self.setup,
+            "metrics": self.metrics,
             "missing": self.missing,
             "claims": [claim.to_dict() for claim in self.claims],
         }
@@ -96,7 +103,40 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
     if statistics is None:
         statistics = _statistics(grid, records, resamples)
         write_json(plan.out / FILE, {"key": key, "statistics": statistics})
-    return Results(grid, statistics, facts, missing, tuple(claim_results(grid, records, statistics)))
+    claims = tuple(claim_results(grid, records, statistics))
+    return Results(grid, statistics, facts, missing, claims, _setup(records), _metrics(records))
+
+
+def _setup(records: Mapping[str, Mapping[int, Record]]) -> dict[str, Any]:
+    """What the settings of all records have in common, or the values that occur."""
+    flat = [record for seeds in records.values() for record in seeds.values()]
+    trains = [record.settings.get("train") or {} for record in flat]
+    rows: dict[str, int] = {}
+    for record in flat:
+        rows |= record.rows
+    machines = [record.machine for record in flat]
+    return {
+        "encoders": _distinct(record.settings.get("encoder") for record in flat),
+        "steps": _distinct(train.get("steps") for train in trains),
+        "batch_sizes": _distinct(train.get("batch_size") for train in trains),
+        "rows": rows,
+        "versions": _distinct(f"weft {of.get('weft')}, torch {of.get('torch')}" for of in machines),
+    }
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(value for value in values if value is not None))
+
+
+def _metrics(records: Mapping[str, Mapping[int, Record]]) -> dict[str, str]:
+    """The first metric of each task, which is its score."""
+    return {
+        task: next(iter(metrics))
+        for seeds in records.values()
+        for record in seeds.values()
+        for task, metrics in record.metrics.items()
+        if metrics
+    }
 
 
 def _contrasts(grid: Grid, records: Mapping[str, Any]) -> list[tuple[str, str]]:

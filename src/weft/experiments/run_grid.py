@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from weft.errors import WeftError, words
 from weft.experiments.display import Display, display_for
+from weft.experiments.estimate import expected_seconds
 from weft.experiments.gpu_sharing import shared_gpu
 from weft.experiments.grid import Grid
 from weft.experiments.job import Job
@@ -59,17 +61,17 @@ class Compared:
 
 
 class Stopped(Exception):
-    """A comparison was interrupted; running cells have written their checkpoints.
+    """A comparison was interrupted, and running cells have written their checkpoints; or its time was over.
 
     Attributes:
-        signal: the number of the signal.
+        signal: the number of the signal; SIGINT if the time was over.
         done: how many cells have a record.
         cells: how many cells there are.
     """
 
-    def __init__(self, signal: int, done: int, cells: int) -> None:
+    def __init__(self, signal: int, done: int, cells: int, why: str = "stopped") -> None:
         self.signal, self.done, self.cells = signal, done, cells
-        super().__init__(f"stopped; {done} of {cells} runs are done")
+        super().__init__(f"{why}; {done} of {cells} runs are done")
 
 
 def run_grid(
@@ -79,7 +81,8 @@ def run_grid(
     jobs: int = 1,
     device: str | None = None,
     keep: bool = False,
-    only_records: bool = False,
+    minutes: float | None = None,
+    kept: Callable[[Plan], object] | None = None,
     display: Callable[[int, int], Display] = display_for,
 ) -> Compared:
     """Run the cells of a grid that have no record.
@@ -90,7 +93,9 @@ def run_grid(
         jobs: how many cells run at once.
         device: cpu, cuda, …; None: a GPU if there is one.
         keep: whether to keep the weights of all cells.
-        only_records: run nothing; use the records that are there.
+        minutes: begin no cell after this many minutes; those that run then end. `Stopped` is raised if cells
+            are left.
+        kept: called with the plan before cells run, and after each that ends: what is to be kept of them.
         display: makes the progress display, from the number of cells and of those that are done.
     """
     folder = Path(out)
@@ -98,11 +103,11 @@ def run_grid(
         raise WeftError(f"{folder} is a file; expected a folder as {words('--out', 'out')}")
     if jobs < 1:
         raise WeftError(f"{words('--jobs', 'jobs')} must be at least 1; found {jobs}")
+    if minutes is not None and not minutes > 0:
+        raise WeftError(f"{words('--minutes', 'minutes')} must be above 0; found {minutes}")
     grid = halved(grid)
-    call = _Call(grid, folder, jobs, device, keep or grid.keep, display)
+    call = _Call(grid, folder, jobs, device, keep or grid.keep, display, minutes, kept)
     plan = Plan(grid, folder)
-    if only_records:
-        return call.result(plan, _choices(grid, plan))
     if not plan.waiting and grid.tune is None:
         return call.result(plan, {})
     with locked(
@@ -121,6 +126,24 @@ def run_grid(
         if not call.keep:
             plan.delete_weights()
     return call.result(plan, choices)
+
+
+def recorded(grid: Grid, out: str | Path, identities: Mapping[str, str] | None = None) -> Compared:
+    """The finished cells of a grid, by their records alone; nothing is run.
+
+    Args:
+        grid: the grid.
+        out: the folder of the records.
+        identities: the identity of each cell by its name, as a file of packed records has them: data files
+            and encoder are not needed then. None: they are computed from these.
+    """
+    grid = halved(grid)
+    plan = Plan(grid, Path(out), identities=identities)
+    choices = _choices(grid, plan)
+    if choices:
+        chosen = {name: choice.labels for name, choice in choices.items()}
+        plan = Plan(grid, Path(out), chosen, identities)
+    return Compared(plan, choices)
 
 
 def halved(grid: Grid) -> Grid:
@@ -151,9 +174,13 @@ class _Call:
         device: str | None,
         keep: bool,
         display: Callable[[int, int], Display],
+        minutes: float | None,
+        kept: Callable[[Plan], object] | None,
     ) -> None:
         self.grid, self.out, self.jobs, self.device, self.keep = grid, out, jobs, device, keep
-        self.display = display
+        self.display, self.minutes, self.kept = display, minutes, kept
+        self.until = None if minutes is None else time.monotonic() + 60 * minutes
+        self.retried: set[str] = set()
         self.failed: dict[str, str] = {}
         self.ran = self.steps = 0
 
@@ -166,32 +193,56 @@ class _Call:
         if not waiting:
             return
         jobs = min(self.jobs, len(waiting))
+        self._keep(plan)
         with shared_gpu(jobs, self.device, print_note) as sharing:
-            self._run(plan, waiting, Pool(jobs, {**environment(jobs), **sharing}))
+            self._run(plan, waiting, Pool(jobs, {**environment(jobs), **sharing}), bool(sharing))
 
-    def _run(self, plan: Plan, waiting: dict[str, Planned], pool: Pool) -> None:
+    def _run(self, plan: Plan, waiting: dict[str, Planned], pool: Pool, shared: bool) -> None:
         shown = self.display(len(plan.cells), len(plan.cells) - len(waiting))
         try:
             with _Signals(pool) as signals:
                 for job, message in pool.run(lambda: self._ready(plan, waiting, pool.running), shown.workers):
-                    if signals.caught is None or DONE in message:
-                        self._ended(plan, waiting.pop(job.identity), job, message, shown)
-                        self._fail_dependents(plan, waiting)
+                    if signals.caught is not None and DONE not in message:
+                        continue
+                    if shared and self._try_again(job, message):
+                        continue
+                    self._ended(plan, waiting.pop(job.identity), job, message, shown)
+                    self._fail_dependents(plan, waiting)
+                    self._keep(plan)
             if signals.caught is not None:
-                done = sum(planned.record is not None for planned in plan.cells.values())
-                raise Stopped(signals.caught, done, len(plan.cells))
+                raise self._stopped(plan, signals.caught, "stopped")
+            if waiting and self.minutes is not None:
+                raise self._stopped(plan, signal.SIGINT, f"the {self.minutes:g} minutes are over")
         finally:
             pool.close()
             shown.close()
 
+    def _keep(self, plan: Plan) -> None:
+        if self.kept is not None:
+            self.kept(plan)
+
+    def _stopped(self, plan: Plan, number: int, why: str) -> Stopped:
+        done = sum(planned.record is not None for planned in plan.cells.values())
+        return Stopped(number, done, len(plan.cells), why)
+
+    def _try_again(self, job: Job, message: Mapping[str, Any]) -> bool:
+        """Whether a cell runs once more: with MPS, an error of one process on the GPU ends all others too."""
+        again = ("gone" in message or "broken" in message) and job.identity not in self.retried
+        self.retried |= {job.identity} if again else set()
+        return again
+
     def _ready(self, plan: Plan, waiting: Mapping[str, Planned], running: set[str]) -> list[Job]:
-        """The jobs that can start: what they need is done."""
-        jobs = []
+        """The jobs that can start, long ones first: what they need is done, and there is time left."""
+        if self.until is not None and time.monotonic() >= self.until:
+            return []
+        ready = []
         for identity, planned in waiting.items():
             needs = [plan.cells[name].identity for name in planned.cell.needs]
             if identity not in running and not any(need in waiting for need in needs):
-                jobs.append(plan.job(planned, self.device, self.keep))
-        return jobs
+                ready.append(planned)
+        if len(ready) > 1:
+            ready.sort(key=expected_seconds(plan), reverse=True)
+        return [plan.job(planned, self.device, self.keep) for planned in ready]
 
     def _ended(
         self, plan: Plan, planned: Planned, job: Job, message: Mapping[str, Any], shown: Display
@@ -253,7 +304,9 @@ def environment(jobs: int) -> dict[str, str]:
     Args:
         jobs: how many processes run at once.
     """
-    cores = str(max(1, (os.cpu_count() or 1) // jobs))
+    # a container may have fewer cores than the machine
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = str(max(1, usable // jobs))
     wanted = {
         "OMP_NUM_THREADS": cores,
         "TORCHINDUCTOR_COMPILE_THREADS": cores,  # by default each process starts a worker for every core

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ class TextTable:
 
 
 def tables_of(results: Results) -> list[TextTable]:
-    """The tables of a grid: scores, contrasts, and what a paper printed."""
+    """The tables of a grid for a terminal: scores, contrasts, and what a paper printed."""
     tables = [scores_table(results)]
     if results.statistics.get("contrasts"):
         tables.append(contrasts_table(results))
@@ -47,6 +47,13 @@ def notes_of(results: Results) -> list[str]:
             0,
             f"scores in percent on the {results.grid.report} rows, mean over seeds ± standard error; 'from "
             "seeds' is the share of its square that comes from seeds, the rest comes from the rows",
+        )
+        notes.insert(1, average_in_words(results))
+    if results.statistics.get("contrasts"):
+        notes.insert(
+            2,
+            "verdicts are by the 95 % interval and a p-value with Holm's correction; 'could show' is the "
+            "smallest difference, in points, that this grid would probably have shown",
         )
     edges = [f"{name} ({', '.join(f['edges'])})" for name, f in results.facts.items() if f["edges"]]
     if edges:
@@ -86,6 +93,62 @@ def scores_table(results: Results) -> TextTable:
     return TextTable(results.grid.title, tuple(columns), tuple(rows))
 
 
+def averages_table(results: Results) -> TextTable:
+    """One row per variant: its average, and where the uncertainty comes from."""
+    average = results.statistics.get("average", "average")
+    tuned = [axis.key for axis in results.grid.tune.over] if results.grid.tune else []
+    rows = []
+    for name, facts in results.facts.items():
+        estimate = results.statistics.get("variants", {}).get(name, {}).get(average)
+        share = None if estimate is None else estimate["seed_share"]
+        from_seeds = NONE if share is None else f"{100 * share:.0f} %"
+        settings = [chosen(facts, key) for key in tuned]
+        rows.append((name, str(len(facts["seeds"])), score(estimate), from_seeds, *settings))
+    columns = ("variant", "seeds", f"{average}, %", "from seeds", *tuned)
+    return TextTable("average scores", columns, tuple(rows))
+
+
+def average_in_words(results: Results) -> str:
+    """What the average is the mean of."""
+    from weft.evaluation.averages import AVERAGES
+
+    name = results.statistics.get("average", "average")
+    if name not in AVERAGES:
+        return "the average is the mean of the tasks' scores"
+    return f"the average, {name}, is the mean of {', '.join(part.name for part in AVERAGES[name])}"
+
+
+def tasks_table(results: Results) -> TextTable:
+    """One row per variant: the score of each task, under the name of its metric."""
+    tasks = list(results.statistics.get("tasks", ()))
+    columns = tuple(f"{task}, {results.metrics[task]}" if task in results.metrics else task for task in tasks)
+    estimates = results.statistics.get("variants", {})
+    rows = tuple(
+        (name, *(score(estimates.get(name, {}).get(task)) for task in tasks)) for name in results.facts
+    )
+    return TextTable("scores of each task, in percent", ("variant", *columns), rows)
+
+
+def cost_table(results: Results) -> TextTable:
+    """One row per variant: parameters, seconds and memory."""
+    rows = []
+    for name, facts in results.facts.items():
+        rows.append(
+            (
+                name,
+                trained(facts),
+                NONE if facts["total_ratio"] is None else f"{facts['total_ratio']:.2f}",
+                NONE if facts["seconds"] is None else f"{facts['seconds']:,.0f}",
+                NONE if facts["memory"] is None else f"{facts['memory'] / 2**30:.2f}",
+            )
+        )
+    columns = (
+        *("variant", "trained parameters, % of the encoder", "held for all tasks, × one encoder"),
+        *("training, seconds", "peak memory, GiB"),
+    )
+    return TextTable("cost of a run", columns, tuple(rows))
+
+
 def contrasts_table(results: Results) -> TextTable:
     """One row per contrast: the difference of the average, its interval and the verdict."""
     rows = []
@@ -101,8 +164,9 @@ def contrasts_table(results: Results) -> TextTable:
                 NONE if contrast["smallest"] is None else f"{100 * contrast['smallest']:.2f}",
             )
         )
-    title = f"differences of the {results.statistics['average']}, in points"
-    columns = ("contrast", "difference", "95 % interval", "verdict", "p (Holm)", "could show")
+    name = results.statistics["average"]
+    title = f"differences of the average{'' if name == 'average' else f' ({name})'}, in points"
+    columns = ("difference of", "points", "95 % interval", "verdict", "p (Holm)", "could show")
     return TextTable(title, columns, tuple(rows))
 
 
@@ -113,16 +177,17 @@ def published_table(results: Results) -> TextTable:
     rows = []
     for name, row in published.items():
         ours = results.statistics.get("variants", {}).get(name, {})
-        cells = []
+        cells: list[str] = []
         for column in columns:
             estimate = ours.get(results.statistics["average"] if column == "average" else column)
             shown = NONE if estimate is None else f"{100 * estimate['mean']:.1f}"
             value = results.facts.get(name, {}).get("published", {}).get(column)
             shown = shown if value is None else f"{value:.2f}"
-            cells.append(f"{row[column]} | {shown}" if column in row else NONE)
+            cells += [str(row[column]), shown] if column in row else [NONE, NONE]
         rows.append((name, *cells))
     source = results.grid.published.get("source", "published")
-    return TextTable(f"{source} | ours", ("variant", *columns), tuple(rows))
+    pairs = [f"{column}, {which}" for column in columns for which in ("published", "ours")]
+    return TextTable(f"published ({source}) and ours", ("variant", *pairs), tuple(rows))
 
 
 def claim_lines(results: Results) -> list[str]:
@@ -184,17 +249,6 @@ def trained(facts: Mapping[str, Any]) -> str:
     return f"{100 * facts['trained'] / facts['encoder']:.2f} %"
 
 
-def to_markdown(tables: Sequence[TextTable], notes: Sequence[str]) -> str:
-    """Tables and notes as a Markdown page."""
-    parts = []
-    for number, table in enumerate(tables):
-        parts.append(f"{'#' if number == 0 else '##'} {_escaped(table.title)}\n")
-        lines = [table.columns, tuple("---" for _ in table.columns), *table.rows]
-        parts.append("".join(f"| {' | '.join(map(_escaped, line))} |\n" for line in lines))
-    parts += ["".join(f"- {note}\n" for note in notes)] if notes else []
-    return "\n".join(parts)
-
-
 def to_csv(results: Results) -> str:
     """All estimates as CSV, one line per variant and target, with every digit."""
     out = io.StringIO()
@@ -206,7 +260,3 @@ def to_csv(results: Results) -> str:
             parts = [estimate[key] for key in ("mean", "se", "se_seeds", "se_rows")]
             writer.writerow((variant, target, len(estimate["scores"]), *parts, low, high))
     return out.getvalue()
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")

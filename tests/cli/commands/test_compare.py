@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -43,6 +44,32 @@ def test_a_grid_from_a_dry_run_to_packed_records(grid, tmp_path, capsys):
     shown = capsys.readouterr()
     assert "2 new records, 0 that were there already" in shown.err
     assert "0 of 2 runs to do" in shown.out
+
+
+def test_a_page_from_packed_records_alone(grid, tmp_path, capsys):
+    packed = str(tmp_path / "all.records")
+    first = ["compare", str(grid), "--out", str(tmp_path / "out"), "--device", "cpu"]
+    assert cli.run([*first, "--minutes", "1e-9", "--pack", packed]) == 130
+    assert (
+        "the 1e-09 minutes are over; 0 of 2 runs are done\n  to continue, repeat" in capsys.readouterr().err
+    )
+    assert not (tmp_path / "all.records").exists()
+    assert cli.run([*first, "--minutes", "60", "--pack", packed]) == 0
+    trained = (tmp_path / "out" / "tables.csv").read_text()
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("grid.yaml", "run.yaml"):
+        shutil.copy(grid.parent / name, bare)
+    page = tmp_path / "page.md"
+    capsys.readouterr()
+    there = ["compare", str(bare / "grid.yaml"), "--out", str(tmp_path / "there"), "--records", packed]
+    assert cli.run([*there, "--page", str(page)]) == 0
+    assert f"{page}: written" in capsys.readouterr().err
+    assert (tmp_path / "there" / "tables.csv").read_text() == trained
+    assert page.read_text() == (tmp_path / "there" / "tables.md").read_text()
+    assert "--records all.records --page page.md" in page.read_text()
+    assert cli.run([*there, "--pack", packed]) == 2
+    assert "--records makes tables alone" in capsys.readouterr().err
 
 
 def test_a_failed_run_is_a_row_with_its_reason(grid, tmp_path, capsys):

@@ -10,6 +10,8 @@ import typer
 
 from weft.cli.options import Device, Json
 from weft.cli.output import print_json, print_notes, print_table, print_text
+from weft.errors import WeftError
+from weft.utils.files import write_output
 
 if TYPE_CHECKING:
     from weft.experiments.plan import Plan
@@ -41,11 +43,26 @@ def compare(
         bool, typer.Option("--estimate/--no-estimate", help="with --dry-run: estimate the time")
     ] = True,
     keep: Annotated[bool, typer.Option("--keep", help="keep the weights of all runs")] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option(metavar="M", help="begin no run after M minutes; those that have begun end"),
+    ] = None,
     pack: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write the records of the grid into one file")
+        Path | None,
+        typer.Option(metavar="FILE", help="write the records of the grid into one file, after every run"),
     ] = None,
     unpack: Annotated[
         Path | None, typer.Option(metavar="FILE", help="first take over the records of such a file")
+    ] = None,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="make the tables from such a file alone: trains nothing, and needs neither data nor encoder",
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write the results as a Markdown page, too")
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="exit code 1 unless every claim of the grid is held")
@@ -63,30 +80,47 @@ def compare(
     Example: weft compare grid.yaml --out runs/grid --jobs 2
 
     Example: weft compare grid.yaml seeds=3 train.steps=200 --out runs/small --dry-run
+
+    Example: weft compare recipe:sampling --records sampling.records --page sampling.md
     """
     from weft.experiments.claims import all_held
     from weft.experiments.compare import load_any, written
-    from weft.experiments.compare import pack as pack_records
+    from weft.experiments.packing import pack as pack_records
+    from weft.experiments.packing import unpacked
+    from weft.experiments.page import Call
+    from weft.experiments.page import page as page_of
     from weft.experiments.plan import Plan
     from weft.experiments.records import Records
     from weft.experiments.run_grid import Stopped, halved, run_grid
 
     grid = load_any(source, overrides or [])
+    if records is not None and (dry_run or unpack is not None or pack is not None):
+        raise WeftError("--records makes tables alone; leave out --dry-run, --pack and --unpack")
     if unpack is not None:
         new, known = Records(out).unpack(unpack)
         print_notes([f"{unpack}: {new} new records, {known} that were there already"])
     if dry_run:
         _print_plan(Plan(halved(grid), out), jobs, device, estimate, as_json)
         return
+    kept = None if pack is None else (lambda plan: pack_records(plan, pack))
     try:
-        compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep)
+        if records is not None:
+            compared = unpacked(grid, records, out)
+        else:
+            compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep, minutes=minutes, kept=kept)
     except Stopped as stopped:
         print(f"{stopped}\n  to continue, repeat the command", file=sys.stderr)
         raise typer.Exit(128 + stopped.signal) from None
-    results = written(compared, out)
+    call = Call(source, tuple(overrides or ()), *(None if f is None else str(f) for f in (records, page)))
+    results = written(compared, out, call)
     if pack is not None:
-        count = pack_records(compared, out, pack)
+        count = pack_records(compared.plan, pack)
+        if count == 0:
+            raise WeftError(f"--pack {pack}: {out} has no records of this grid yet; run it first")
         print_notes([f"{pack}: {count} records"])
+    if page is not None:
+        write_output(page, page_of(results, call))
+        print_notes([f"{page}: written"])
     if as_json:
         print_json(results.to_dict())
     else:

@@ -1,0 +1,202 @@
+"""The page of a grid: its results as one Markdown file for readers who know neither the grid nor weft.
+
+It begins with what was found, then says what was compared, and has one narrow table per question: averages,
+differences with verdicts, claims, scores of single tasks, cost, and what a paper printed. It ends with what
+must not be concluded, and with the command that makes it. Everything comes from the grid and its records, so
+that the same records make the same page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.experiments.claims.evaluate import HELD
+from weft.experiments.results import Results
+from weft.experiments.tables import (
+    NONE,
+    TextTable,
+    averages_table,
+    claims_table,
+    contrasts_table,
+    cost_table,
+    notes_of,
+    published_table,
+    tasks_table,
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """The command that a page names.
+
+    Attributes:
+        source: the grid or recipe.
+        overrides: `key=value` settings.
+        records: the file of packed records that the tables are made from; None: they are trained.
+        page: the file of the page; None: it is in the comparison's folder.
+    """
+
+    source: str
+    overrides: tuple[str, ...] = ()
+    records: str | None = None
+    page: str | None = None
+
+    def lines(self) -> list[str]:
+        """The commands: first the one that trains, then the one that makes the page from records alone."""
+        settings = [_without_folder(override) for override in self.overrides]
+        recipe = self.source.startswith("recipe:")
+        if recipe and not any(override.startswith("tasks.root=") for override in settings):
+            settings.append("tasks.root=DATA")
+        folder = f"runs/{self.source.removeprefix('recipe:').rpartition('/')[2].removesuffix('.yaml')}"
+        pack = "" if self.records is None else f" --pack {_name(self.records)}"
+        lines = [" ".join(["weft compare", self.source, *settings, f"--out {folder}{pack}"])]
+        if self.records is not None:
+            kept = [text for text in settings if not text.startswith(("tasks.root=", "encoder="))]
+            to = "" if self.page is None else f" --page {_name(self.page)}"
+            lines.append(
+                " ".join(["weft compare", self.source, *kept, f"--records {_name(self.records)}{to}"])
+            )
+        return lines
+
+
+def page(results: Results, call: Call | None = None) -> str:
+    """The page of a grid.
+
+    Args:
+        results: the results.
+        call: the command that made them; None: the page names none.
+    """
+    grid = results.grid
+    parts = [f"# {grid.title}", summary(results), " ".join(grid.about.split()), setup(results)]
+    parts += [section(averages_table(results))]
+    if results.statistics.get("contrasts"):
+        parts += [section(contrasts_table(results))]
+    if results.claims:
+        parts += [section(claims_table(results))]
+    parts += [section(tasks_table(results))]
+    if grid.published.get("rows"):
+        parts += [section(published_table(results))]
+    parts += [section(cost_table(results)), cautions(results), how_to_read(results)]
+    if call is not None:
+        parts += ["## Repeat it\n```\n" + "\n".join(call.lines()) + "\n```", repeated(call, results)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def summary(results: Results) -> str:
+    """The first paragraph: the best variants, and how many claims hold."""
+    estimates = results.statistics.get("variants", {})
+    name = results.statistics.get("average", "average")
+    averages = {variant: of[name] for variant, of in estimates.items() if of.get(name)}
+    if not averages:
+        return "No run has finished yet."
+    best = max(averages, key=lambda variant: averages[variant]["mean"])
+    worst = min(averages, key=lambda variant: averages[variant]["mean"])
+    text = f"**The highest average is that of {best}, {_percent(averages[best])}"
+    text += f"; the lowest is that of {worst}, {_percent(averages[worst])}.**" if worst != best else ".**"
+    decided = [c for c in results.statistics["contrasts"] if c["verdict"] in ("better", "worse")]
+    count = len(results.statistics["contrasts"])
+    if count:
+        each = [f"{c['variant']} is {c['verdict']} than {c['baseline']}" for c in decided]
+        text += f" Of {count} differences {_some(len(decided))} decided"
+        text += f": {'; '.join(each)}." if each else "."
+    if results.claims:
+        held = sum(claim.verdict == HELD for claim in results.claims)
+        text += f" Of {len(results.claims)} claims {_some(held)} held."
+    return text
+
+
+def setup(results: Results) -> str:
+    """What was trained, in one sentence, by the settings of the first record."""
+    settings = results.setup
+    if not settings:
+        return ""
+    rows = settings["rows"]
+    tasks = ", ".join(f"{task} {count:,}" for task, count in rows.items())
+    lengths = " or ".join(f"{steps:,}" for steps in settings["steps"])
+    sizes = " or ".join(map(str, settings["batch_sizes"]))
+    seeds = [len(facts["seeds"]) for facts in results.facts.values()]
+    count = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
+    return (
+        f"Encoder: {' or '.join(settings['encoders'])}. {_times(len(rows), 'task')}, {lengths} steps "
+        f"of {sizes} examples, {count} seed{'' if count == '1' else 's'} per variant. "
+        f"Scores are on the {results.grid.report} rows ({tasks})."
+    )
+
+
+def cautions(results: Results) -> str:
+    """What must not be concluded."""
+    listed = [
+        *results.grid.cautions,
+        "A verdict is about these tasks, this encoder and these settings. `undecided` does not mean equal: "
+        "see the column *could show*.",
+        "Scores of single tasks have no verdicts: of twenty tasks one differs by chance.",
+        "Seconds are of runs that may have shared a machine: an order of magnitude, no benchmark.",
+    ]
+    return "## What must not be concluded\n" + "\n".join(f"- {text}" for text in listed)
+
+
+def how_to_read(results: Results) -> str:
+    """The notes of the tables."""
+    return "## How to read the tables\n" + "\n".join(f"- {_sentence(note)}" for note in notes_of(results))
+
+
+def repeated(call: Call, results: Results) -> str:
+    """What the commands need, and where the runs were made."""
+    text = "The first command trains all runs; DATA is the folder of the data."
+    if call.records is not None:
+        text += " The second makes this page from the records alone, without data, encoder or GPU."
+    machines = sorted({machine for facts in results.facts.values() for machine in facts["machines"]})
+    versions = results.setup.get("versions", []) if results.setup else []
+    return f"{text} Trained on: {', '.join(machines) or NONE} ({'; '.join(versions) or NONE})."
+
+
+def section(table: TextTable) -> str:
+    """A table with its title."""
+    return f"## {table.title[:1].upper()}{table.title[1:]}\n" + "\n".join(markdown_lines(table))
+
+
+def markdown_lines(table: TextTable) -> Iterable[str]:
+    """The lines of a table in Markdown; columns of numbers are aligned to the right."""
+    numeric = [_is_numeric([row[number] for row in table.rows]) for number in range(len(table.columns))]
+    rules = tuple("--:" if right else "---" for right in numeric)
+    return [f"| {' | '.join(map(_escaped, line))} |" for line in (table.columns, rules, *table.rows)]
+
+
+def _is_numeric(cells: Sequence[str]) -> bool:
+    return bool(cells) and all(cell == NONE or cell[:1] in "+-−0123456789" for cell in cells)
+
+
+def _percent(estimate: Mapping[str, Any]) -> str:
+    error = "" if estimate["se"] is None else f" ± {100 * estimate['se']:.1f}"
+    return f"{100 * estimate['mean']:.1f}{error}"
+
+
+def _some(count: int) -> str:
+    return "1 is" if count == 1 else f"{count or 'none'} are"
+
+
+def _times(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def _without_folder(override: str) -> str:
+    """A setting without the folders of this machine."""
+    key, _, value = override.partition("=")
+    if key.endswith(".root"):
+        return f"{key}=DATA"
+    return f"{key}={_name(value)}" if value.startswith(("/", "~")) else override
+
+
+def _name(path: str) -> str:
+    """A file as a page names it: a path of this machine by its last part."""
+    return path.rstrip("/").rpartition("/")[2] if path.startswith(("/", "~")) else path
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,94 @@
+"""The page of a grid: what it says first, its tables, and the commands that make it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.tiny_grid import run_here, write_grid
+from weft.experiments.page import Call, page
+from weft.experiments.results import results_of
+
+TEXT = """
+seeds: 3
+axes: {method: [full, lora]}
+baseline: full
+about: What a reader should know.
+cautions: ["The rows are invented."]
+published: {source: a paper, rows: {full: {cat: 71.5}}}
+claims: [{text: lora is smaller, test: parameters(lora) < parameters(full)}]
+"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    return results_of(run_here(write_grid(folder, TEXT, steps=3), folder / "out", jobs=2), resamples=200)
+
+
+def test_it_begins_with_what_was_found(results):
+    title, first, about, setup = page(results).split("\n\n")[:4]
+    assert title == "# tiny"
+    means = {name: of["average"]["mean"] for name, of in results.statistics["variants"].items()}
+    best = max(means, key=means.get)
+    assert first.startswith(f"**The highest average is that of {best}, {100 * means[best]:.1f} ± ")
+    assert first.endswith("Of 1 claims 1 is held.")
+    assert about == "What a reader should know."
+    assert "3 tasks, 3 steps of" in setup
+    assert "3 seeds per variant. Scores are on the validation rows (cat 12, same 12, count 12)." in setup
+
+
+def test_every_table_is_a_table(results):
+    """All rows of a table have as many cells as its head, and no table is wider than its tasks need."""
+    tables = re.findall(r"^## (.*)\n((?:\|.*\n)+)", page(results), re.M)
+    assert [title for title, _ in tables] == [
+        "Average scores",
+        "Differences of the average, in points",
+        "Claims: 1 held, 0 not held, 0 undecided",
+        "Scores of each task, in percent",
+        "Published (a paper) and ours",
+        "Cost of a run",
+    ]
+    for _, text in tables:
+        counts = {line.count(" | ") for line in text.strip().splitlines()}
+        assert len(counts) == 1
+    assert "| variant | cat, accuracy | same, accuracy | count, pearson |" in page(results)
+
+
+def test_it_ends_with_cautions_and_commands(results):
+    text = page(
+        results, Call("recipe:tiny", ("train.steps=3", "tasks.root=/home/me/data"), "a.records", "p.md")
+    )
+    assert "- The rows are invented.\n" in text
+    assert "/home/me" not in text
+    assert (
+        "```\nweft compare recipe:tiny train.steps=3 tasks.root=DATA --out runs/tiny --pack a.records\n"
+        "weft compare recipe:tiny train.steps=3 --records a.records --page p.md\n```" in text
+    )
+    assert "## Repeat it" not in page(results)
+
+
+@pytest.mark.parametrize(
+    ("call", "lines"),
+    [
+        (Call("grids/a.yaml"), ["weft compare grids/a.yaml --out runs/a"]),
+        (Call("recipe:a"), ["weft compare recipe:a tasks.root=DATA --out runs/a"]),
+        (
+            Call("recipe:a", ("encoder=/x/minilm",), "/y/a.records"),
+            [
+                "weft compare recipe:a encoder=minilm tasks.root=DATA --out runs/a --pack a.records",
+                "weft compare recipe:a --records a.records",
+            ],
+        ),
+    ],
+)
+def test_commands(call, lines):
+    assert call.lines() == lines
+
+
+def test_a_grid_without_results(results):
+    from dataclasses import replace
+
+    nothing = replace(results, statistics={}, claims=(), setup={}, facts={}, metrics={})
+    assert "No run has finished yet." in page(nothing)
