@@ -174,7 +174,7 @@ def test_memory_is_of_what_is_shared_and_used_again():
     addresses = []
     for _ in range(3):
         run(model, merging, inputs, weight)
-        (share,) = merging._shares
+        (share,) = merging.shared
         assert not share.held
         assert len(share.free) == 4
         addresses.append({t.data_ptr() for held in share.free for t in held})

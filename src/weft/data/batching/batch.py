@@ -51,13 +51,15 @@ def make_batch(
     length: int | None = None,
     rows: int | None = None,
     keys: Collection[str] | None = None,
+    examples: int | None = None,
 ) -> TrainingBatch:
     """Collate examples and their targets.
 
     With `rows`, further rows of one token each fill up the batch. If `example` is among the `keys`, or if an
-    example has several rows, all filling rows belong to one additional example, number E, and there must be
-    at least one; otherwise each is a separate example. Such examples have the task of the first example and
-    an arbitrary target: only the losses of the first E examples count.
+    example has several rows, all filling rows belong to one additional example, number E, or to as many as
+    `examples` asks for, and there must be a row for each; otherwise each row is a separate example. Such
+    examples have the task of the first example and an arbitrary target: only the losses of the first E
+    examples count.
 
     Args:
         model: the model.
@@ -68,9 +70,11 @@ def make_batch(
         rows: R; by default the number of rows of the examples.
         keys: which of `token_type_ids`, `marks` and `example` the inputs have; by default those that the
             examples need.
+        examples: the number of examples, filling ones included; by default one more than E, if filling rows
+            share an example.
     """
     chosen = picked(items, task)
-    gathered = gather(chosen, model.pad_id, length, rows, keys)
+    gathered = gather(chosen, model.pad_id, length, rows, keys, examples)
     labels = model.targets.gather(chosen, gathered, task)
     task_of_example = np.full(gathered.total, task[0])
     task_of_example[: len(task)] = task

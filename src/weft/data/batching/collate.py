@@ -150,12 +150,17 @@ def gather(
     length: int | None = None,
     rows: int | None = None,
     keys: Collection[str] | None = None,
+    examples: int | None = None,
 ) -> Gathered:
-    """Return the rows of a batch; the arguments are those of `collate`."""
+    """Return the rows of a batch.
+
+    The arguments are those of `collate`, and `examples`: the number of examples, filling ones included, if
+    filling rows share an example; each filling example has one row, the last one all that are left.
+    """
     import torch  # imported here: the package imports this module and must not import torch
 
     real_rows = len(chosen.example)
-    example, total = _filled(chosen, rows, keys)
+    example, total = _filled(chosen, rows, keys, examples)
     lengths = np.ones(len(example), np.int64)  # a filling row has one token, so that nothing is nan
     for share in chosen.shares:
         lengths[share.at] = share.tokens.row_lengths[share.rows]
@@ -198,7 +203,9 @@ def gather(
     return Gathered(inputs, real, places, example, total)
 
 
-def _filled(chosen: Picked, rows: int | None, keys: Collection[str] | None) -> tuple[Ints, int]:
+def _filled(
+    chosen: Picked, rows: int | None, keys: Collection[str] | None, examples: int | None = None
+) -> tuple[Ints, int]:
     """Return the example of each of R rows, and the number of examples, filling ones included."""
     real_rows = len(chosen.example)
     if rows is None:
@@ -211,4 +218,11 @@ def _filled(chosen: Picked, rows: int | None, keys: Collection[str] | None) -> t
         raise WeftError(
             f"the examples have {real_rows} rows; expected fewer than {rows}, so that a filling row is left"
         )
-    return np.concatenate([chosen.example, np.full(rows - real_rows, chosen.total)]), chosen.total + 1
+    free, filling = rows - real_rows, 1 if examples is None else examples - chosen.total
+    if not 1 <= filling <= free:
+        raise WeftError(
+            f"the {chosen.total} examples have {real_rows} rows; expected {rows} rows to leave one or more "
+            f"for each of {filling} filling examples"
+        )
+    filler = np.minimum(np.arange(free), filling - 1)  # the filling example of each filling row
+    return np.concatenate([chosen.example, chosen.total + filler]), chosen.total + filling

@@ -25,7 +25,7 @@ WORKING = {"cpu": 2**18}
 
 
 @dataclass
-class _Share:
+class Share:
     """The parameters of an owner that several tasks use, and each task's gradient of them.
 
     Attributes:
@@ -91,6 +91,9 @@ class TaskGradients:
         conflict: the method that merges gradients, with its state.
         telemetry: the cosines of the tasks' gradients since the last evaluation.
         shares: whether tasks share anything that trains; if not, merging changes nothing.
+        shared: the parameters that several tasks use, by owner.
+        task_items: the parameters that each task owns, [T] lists.
+        names: the names of the tasks, [T].
     """
 
     def __init__(
@@ -109,7 +112,7 @@ class TaskGradients:
             )
         self.conflict = conflict.of(names)
         self.telemetry = Telemetry(names)
-        self._names, self._processes = tuple(names), processes
+        self.names, self._processes = tuple(names), processes
         owners = [owners_of_tasks(model)[int(i)] for i in ids]
         by_owner: dict[str, list[Owned]] = {}
         for item in owned(model):
@@ -121,20 +124,20 @@ class TaskGradients:
                     "found train.parallel: fsdp, expected ddp"
                 )
             by_owner.setdefault(item.owner, []).append(item)
-        self._task_items = [by_owner.get(task_owner(name), []) for name in names]
-        everyone = frozenset(range(len(self._names)))
-        self._shares = []
+        self.task_items = [by_owner.get(task_owner(name), []) for name in names]
+        everyone = frozenset(range(len(self.names)))
+        self.shared = []
         for owner, items in by_owner.items():
             tasks = frozenset(t for t in everyone if owner in owners[t])
             if owner in (ENCODER, SHARED) or owner.startswith("group:"):
-                self._shares.append(_Share(items, tasks))
-        self._shares = [share for share in self._shares if share.tasks]
-        self.shares = any(len(share.tasks) > 1 for share in self._shares)
+                self.shared.append(Share(items, tasks))
+        self.shared = [share for share in self.shared if share.tasks]
+        self.shares = any(len(share.tasks) > 1 for share in self.shared)
         self._seen: set[int] = set()
 
     def zero(self) -> None:
         """Begin a step: drop all stored gradients. The optimizers set `p.grad` to zero."""
-        for share in self._shares:
+        for share in self.shared:
             share.release()
         self._seen = set()
 
@@ -146,7 +149,7 @@ class TaskGradients:
             task: the task's number among those that train.
         """
         self._seen.add(task)
-        for share in self._shares:
+        for share in self.shared:
             if task in share.tasks:
                 share.hold(task)
 
@@ -165,24 +168,43 @@ class TaskGradients:
             return None
         self._sum(present)
         gramian = self._gramian(present)
+        merged = self.weigh(
+            present, gramian, self._task_squares(present) if self.conflict.whole else None, seed
+        )
+        self.count(present, gramian)
+        self._write(present, merged)
+        self.zero()
+        return merged
+
+    def weigh(self, present: list[int], gramian: Tensor, task_squares: Tensor | None, seed: int) -> Merged:
+        """The weights of the tasks' gradients; a gradient that is not finite ends the run.
+
+        Args:
+            present: the numbers of the tasks with examples in the step, in ascending order, [P].
+            gramian: the products of their gradients over shared parameters, [P, P] float64 on the host.
+            task_squares: the squared norm of each task's gradient of the parameters that it owns, [P]; needed
+                if the method compares gradients over all parameters (`Conflict.whole`).
+            seed: the seed of this step, equal in every process.
+        """
         if not torch.isfinite(gramian).all():
             bad = [
-                self._names[t] for t, g in zip(present, gramian.diagonal(), strict=True) if not g.isfinite()
+                self.names[t] for t, g in zip(present, gramian.diagonal(), strict=True) if not g.isfinite()
             ]
             raise Diverged(
                 f"the gradient of task {', '.join(bad)} is not finite; the run diverged.\n"
                 f"  start again with a smaller {train_key('lr')}, or with {train_key('clip')} set"
             )
+        if len(present) == 1:
+            plain = torch.ones(1, dtype=torch.float64)
+            return Merged(plain, plain, plain)
+        if self.conflict.whole:
+            assert task_squares is not None
+            gramian = gramian + torch.diag(task_squares)
+        return self.conflict.merge(gramian, present, seed)
+
+    def count(self, present: list[int], gramian: Tensor) -> None:
+        """Count the cosines of a step; for the arguments see `weigh`."""
         self.telemetry.add(gramian, present, self._related(present))
-        plain = torch.ones(1, dtype=torch.float64)
-        merged = Merged(plain, plain, plain)
-        if len(present) > 1:
-            if self.conflict.whole:
-                gramian = gramian + torch.diag(self._task_squares(present))
-            merged = self.conflict.merge(gramian, present, seed)
-        self._write(present, merged)
-        self.zero()
-        return merged
 
     def state(self) -> dict[str, Any]:
         """The state between steps, JSON-serializable."""
@@ -197,7 +219,7 @@ class TaskGradients:
         """The numbers of the tasks with examples in any process, in ascending order."""
         if self._processes is None or self._processes.world == 1:
             return sorted(self._seen)
-        seen = torch.zeros(len(self._names), device=self._device())
+        seen = torch.zeros(len(self.names), device=self._device())
         seen[list(self._seen)] = 1
         self._processes.sum_([seen])
         return [task for task, count in enumerate(seen.tolist()) if count]
@@ -207,8 +229,8 @@ class TaskGradients:
         if self._processes is None or self._processes.world == 1:
             return
         for task in present:
-            gradients = [_gradient(item) for item in self._task_items[task]]
-            for share in self._shares:
+            gradients = [_gradient(item) for item in self.task_items[task]]
+            for share in self.shared:
                 if task in share.tasks:
                     share.hold_nothing(task)
                     gradients += share.held[task]
@@ -217,7 +239,7 @@ class TaskGradients:
     def _gramian(self, present: list[int]) -> Tensor:
         """The products of the tasks' gradients over shared parameters, [P, P] float64 on the host."""
         total = torch.zeros(len(present), len(present), dtype=torch.float64, device=self._device())
-        for share in self._shares:
+        for share in self.shared:
             rows = [row for row, task in enumerate(present) if task in share.held]
             if rows:
                 at = torch.tensor(rows, device=total.device)
@@ -234,7 +256,7 @@ class TaskGradients:
         for task in present:
             terms = [
                 torch.linalg.vector_norm(_gradient(item), dtype=torch.float64).square()
-                for item in self._task_items[task]
+                for item in self.task_items[task]
             ]
             squares.append(float(torch.stack(terms).sum()) if terms else 0.0)
         return torch.tensor(squares, dtype=torch.float64)
@@ -242,13 +264,13 @@ class TaskGradients:
     def _related(self, present: list[int]) -> Tensor:
         """Which pairs share something that trains, [P, P]."""
         related = torch.zeros(len(present), len(present), dtype=torch.bool)
-        for share in self._shares:
+        for share in self.shared:
             inside = torch.tensor([task in share.tasks for task in present])
             related |= inside[:, None] & inside
         return related
 
     def _write(self, present: list[int], merged: Merged) -> None:
-        for share in self._shares:
+        for share in self.shared:
             weights = merged.all if share.tasks.issuperset(present) else merged.some
             gradients = share.gradients()
             for task, weight in zip(present, weights.tolist(), strict=True):
@@ -256,12 +278,12 @@ class TaskGradients:
                     # the gradients were set to zero when the last task's were moved
                     torch._foreach_add_(gradients, share.held[task], alpha=weight)
         for task, weight in zip(present, merged.single.tolist(), strict=True):
-            if self._task_items[task] and weight != 1:
-                torch._foreach_mul_([_gradient(item) for item in self._task_items[task]], weight)
+            if self.task_items[task] and weight != 1:
+                torch._foreach_mul_([_gradient(item) for item in self.task_items[task]], weight)
 
     def _device(self) -> torch.device:
-        items = [item for share in self._shares for item in share.items]
-        items = items or [item for task_items in self._task_items for item in task_items]
+        items = [item for share in self.shared for item in share.items]
+        items = items or [item for task_items in self.task_items for item in task_items]
         return items[0].parameter.device if items else torch.device("cpu")
 
 

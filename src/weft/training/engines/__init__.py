@@ -85,8 +85,8 @@ def build_engine(
     from weft.acceleration.patch import PatchStack
     from weft.training.optim.precision import is_bf16
 
-    engine = ENGINES[name]
     model, training = gradients.model, gradients.training
+    engine = ENGINES[name].variant(training)
     check_free(model)
     patch_stack = PatchStack()
     try:

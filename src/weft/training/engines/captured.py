@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 INPUT, LABEL, ONLY = "input ", "label ", "only "
 """Prefixes of the names of inputs and labels; `only ` is followed by the id of a batch's single task."""
+
+LANE = "lane "
+"""The prefix of all names of a batch that runs side by side with others: `lane 2 input input_ids`."""
 
 Pass = Callable[[dict[str, Tensor], list[Tensor]], None]
 """A pass over a batch, which replaces the content of the list by one tensor with a value per example, [E]."""
@@ -56,6 +59,32 @@ def tensors_of_batch(batch: TrainingBatch) -> dict[str, Tensor]:
     # the number of examples, including the one without rows, is part of the batch's form
     tensors["examples"] = torch.zeros(batch.examples, dtype=torch.uint8)
     return tensors
+
+
+def side_by_side(batches: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The tensors of several batches under different names, which `lanes_of` undoes."""
+    return {f"{LANE}{n} {name}": x for n, batch in enumerate(batches) for name, x in batch.items()}
+
+
+def lanes_of(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
+    """The batches that run side by side; the batch itself, if it runs alone."""
+    lanes: dict[str, dict[str, Tensor]] = {}
+    for name, x in tensors.items():
+        if not name.startswith(LANE):
+            return [tensors]
+        lane, _, rest = name.removeprefix(LANE).partition(" ")
+        lanes.setdefault(lane, {})[rest] = x
+    return list(lanes.values())
+
+
+def mask_one(tensors: dict[str, Tensor]) -> None:
+    """Mask one position of every batch.
+
+    Hugging Face leaves out the mask of a batch without padding, except in a graph. Attention would then run a
+    different kernel, whose dropout draws different random numbers.
+    """
+    for batch in lanes_of(tensors):
+        batch[INPUT + "attention_mask"][0, -1] = 0
 
 
 def packed_batch(tensors: dict[str, Tensor], separate: bool, pinned: bool) -> Packed:

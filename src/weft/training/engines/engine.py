@@ -104,6 +104,11 @@ class Engine(ABC):
         """
         return None
 
+    @classmethod
+    def variant(cls, training: Training) -> type[Engine]:
+        """The class that runs steps with these settings: this one, or a subclass of it."""
+        return cls
+
     def prepare(self, prepared: PreparedStep) -> PreparedStep:
         """Prepare a step further; this runs ahead of the step, in a background thread."""
         return prepared

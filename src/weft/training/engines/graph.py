@@ -8,7 +8,7 @@ which owners are absent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,8 @@ from weft.training.engines.captured import (
     ONLY,
     Captured,
     Pass,
+    lanes_of,
+    mask_one,
     one_task,
     packed_batch,
     tensors_of,
@@ -40,13 +42,14 @@ from weft.training.optim.clip import clip_by
 from weft.training.optim.precision import precision
 from weft.training.optim.soft_sharing import soft_sharing_of
 from weft.training.step.gradients import Penalty, StepGradients
-from weft.training.step.microbatches import Packed, PreparedStep
+from weft.training.step.microbatches import MicroBatch, Packed, PreparedStep
 from weft.training.step.task_losses import Floats, TaskLosses
 
 if TYPE_CHECKING:
     from weft.model.model import Model
     from weft.model.output import Output
     from weft.sampling.plan.plan import Candidates
+    from weft.training.engines.probe import Probe
     from weft.training.optim.owners import OwnerOptimizers
     from weft.training.settings import Training
     from weft.utils.processes import Processes
@@ -84,9 +87,9 @@ class GraphEngine(Engine):
         self.model, self.training, self.device = gradients.model, gradients.training, gradients.device
         self._capture = Capturer(self.device)
         tasks = len(gradients.names)
-        self._capturable = CapturableOptimizers(optimizers, more=2 + tasks)
+        self._capturable = CapturableOptimizers(optimizers, more=3 + tasks)
         more = self._capturable.more
-        self._number, self._max_norm, self._factors = more[0], more[1], more[2:]
+        self._number, self._max_norm, self._present, self._factors = more[0], more[1], more[2], more[3:]
         self._losses = DeviceLosses(gradients.names, self.device)
         self._passes: dict[tuple[Any, ...], Captured] = {}
         self._measures: dict[tuple[Any, ...], Captured] = {}
@@ -102,8 +105,6 @@ class GraphEngine(Engine):
             return "method 'separate' has a different number of rows per task's encoder in every step"
         if device.type != "cuda":
             return f"a graph needs a CUDA GPU, and the model is on {device.type}"
-        if training.conflict is not None:
-            return "train.conflict runs each task separately, with a different number of rows in every step"
         soft = soft_sharing_of(model)
         if soft is not None and soft.trace_norm:
             return "the trace norm of soft sharing is found by eigenvalues, which a graph cannot compute"
@@ -117,6 +118,15 @@ class GraphEngine(Engine):
     def priority(cls, device: torch.device) -> int | None:
         """See `Engine`."""
         return 10 if device.type == "cuda" else None
+
+    @classmethod
+    def variant(cls, training: Training) -> type[Engine]:
+        """See `Engine`: with `train.conflict` each task of a step has a separate pass."""
+        if training.conflict is None:
+            return cls
+        from weft.training.engines.graph_by_task import GraphByTask
+
+        return GraphByTask
 
     @property
     def shapes(self) -> int:
@@ -137,20 +147,29 @@ class GraphEngine(Engine):
         for count, (microbatch, packed) in enumerate(pairs):
             ready.append((self._pass_of(packed), packed))
             if self.probe is not None and self.probe.is_new(packed.form):
-                check_capture(self, self.probe, ready[-1][0], packed, microbatch, number, count)
+                purpose = f"dropout {count}"
+                check_capture(self, self.probe, ready[-1][0], packed, [microbatch], number, purpose)
+        self._begin(number, move)
+        for count, (captured, packed) in enumerate(ready):
+            self._replay(captured, packed, number, f"dropout {count}")
+        if self._update is not None:
+            self._update()
+
+    def _begin(self, number: int, move: Move) -> None:
+        """Copy the numbers of a step to the device; before that, a separate update is captured."""
         if not self._whole and self._update is None:
             with self._without_trace():
                 self._update = self._captured(self._step_optimizers)
         factors = np.ones(len(self._factors), np.float32) if move.factors is None else move.factors
         max_norm = math.inf if self.training.clip is None else self.training.clip
-        more = np.concatenate([[number, max_norm], factors]).astype(np.float32)
+        more = np.concatenate([[number, max_norm, len(move.present)], factors]).astype(np.float32)
         self._capturable.set(move.factor, move.peak, move.present, move.drifting, more)
-        for count, (captured, packed) in enumerate(ready):
-            self.gradients.seed(number, f"dropout {count}")
-            captured.memory.copy_(packed.memory, non_blocking=True)
-            captured.run()
-        if self._update is not None:
-            self._update()
+
+    def _replay(self, captured: Captured, packed: Packed, number: int, purpose: str) -> None:
+        """Run a captured pass over a batch, with the dropout of a purpose."""
+        self.gradients.seed(number, purpose)
+        captured.memory.copy_(packed.memory, non_blocking=True)
+        captured.run()
 
     def losses(self) -> TaskLosses:
         """See `Engine`; this waits for the device."""
@@ -171,9 +190,7 @@ class GraphEngine(Engine):
             captured = self._measure_of(packed, measures, dropout)
             if self.probe is not None and self.probe.is_new(("measured", packed.form)):
                 check_measure(self, self.probe, captured, packed, tasks, candidates.number, purpose)
-            self.gradients.seed(candidates.number, purpose)
-            captured.memory.copy_(packed.memory, non_blocking=True)
-            captured.run()
+            self._replay(captured, packed, candidates.number, purpose)
             measured[chunk] = captured.values[0][: len(chunk)].double().cpu().numpy()
         return measured
 
@@ -216,10 +233,10 @@ class GraphEngine(Engine):
             raise EngineFailed("method 'separate' has one graph per task, and this batch has several tasks")
         memory = packed.memory.to(self.device, copy=True)
         batch = views(memory, packed.form)
-        if "weight" in batch:
-            batch["weight"].zero_()
-        # Hugging Face leaves out the mask of a batch without padding, except in a graph
-        batch[INPUT + "attention_mask"][0, -1] = 0
+        for lane in lanes_of(batch):
+            if "weight" in lane:
+                lane["weight"].zero_()
+        mask_one(batch)
         values: list[Tensor] = []
         with self._without_trace():
             return Captured(memory, packed.form, self._captured(lambda: run(batch, values)), values, run)
@@ -253,6 +270,7 @@ class GraphEngine(Engine):
         with self._without_trace():
             self._number.fill_(number)
             self._max_norm.fill_(math.inf)  # clipping would hide gradients that are too large
+            self._present.fill_(1.0)
             self._factors.fill_(1.0)
             try:
                 yield
@@ -265,6 +283,10 @@ class GraphEngine(Engine):
                     self.optimizers.follow(owner)
                 if not self._whole:
                     self.optimizers.zero_grad()
+
+    def norms(self, probe: Probe, microbatches: Sequence[MicroBatch]) -> dict[str, float]:
+        """The norm of each owner's gradient after a pass over micro-batches, for verification."""
+        return probe.norms()
 
     def _forward(self, batch: dict[str, Tensor], training: bool) -> tuple[Output, dict[str, Tensor]]:
         inputs = {k.removeprefix(INPUT): x for k, x in batch.items() if k.startswith(INPUT)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from torch import Tensor
 
 from weft.acceleration.packed import views
-from weft.training.engines.captured import INPUT, Captured
+from weft.training.engines.captured import INPUT, Captured, mask_one
 from weft.training.engines.probe import Probe, shape_of
 from weft.training.engines.verify import Reading
 from weft.training.step.microbatches import MicroBatch, Packed
@@ -22,9 +24,10 @@ def check_capture(
     probe: Probe,
     captured: Captured,
     packed: Packed,
-    microbatch: MicroBatch,
+    microbatches: Sequence[MicroBatch],
     step: int,
-    count: int,
+    purpose: str,
+    mixed: MicroBatch | None = None,
 ) -> None:
     """Verify the forward and backward pass of a step; gradients are compared before clipping.
 
@@ -32,21 +35,24 @@ def check_capture(
         engine: the engine that captured the pass.
         probe: the engine's probe.
         captured: the pass, which was captured just now.
-        packed: the micro-batch in one buffer.
-        microbatch: the same micro-batch.
+        packed: the micro-batches in one buffer.
+        microbatches: the same micro-batches: one, or several of one shape that run side by side.
         step: the number of the step.
-        count: the number of the micro-batch in the step.
+        purpose: the purpose that the pass is seeded with.
+        mixed: a micro-batch of all tasks, on which the patched model is compared with the plain one; None:
+            the first micro-batch.
     """
     if not probe.verifier.affordable:
         probe.verifier.skip()
         return
-    purpose = f"dropout {count}"
+    tasks = np.concatenate([microbatch.tasks for microbatch in microbatches])
+    weight = np.concatenate([microbatch.weight for microbatch in microbatches])
 
     def reading(losses: Tensor) -> Reading:
-        return probe.reading(losses, microbatch.tasks, microbatch.weight, probe.norms())
+        return probe.reading(losses, tasks, weight, engine.norms(probe, microbatches))
 
     with probe.verifying():
-        probe.check_patches(step, microbatch)
+        probe.check_patches(step, microbatches[0] if mixed is None else mixed)
         with probe.verifier.timed(engine.device):
             with engine.trial(step):
                 _put(captured, packed)
@@ -56,7 +62,8 @@ def check_capture(
             with engine.trial(step), engine.patch_stack.uncompiled():
                 engine.gradients.seed(step, purpose)
                 expected = reading(_eager_values(captured))
-        probe.verifier.check(shape_of(microbatch.batch), actual, expected)
+        rows, length = shape_of(microbatches[0].batch)
+        probe.verifier.check((len(microbatches) * rows, length), actual, expected)
 
 
 def check_measure(
@@ -96,13 +103,9 @@ def check_measure(
 
 
 def _put(captured: Captured, packed: Packed) -> None:
-    """Copy a batch into the buffer of a captured pass, with one position masked.
-
-    Hugging Face leaves the mask out if nothing is padded, except in a graph: attention would run a different
-    kernel, whose dropout draws different random numbers.
-    """
+    """Copy a batch into the buffer of a captured pass, with one position masked (see `mask_one`)."""
     captured.memory.copy_(packed.memory)
-    views(captured.memory, captured.form)[INPUT + "attention_mask"][0, -1] = 0
+    mask_one(views(captured.memory, captured.form))
 
 
 def _eager_values(captured: Captured) -> Tensor:

@@ -68,7 +68,8 @@ class Driver:
         self.name, self.note = choose_engine(model, training, processes)
         self.shapes: Shapes | None = None
         if ENGINES[self.name].compiles:
-            self.shapes = Shapes(train, plan, training.accumulate, model.longest)
+            by_task = training.conflict is not None
+            self.shapes = Shapes(train, plan, training.accumulate, model.longest, by_task)
         self.microbatches = MicroBatches(model, training, train, ids, processes, self.shapes)
         self.gradients = StepGradients(model, self.microbatches, names)
         self.waited = 0.0

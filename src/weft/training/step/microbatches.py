@@ -19,7 +19,7 @@ from weft.errors import WeftError
 from weft.sampling.plan.plan import Step
 from weft.training.optim.precision import precision
 from weft.training.settings import Training
-from weft.training.step.shapes import Shapes
+from weft.training.step.shapes import Shape, Shapes
 from weft.training.step.trunk_cache import TrunkCache
 from weft.utils.counter_rng import Ints
 from weft.utils.processes import Processes
@@ -48,6 +48,21 @@ class MicroBatch:
 
 
 @dataclass(frozen=True, eq=False)
+class TaskGroup:
+    """Micro-batches of one shape, of one task each, that run side by side (`train.conflict`).
+
+    Attributes:
+        chunk: the number of the step's micro-batch that they are parts of.
+        tasks: the plan's task of each, in ascending order.
+        microbatches: theirs; further ones have only weights of 0, so that groups have few sizes.
+    """
+
+    chunk: int
+    tasks: tuple[int, ...]
+    microbatches: list[MicroBatch]
+
+
+@dataclass(frozen=True, eq=False)
 class Packed:
     """A batch in one contiguous buffer on the host.
 
@@ -68,12 +83,14 @@ class PreparedStep:
         step: the step.
         microbatches: of this process; none if the tasks' gradients are merged, because passes are then made
             per task.
-        packed: each micro-batch in one buffer, if the engine needs that.
+        packed: each micro-batch, or each group, in one buffer, if the engine needs that.
+        groups: the micro-batches of each task, if the tasks' gradients are merged in a captured step.
     """
 
     step: Step
     microbatches: list[MicroBatch]
     packed: list[Packed] = field(default_factory=list)
+    groups: list[TaskGroup] = field(default_factory=list)
 
 
 class MicroBatches:
@@ -143,20 +160,26 @@ class MicroBatches:
                     first = chunk[:1]
                     yield self.microbatch(step.task[first], step.index[first], np.zeros(1, np.float32))
 
-    def microbatch(self, tasks: Ints, index: Ints, weight: NDArray[np.float32]) -> MicroBatch:
+    def microbatch(
+        self, tasks: Ints, index: Ints, weight: NDArray[np.float32], shape: Shape | None = None
+    ) -> MicroBatch:
         """The micro-batch of these examples.
 
         Args:
             tasks: the plan's task of each, [E].
             index: the number of each example within its task, [E].
             weight: the weight of each by the plan's loss rule, [E].
+            shape: what the batch is padded to; None: as `shapes` decides.
         """
-        return MicroBatch(tasks, weight * self._label_weights(tasks, index), self.batch(tasks, index))
+        weight = weight * self._label_weights(tasks, index)
+        return MicroBatch(tasks, weight, self.batch(tasks, index, shape))
 
-    def batch(self, tasks: Ints, index: Ints) -> TrainingBatch:
+    def batch(self, tasks: Ints, index: Ints, shape: Shape | None = None) -> TrainingBatch:
         """The rows and targets of these examples, on the host; tasks and index [E]."""
         items = [(self.train[t], i) for t, i in zip(tasks.tolist(), index.tolist(), strict=True)]
-        fixed: dict[str, Any] = {} if self.shapes is None else self.shapes.of(tasks, index)._asdict()
+        if shape is None and self.shapes is not None:
+            shape = self.shapes.of(tasks, index)
+        fixed: dict[str, Any] = {} if shape is None else shape._asdict()
         batch = make_batch(self.model, items, self.ids[tasks], HOST, **fixed)
         if self.trunk is not None:
             rows = self.trunk.rows(items, batch.inputs["task"].size(0))
