@@ -90,6 +90,37 @@ CASES = {
     "gates": ["method={use: morris, rank: 4, l0: {steps: 3, penalty: 0.01}}", "train.steps=3"],
 }
 
+SHARED = "method={use: lora, rank: 2, share: all}"
+FULL = ["method=full", "train.lr=0.0005"]
+MERGED = {
+    "pcgrad": [*FULL, "train.conflict=pcgrad"],
+    "upgrad": [*FULL, "train.conflict=upgrad"],
+    "mean": [*FULL, "train.conflict=mean"],
+    "sum": [SHARED, "train.conflict=sum"],
+    "scope all": [SHARED, "train.conflict={use: pcgrad, scope: all}"],
+    "tseng": [SHARED, "train.conflict=pcgrad_tseng"],
+    "groups": [
+        "method={use: lora, rank: 2, share: {x: [classify, span, tag, rank], y: [regress, choose]}}",
+        "train.conflict=pcgrad_tseng",
+    ],
+    "nothing shared": ["train.conflict=pcgrad"],
+    "cr_mogm": [SHARED, "train.conflict=cr_mogm"],
+    "accumulated": [*FULL, "train.conflict=pcgrad", "train.accumulate=3"],
+    "learned weights": [*FULL, "train.conflict=pcgrad", "train.task_weights=learned"],
+    "bert_adam": [SHARED, "train.conflict=pcgrad", "train.optimizer=bert_adam"],
+    "pals": ["method={use: pals, d_s: 8, heads: 2}", "train.conflict=pcgrad"],
+    "trunk": ["method={use: top_layer}", "train.conflict=pcgrad"],
+    "gates": [
+        "method={use: morris, rank: 4, l0: {steps: 3, penalty: 0.01}}",
+        "train.conflict=pcgrad",
+        "train.steps=3",
+    ],
+}
+"""Settings of runs whose tasks' gradients are merged."""
+
+WITH_TORCHJD = ("upgrad", "cr_mogm")
+"""Those that need the package torchjd."""
+
 
 def options():
     """The compiler's options that weft changes."""

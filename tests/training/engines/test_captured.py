@@ -13,7 +13,7 @@ import torch
 from transformers import AutoConfig, AutoModel, BertConfig, BertModel
 
 import weft
-from tests.support.engines import CASES, assert_same, built
+from tests.support.engines import CASES, MERGED, WITH_TORCHJD, assert_same, built
 from tests.support.patching import logits
 from tests.support.tiny import CONFIGS
 from tests.support.tiny_run import breaking_off, write_run
@@ -62,6 +62,32 @@ def assert_alike(file, folder, *overrides, eager=()):
 @pytest.mark.parametrize("case", CASES)
 def test_graph_equals_eager_at_dropout_zero(case, every_kind, tmp_path):
     assert_alike(every_kind, tmp_path, *CASES[case])
+
+
+@pytest.mark.parametrize("case", MERGED)
+def test_gradients_are_merged_in_a_graph_as_by_the_eager_engine(case, every_kind, tmp_path):
+    if case in WITH_TORCHJD:
+        pytest.importorskip("torchjd")
+    assert_alike(every_kind, tmp_path, *MERGED[case], "train.evaluate_every=3")
+    expected, found = (conflicts(tmp_path / engine) for engine in ("eager", "graph"))
+    assert len(expected) == len(found) > 0
+    for a, b in zip(expected, found, strict=True):
+        assert a["steps"] == b["steps"]
+        assert a["cosine"] == pytest.approx(b["cosine"], rel=2e-2, abs=2e-3)
+
+
+def conflicts(folder):
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [line["conflict"] for line in lines if line["event"] == "evaluation"]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("method", ["full", "{use: lora, rank: 2, share: all, dropout: 0.2}"])
+def test_merged_gradients_with_dropout_are_verified(method, precision, every_kind, tmp_path):
+    """The tasks of a group run in several streams; a draw in another order would be a disagreement."""
+    more = [f"method={method}", f"train.precision={precision}", "train.conflict=pcgrad"]
+    _, _, used = go(every_kind, tmp_path / "out", "graph", *more, dropout=0.1)
+    assert used == "graph"
 
 
 def test_candidates_are_measured_in_a_graph_too(tmp_path):
