@@ -53,22 +53,48 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         columns: the headings. The first column is left-aligned, the others are right-aligned.
         rows: the cells; numbers get a comma between thousands.
     """
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    # Text and not str, which rich would read as markup: a folder may be named o[red]x
-    table = Table(box=None, pad_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(Text(escaped_line(column)), justify="right" if number else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(escaped_line(cell) if isinstance(cell, str) else f"{cell:,}") for cell in row))
+    heads = [escaped_line(column) for column in columns]
+    cells = [[escaped_line(cell) if isinstance(cell, str) else f"{cell:,}" for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
     screen = console()
-    # a pipe has no width, and a truncated number is a wrong number
-    screen.width = max(screen.width, 120)
+    # a truncated number is a wrong number: what does not fit stands below, and a pipe has no width
+    parts = columns_that_fit(widths, screen.width) if screen.is_terminal else [range(len(heads))]
+    screen.width = max(screen.width, sum(widths) + 2 * len(widths))
     if title:
         # not as the table's own title, which rich wraps to the width of the table
         print_text(title)
-    screen.print(table)
+    for part in parts:
+        table = Table(box=None, pad_edge=False)
+        # Text and not str, which rich would read as markup: a folder may be named o[red]x
+        for number in part:
+            table.add_column(Text(heads[number]), justify="right" if number else "left", no_wrap=True)
+        for row in cells:
+            table.add_row(*(Text(row[number]) for number in part))
+        screen.print(table)
+
+
+def columns_that_fit(widths: Sequence[int], width: int) -> list[Sequence[int]]:
+    """Cut a table into parts that fit a screen; each part begins with the first column.
+
+    Args:
+        widths: the width of each column in characters. Two spaces stand between columns.
+        width: the width of the screen.
+
+    Example:
+        >>> columns_that_fit([10, 8, 8, 8], 30)
+        [[0, 1, 2], [0, 3]]
+    """
+    parts: list[list[int]] = [[0]]
+    for number in range(1, len(widths)):
+        used = sum(widths[column] + 2 for column in parts[-1])
+        if used + widths[number] > width and len(parts[-1]) > 1:
+            parts.append([0])
+        parts[-1].append(number)
+    return list(parts)
 
 
 def print_scores(
