@@ -1,7 +1,7 @@
 """Measure what merging gradients (`train.conflict`) and MT-Uncertainty cost beside a plain training step.
 
     python -m benchmarks.speed.conflict [--tasks 2 4 8] [--precision float32 bf16] [--conflicts pcgrad upgrad]
-        [--encoder random:minilm] [--method full] [--rows 32] [--length 64] [--out FILE.json]
+        [--encoder random:minilm] [--method full] [--rows 32] [--length 64] [--lanes 8] [--out FILE.json]
 
 Steps of a real plan (`uniform`, mixed) over random rows of one length. Per precision there is one model, so
 that it is compiled once; all variants train its weights in turns. A turn is some steps, prepared in advance
@@ -39,6 +39,7 @@ from weft.training.conflict import build_conflict
 from weft.training.engines.engine import Move
 from weft.training.engines.graph_by_task import GraphByTask
 from weft.training.optim.owners import OwnerOptimizers
+from weft.training.step import by_task
 from weft.training.step import driver as drivers
 from weft.training.step.driver import Driver
 from weft.training.step.gradients import step_seed
@@ -72,6 +73,7 @@ def main() -> None:
     for name, default in (("rows", 32), ("length", 64), ("rounds", 7), ("eager-rounds", 3), ("steps", STEPS)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--engine", help="default: that of `auto`; `graph` runs uncaptured on a CPU")
+    parser.add_argument("--lanes", type=int, default=by_task.LANES, help="most tasks that run side by side")
     parser.add_argument("--forms", nargs="*", default=list(FORMS), choices=[*FORMS, "none"])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out")
@@ -81,6 +83,7 @@ def main() -> None:
             args.engine if training.engine == "auto" else training.engine,
             None,
         )
+    by_task.LANES = args.lanes
     began = time.monotonic()
     told = machine(torch.device(args.device))
     print(in_words(told))

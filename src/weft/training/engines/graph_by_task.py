@@ -25,7 +25,7 @@ from weft.training.engines.graph import GraphEngine
 from weft.training.engines.graph_check import check_capture
 from weft.training.engines.verifier import Verifier
 from weft.training.engines.verify import owner_norms
-from weft.training.step.by_task import LANES, groups_of
+from weft.training.step import by_task
 from weft.training.step.gradients import Penalty, StepGradients, step_seed
 from weft.training.step.microbatches import MicroBatch, Packed, PreparedStep, TaskGroup
 
@@ -50,7 +50,7 @@ class GraphByTask(GraphEngine):
         assert gradients.merged is not None
         self._tasks: TaskGradients = gradients.merged
         self._whole = False  # the update is a separate graph
-        self._lanes = min(LANES, 1 << (len(gradients.names) - 1).bit_length())
+        self._lanes = min(by_task.LANES, 1 << (len(gradients.names) - 1).bit_length())
         self._flat = FlatGradients(self._tasks, self._lanes, self.device)
         self._flat.restore()
         self._trained = list(dict.fromkeys([*self._trained, *self._flat.parameters]))
@@ -59,7 +59,7 @@ class GraphByTask(GraphEngine):
 
     def prepare(self, prepared: PreparedStep) -> PreparedStep:
         """See `Engine`: each group of tasks is packed into one buffer."""
-        groups = groups_of(self.gradients.microbatches, prepared.step, self._lanes)
+        groups = by_task.groups_of(self.gradients.microbatches, prepared.step, self._lanes)
         packed = [self._packed(side_by_side([tensors_of(m) for m in group.microbatches])) for group in groups]
         return replace(prepared, packed=packed, groups=groups)
 
