@@ -113,6 +113,7 @@ variants:
   one: {{tasks: {{cat: {task[1:-1]}}}}}
   two: {{tasks: {{kitty: {task[1:-1]}}}}}
   both: {{assemble: [one, two]}}
+  merged: {{assemble: {{from: [one, two], merge: ties, density: 0.5}}}}
   grown: {{grow: {{from: both, tasks: {{count: {count}}}, train: {{steps: 3}}, grow: {{start: random}}}}}}
   more: {{start_from: one, tasks: {{cat: {task[1:-1]}}}}}
 """
@@ -122,6 +123,8 @@ variants:
     records = {variant: seeds[1] for variant, seeds in compared.records.items()}
     assert records["both"].metrics["cat"] == records["one"].metrics["cat"]
     assert records["both"].metrics["kitty"] == records["two"].metrics["kitty"]
+    assert list(records["merged"].metrics) == ["cat", "kitty"]
+    assert records["merged"].settings["assemble"]["merge"] == "ties"
     assert list(records["grown"].metrics) == ["count"]
     assert compared.steps == 4 + 4 + 3 + 4
     assert list((tmp_path / "out" / "runs").iterdir()) == []

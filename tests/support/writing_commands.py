@@ -84,6 +84,9 @@ WRITING_COMMANDS = (
     WritingCommand("compact, in place of a bundle", "compact HOME/gated --out other", ("other",)),
     WritingCommand("assemble", "assemble HOME/bundle HOME/other --out gated", ("gated",)),
     WritingCommand(
+        "assemble, merged", "assemble HOME/bundle HOME/other --merge ties --no-scores --out new/merged"
+    ),
+    WritingCommand(
         "assemble as morris", "assemble HOME/bundle HOME/other --as morris --rank 8 --out new/morris"
     ),
     WritingCommand("export", "export HOME/bundle --task a --to peft --out exported", ("exported",)),

@@ -65,6 +65,12 @@ class SiteError:
         return {**shown, "relative_error": self.relative}
 
 
+def relative_error(sites: Sequence[SiteError]) -> float | None:
+    """The relative error of several sites together; None if their updates are zero, or if there are none."""
+    norm = math.hypot(*(site.norm for site in sites))
+    return math.hypot(*(site.error for site in sites)) / norm if norm else None
+
+
 @dataclass(frozen=True)
 class AssembledMorris(Assembled):
     """The result of `assemble_morris`.
@@ -77,9 +83,7 @@ class AssembledMorris(Assembled):
 
     def relative(self, what: str) -> float | None:
         """The relative error of all weights, or of all biases, together; None if there are none."""
-        of_kind = [site for site in self.errors if site.what == what]
-        norm = math.hypot(*(site.norm for site in of_kind))
-        return math.hypot(*(site.error for site in of_kind)) / norm if norm else None
+        return relative_error([site for site in self.errors if site.what == what])
 
     def as_dict(self) -> dict[str, Any]:
         """The output of `weft assemble --as morris --json`."""

@@ -76,7 +76,7 @@ def load_changed(
 
         def read() -> tuple[dict[str, Any], Encoder, dict[str, Task], OpenFiles]:
             manifest = read_manifest(folder)
-            loaded = _encoder(folder, manifest, encoder, device)
+            loaded = encoder_of_bundle(folder, manifest, encoder, device)
             tasks = read_tasks(folder, manifest, loaded.sha256)
             return manifest, loaded, tasks, open_files(folder, tasks, stack)
 
@@ -117,8 +117,17 @@ def open_files(folder: Path, tasks: Collection[str], stack: ExitStack) -> OpenFi
     return files
 
 
-def _encoder(folder: Path, manifest: dict[str, Any], encoder: Any, device: str | None) -> Encoder:
-    """Load the encoder of a bundle, or the one that is passed; its files are verified first."""
+def encoder_of_bundle(
+    folder: Path, manifest: dict[str, Any], encoder: Any, device: str | None = None
+) -> Encoder:
+    """Load the encoder of a bundle as it was before training; its files are verified first.
+
+    Args:
+        folder: the bundle.
+        manifest: the contents of its bundle.json.
+        encoder: the encoder, or its folder or hub id if it has moved; None: the one that the bundle names.
+        device: the device.
+    """
     facts, record = manifest["encoder"], folder / MANIFEST
     if encoder is not None:
         loaded = as_encoder(encoder, seed=manifest["seed"], device=device)

@@ -73,10 +73,7 @@ def updates_of_all(sources: Sequence[Source], encoder: Any = None) -> tuple[list
 
 def _updates(model: Model, folder: Path) -> list[TaskUpdates]:
     """The updates of one model. An adapter without a low-rank update or a bias update is refused."""
-    heads: dict[str, dict[str, Tensor]] = {}
-    for item in owned(model):
-        if item.part == "heads":
-            heads.setdefault(item.owner, {})[item.name] = item.data.clone()
+    heads = heads_of(model)
     result = []
     for number, task in enumerate(model.tasks):
         task_updates = TaskUpdates(task, head=heads.get(task_owner(task.name), {}))
@@ -99,6 +96,15 @@ def _updates(model: Model, folder: Path) -> list[TaskUpdates]:
                 )
         result.append(task_updates)
     return result
+
+
+def heads_of(model: Model) -> dict[str, dict[str, Tensor]]:
+    """Copies of the tensors of the tasks' heads, by owner and name."""
+    heads: dict[str, dict[str, Tensor]] = {}
+    for item in owned(model):
+        if item.part == "heads":
+            heads.setdefault(item.owner, {})[item.name] = item.data.clone()
+    return heads
 
 
 def check_finite(where: str, *values: Tensor | None) -> None:
