@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weft.methods.bitfit import Bitfit
     from weft.methods.ca_mtl import CaMtl
     from weft.methods.composed import Composed
+    from weft.methods.dora import Dora
     from weft.methods.frozen import Frozen
     from weft.methods.full import Full
     from weft.methods.houlsby import Houlsby
@@ -40,6 +41,7 @@ METHODS: Registry[type[Method]] = Registry(
     {
         "bitfit": "weft.methods.bitfit:Bitfit",
         "ca_mtl": "weft.methods.ca_mtl:CaMtl",
+        "dora": "weft.methods.dora:Dora",
         "frozen": "weft.methods.frozen:Frozen",
         "full": "weft.methods.full:Full",
         "houlsby": "weft.methods.houlsby:Houlsby",
@@ -66,6 +68,7 @@ __all__ = [
     "Bitfit",
     "CaMtl",
     "Composed",
+    "Dora",
     "Frozen",
     "Full",
     "Houlsby",

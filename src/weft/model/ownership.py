@@ -42,7 +42,9 @@ class Owned:
     @property
     def data(self) -> Tensor:
         """The values, as a view: writing to it writes to the model."""
-        return self.parameter.data if self.slot is None else self.parameter.data[self.slot]
+        # detach, not data: writing to it then counts as a new version of the parameter
+        values = self.parameter.detach()
+        return values if self.slot is None else values[self.slot]
 
     @property
     def numel(self) -> int:

@@ -40,7 +40,8 @@ def trained_tensors(model: Model) -> dict[str, Tensor]:
     """
     kept = {id(gate.get_parameter("alpha")) for gate in gates_of(model)}
     kept |= {id(i.parameter) for i in owned(model) if i.part == "encoder" and i.owner != ENCODER}
-    return {name: p.data for name, p in model.named_parameters() if p.requires_grad or id(p) in kept}
+    # detach, not data: loading weights then counts as a new version of a parameter
+    return {name: p.detach() for name, p in model.named_parameters() if p.requires_grad or id(p) in kept}
 
 
 def tensors_of_task(model: Model, task: str) -> dict[str, Tensor]:
