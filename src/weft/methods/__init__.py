@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from weft.methods.lora import Lora
     from weft.methods.lora_bitfit import LoraBitfit
     from weft.methods.lora_bitfit_mtl import LoraBitfitMtl
+    from weft.methods.lora_xs import LoraXs
     from weft.methods.low_rank import LowRank
     from weft.methods.morris import Morris
+    from weft.methods.mtl_lora import MtlLora
     from weft.methods.pals import Pals
     from weft.methods.pals_lhuc import PalsLhuc
     from weft.methods.separate import Separate
@@ -51,8 +53,10 @@ METHODS: Registry[type[Method]] = Registry(
         "lora": "weft.methods.lora:Lora",
         "lora_bitfit": "weft.methods.lora_bitfit:LoraBitfit",
         "lora_bitfit_mtl": "weft.methods.lora_bitfit_mtl:LoraBitfitMtl",
+        "lora_xs": "weft.methods.lora_xs:LoraXs",
         "low_rank": "weft.methods.low_rank:LowRank",
         "morris": "weft.methods.morris:Morris",
+        "mtl_lora": "weft.methods.mtl_lora:MtlLora",
         "pals": "weft.methods.pals:Pals",
         "pals_lhuc": "weft.methods.pals_lhuc:PalsLhuc",
         "separate": "weft.methods.separate:Separate",
@@ -78,9 +82,11 @@ __all__ = [
     "Lora",
     "LoraBitfit",
     "LoraBitfitMtl",
+    "LoraXs",
     "LowRank",
     "Method",
     "Morris",
+    "MtlLora",
     "Pals",
     "PalsLhuc",
     "Separate",

@@ -33,6 +33,10 @@ class Dora(RankedSites):
         "task", description="task: one per task; all: one for all tasks; or {group: [task, …]}"
     )
 
+    def component_sets(self, tasks: Sequence[str]) -> int:
+        """See `RankedSites`: one set per slot."""
+        return len(slots_for(self.share, tasks))
+
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:
         """A `DoraAdapter` at each site."""
         from weft.adapters.dora import DoraAdapter

@@ -38,6 +38,10 @@ class RankedSites(Method):
         """The linear maps that are updated, each with its rank."""
         return by_rank(sites.select(self.sites, self.layers), self.rank, self.rank_pattern, "rank_pattern")
 
+    def component_sets(self, tasks: Sequence[str]) -> int:
+        """Return how many sets of components a site has: 1, or one per slot if components are not shared."""
+        return 1
+
 
 class RankMethod(RankedSites):
     """A method whose updates of linear maps have a rank, which gates can find."""
@@ -55,10 +59,6 @@ class RankMethod(RankedSites):
             kept = {**getattr(self, setting), **ranks}
             changed[setting] = {key: rank for key, rank in kept.items() if rank != full}
         return type(self)(**{**self.model_dump(), **changed, "l0": None})
-
-    def component_sets(self, tasks: Sequence[str]) -> int:
-        """Return how many sets of components a site has: 1, or one per slot if components are not shared."""
-        return 1
 
 
 A3 = "its formula (A.3) takes each of the 8 biases of a block for 768 wide; that of FFN-1 has 3,072"
