@@ -40,6 +40,12 @@ METHODS: dict[str, Any] = {
     "tucker": {"use": "morris", "rank": 5, "core": "tucker", "task_rank": 2, "biases": "none"},
     "morris gates": {"use": "morris", "rank": 4, "bias_rank": 2, "l0": True},
     "tucker gates": {"use": "morris", "rank": 4, "core": "tucker", "l0": True},
+    "dora": {"use": "dora", "rank": 3, "alpha": 6},
+    "dora ranks": {"use": "dora", "rank": 3, "share": "all", "rank_pattern": {"0/query": 1, "1/value": 0}},
+    "dora beside lora": [
+        {"use": "dora", "rank": 3, "sites": "query, ffn_in"},
+        {"use": "lora", "rank": 2, "sites": "value"},
+    ],
     "frozen": "frozen",
 }
 NORMS: dict[str, Any] = {
@@ -47,6 +53,7 @@ NORMS: dict[str, Any] = {
     "morris norms": {"use": "morris", "rank": 3, "bias_rank": 2, "biases": "all"},
     "bitfit": {"use": "bitfit", "biases": "all"},
     "task_norm": ["task_norm", {"use": "lora", "rank": 2}],
+    "dora norms": [{"use": "dora", "rank": 2}, {"use": "bitfit", "sites": "norm_1"}],
 }
 
 

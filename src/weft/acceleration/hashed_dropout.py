@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.acceleration.patch import OwnForwards
-from weft.adapters.lora import LoraAdapter
+from weft.adapters.ranked import RankedAdapter
 from weft.kernels.dropout import KEYS, drawn, hashed
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class FusedDropout(OwnForwards):
         self._adapters: list[Any] = [
             adapter
             for site, adapter in model.placements
-            if site.layer is not None and isinstance(adapter, LoraAdapter) and adapter.dropout > 0
+            if site.layer is not None and isinstance(adapter, RankedAdapter) and adapter.dropout > 0
         ]
         self._prepared = model.preparing
         self._model = model

@@ -32,6 +32,9 @@ class Adapter(StackedModule):
         reads: the names of the tensors that the route must store for the running block.
         reads_layers: whether it reads `route.layers`, the embeddings and each block's output.
         part: the index of the part of a composed method that it belongs to.
+        scales: at a linear map, whether its term rescales the map's own output. It then runs before the other
+            adapters of its map, of which no second one may rescale.
+        keeps: whether it keeps tensors that are computed from its parameters, which `refresh` updates.
     """
 
     fits: ClassVar[tuple[str, ...]] = ()
@@ -40,6 +43,8 @@ class Adapter(StackedModule):
     reads: tuple[Memory, ...] = ()
     reads_layers: ClassVar[bool] = False
     part: int = 0
+    scales: ClassVar[bool] = False
+    keeps: ClassVar[bool] = False
 
     def __init__(self, site: Site) -> None:
         super().__init__()
@@ -73,6 +78,17 @@ class Adapter(StackedModule):
 
         The adapter must not keep the norm as a submodule: its weights belong to the encoder.
         """
+
+    def bind_map(self, module: nn.Linear) -> None:
+        """At a linear map: called once, when the adapter is woven in, with the map, whose weights it may
+        read.
+
+        A site that is a slice of a fused map gets the whole map. As with `bind_norm`, the adapter must not
+        keep it as a submodule.
+        """
+
+    def refresh(self) -> None:
+        """Bring the tensors that it keeps for inference up to date; called before every pass if `keeps`."""
 
     def weight_delta(self, task: int) -> tuple[Tensor | None, Tensor | None] | None:
         """Return what it adds to the site's weight and bias for one task: (ΔW, Δb), each may be None.

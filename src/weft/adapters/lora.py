@@ -88,7 +88,7 @@ class LoraAdapter(RankedAdapter):
             keep = keep * self.mixed(z, "A", route)[0].reshape(1, slots * rank)
         return Components(keep, up.transpose(0, 1).flatten(1), down.flatten(0, 1))
 
-    def low_rank_delta(self, task: int) -> tuple[Tensor, Tensor]:
+    def low_rank_delta(self, task: int) -> tuple[Tensor, Tensor] | None:
         """s·B and A, [o, k] and [k, i], shut components left out."""
         kept = self.live_for(task)
         up, down = self.absorbed("B", task) * self.scale, self.slot("A", task)
@@ -98,7 +98,7 @@ class LoraAdapter(RankedAdapter):
         """ΔW = s·B·A, [o, i]."""
         return self.absorbed("B", task) @ self.slot("A", task) * self.scale, None
 
-    def inner_products(self) -> tuple[Tensor, None]:
+    def inner_products(self) -> tuple[Tensor | None, Tensor | None] | None:
         """⟨B_s·A_s, B_t·A_t⟩ = Σ (B_sᵀ·B_t ∘ A_s·A_tᵀ), [T, T]."""
         tasks = range(len(self.stacks["A"].slots.of_task))
         up = torch.stack([self.absorbed("B", t) * self.scale for t in tasks])  # [T, o, r]

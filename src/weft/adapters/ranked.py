@@ -32,12 +32,14 @@ class RankedAdapter(Adapter):
         absorbs: the parameters that gates are multiplied into when gates are removed.
         setting: the method's setting that holds ranks by site.
         component_slots: the slots of the components, gated or not.
+        dropout: dropout probability of the update's input, in training.
         gate: the gates; None if there are none.
     """
 
     along: ClassVar[dict[str, tuple[int, ...]]] = {}
     absorbs: ClassVar[tuple[str, ...]] = ()
     setting: ClassVar[str] = "rank_pattern"
+    dropout: float = 0.0
 
     def __init__(self, site: Site, rank: int, l0: L0 | None, gated: Slots) -> None:
         super().__init__(site)

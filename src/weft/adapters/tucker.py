@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from weft.adapters.ranked import RankedAdapter
+from weft.adapters.cored import CoredAdapter
 from weft.adapters.stacked import uniform
 from weft.core.route import Route
 from weft.core.stacked import Slots
-from weft.encoder.sites import LINEAR, Site
+from weft.encoder.sites import Site
 from weft.kernels.dispatch import row_linear
 
 if TYPE_CHECKING:
     from weft.core.gate_settings import L0
 
 
-class TuckerAdapter(RankedAdapter):
+class TuckerAdapter(CoredAdapter):
     """y = W·x + b + A·(z ∘ G_t·(z ∘ Cᵀ·x)), G_t = Σ_k B_t[k]·G[k]: slice t of a tensor with a core.
 
     All tasks share A [1, o, r], C [1, i, r] and G [1, k, r, r]; B [S, k] has one row per task. With k = r and
@@ -36,7 +36,7 @@ class TuckerAdapter(RankedAdapter):
         l0: settings of the gates on the directions; None: no gates.
     """
 
-    fits = LINEAR
+    by = "B"
     along = {"A": (1,), "C": (1,), "G": (1, 2)}  # noqa: RUF012
     absorbs = ("A", "C")
 
@@ -59,35 +59,29 @@ class TuckerAdapter(RankedAdapter):
             self.start(name, uniform(width), seed, site.key)
         nn.init.zeros_(self.get_parameter("B"))
 
-    def forward(self, x: Tensor, route: Route) -> Tensor:
-        """x [R, L, i] → the term [R, L, o]."""
-        down = self.get_parameter("C").transpose(1, 2)
-        low = self.gated(self.mapped(x, "C", route, weight=down), route)  # [R, L, r]
-        if route.kernels == "reference":  # a row's core must not depend on how many tasks there are
-            core = torch.einsum("sk,kpq->spq", self.take("B", route), self.get_parameter("G")[0])
-            turned = row_linear(low, core)
-        else:
-            core = torch.einsum("sk,kpq->spq", self.get_parameter("B"), self.get_parameter("G")[0])
-            turned = self.mapped(low, "B", route, weight=core)  # one core per task, not per row: [S, r, r]
-        return self.mapped(self.gated(turned, route), "A", route)
+    def down(self) -> Tensor:
+        """Cᵀ, [r, i]."""
+        return self.get_parameter("C")[0].T
+
+    def up(self) -> Tensor:
+        """A, [o, r]."""
+        return self.get_parameter("A")[0]
+
+    def cores(self) -> Tensor:
+        """G of every task, [S, r, r]."""
+        return torch.einsum("sk,kpq->spq", self.get_parameter("B"), self.get_parameter("G")[0])
 
     def core(self, task: int) -> Tensor:
         """G_t, [r, r]."""
         return torch.einsum("k,kpq->pq", self.slot("B", task), self.slot("G", task))
 
-    def low_rank_delta(self, task: int) -> tuple[Tensor, Tensor]:
-        """A·G_t and Cᵀ, [o, k] and [k, i], gates multiplied in and shut directions left out."""
-        kept = self.live_for(task)
-        up = self.absorbed("A", task) @ self.core(task)
-        return up.index_select(1, kept), self.absorbed("C", task).index_select(1, kept).T
+    def gated_maps(self) -> tuple[Tensor, Tensor]:
+        """Cᵀ and A with the gates of their directions."""
+        return self.absorbed("C", 0).T, self.absorbed("A", 0)
 
-    def weight_delta(self, task: int) -> tuple[Tensor, None]:
-        """ΔW = A·G_t·Cᵀ, [o, i], gates multiplied in."""
-        return self.absorbed("A", task) @ self.core(task) @ self.absorbed("C", task).T, None
-
-    def inner_products(self) -> tuple[Tensor, None]:
-        """⟨A·G_s·Cᵀ, A·G_t·Cᵀ⟩ = Σ (G_s ∘ AᵀA·G_t·CᵀC), [T, T]."""
-        a, c = self.absorbed("A", 0), self.absorbed("C", 0)
-        tasks = range(len(self.stacks["B"].slots.of_task))
-        cores = torch.stack([self.core(task) for task in tasks])  # [T, r, r]
-        return torch.einsum("spq,tpq->st", cores, (a.T @ a) @ cores @ (c.T @ c)), None
+    def turned(self, low: Tensor, route: Route) -> Tensor:
+        """See `CoredAdapter`."""
+        if route.kernels == "reference":  # a row's core must not depend on how many tasks there are
+            core = torch.einsum("sk,kpq->spq", self.take("B", route), self.get_parameter("G")[0])
+            return row_linear(low, core)
+        return super().turned(low, route)

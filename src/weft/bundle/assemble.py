@@ -63,7 +63,7 @@ class Assembled:
 
 
 def assemble(folders: Sequence[str | Path], out: str | Path, *, encoder: Any = None) -> Assembled:
-    """Join bundles that share nothing but the encoder into one bundle.
+    """Join bundles whose tasks share nothing but the encoder, and constants of it, into one bundle.
 
     Each task gives exactly the logits of its own bundle: its file holds the same tensors. LoRA with different
     ranks, scales and sites, with or without biases, is unified: each site that any task uses has the largest
@@ -88,9 +88,11 @@ def _assemble(folders: Sequence[str | Path], out: Path, encoder: Any) -> Assembl
         )
     sources = read_sources(folders, out)
     together = check_together(sources)
-    for source in sources:
-        check_nothing_shared(source)
-    if all(source.method == sources[0].method for source in sources):
+    same_method = all(source.method == sources[0].method for source in sources)
+    if not (same_method and _equal_constants(sources)):
+        for source in sources:
+            check_nothing_shared(source)
+    if same_method:
         _join(sources, together, out)
         method, notes = sources[0].method, together.notes
     else:
@@ -98,6 +100,13 @@ def _assemble(folders: Sequence[str | Path], out: Path, encoder: Any) -> Assembl
         method, unify_notes = _unify(sources, together, out, encoder)
         notes = (*together.notes, *unify_notes)
     return Assembled(out, tuple(name for source in sources for name in source.names), method, notes)
+
+
+def _equal_constants(sources: Sequence[Source]) -> bool:
+    """Whether all that tasks share are constant factors of the encoder, equal in all bundles."""
+    if not all(part.shares_constants for part in sources[0].method.parts):
+        return False
+    return len({file_sha256(source.folder / SHARED_FILE) for source in sources}) == 1
 
 
 def _join(sources: Sequence[Source], together: Together, out: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
+from weft.adapters.svd import factors_from_files
 from weft.bundle.checksums import MANIFEST, check_encoder_files
 from weft.bundle.consistent import consistently
 from weft.bundle.manifest import SHARED_FILE, find_bundle, read_manifest, read_tasks, task_file
@@ -81,15 +82,16 @@ def load_changed(
             return manifest, loaded, tasks, open_files(folder, tasks, stack)
 
         manifest, loaded, tasks, files = consistently(folder, read)
-        model = Model(
-            loaded,
-            [*tasks.values(), *added],
-            build_method(manifest["method"]),
-            pool=manifest["heads"]["pool"],
-            head_dropout=manifest["heads"]["dropout"],
-            max_length=manifest["max_length"],
-            seed=manifest["seed"],
-        )
+        with factors_from_files():
+            model = Model(
+                loaded,
+                [*tasks.values(), *added],
+                build_method(manifest["method"]),
+                pool=manifest["heads"]["pool"],
+                head_dropout=manifest["heads"]["dropout"],
+                max_length=manifest["max_length"],
+                seed=manifest["seed"],
+            )
         _fill(model, folder, files, {task_owner(task.name) for task in added}, fresh)
     _check_encoder(model, folder)
     # a new module is in training mode, and an encoder that was loaded in eval mode: the model has one mode
@@ -177,7 +179,7 @@ def _fill(
         if unknown:
             raise WeftError(f"{path} holds {sorted(unknown)[0]!r}, which is not a tensor of this model")
         for item in items:
-            if not fresh(item):
+            if item.constant or not fresh(item):
                 copy_in(item, file, path, ranked)
 
 

@@ -90,10 +90,17 @@ class Slots:
 
 @dataclass(frozen=True)
 class Stack:
-    """How a stacked parameter was declared: its slots and its role."""
+    """How a stacked parameter was declared.
+
+    Attributes:
+        slots: its slots.
+        role: its role.
+        constant: whether it never trains: a factor that is computed or drawn once, and saved with the model.
+    """
 
     slots: Slots
     role: Role
+    constant: bool = False
 
 
 Init = Callable[[Tensor, torch.Generator], object]
@@ -113,10 +120,13 @@ class StackedModule(nn.Module):
         super().__init__()
         self.stacks: dict[str, Stack] = {}
 
-    def stack(self, name: str, shape: Sequence[int], slots: Slots, role: Role) -> None:
-        """Declare the parameter `name` of shape [S, *shape]; `start` fills it."""
-        self.register_parameter(name, nn.Parameter(torch.empty(len(slots), *shape)))
-        self.stacks[name] = Stack(slots, role)
+    def stack(
+        self, name: str, shape: Sequence[int], slots: Slots, role: Role, constant: bool = False
+    ) -> None:
+        """Declare the parameter `name` of shape [S, *shape]; `start` fills it; a constant never trains."""
+        parameter = nn.Parameter(torch.empty(len(slots), *shape), requires_grad=not constant)
+        self.register_parameter(name, parameter)
+        self.stacks[name] = Stack(slots, role, constant)
         if not (slots.is_shared or slots.is_identity):
             # not persistent: it follows from the model's tasks, and a file of one task must not hold it
             index = torch.tensor(slots.of_task, dtype=torch.long)

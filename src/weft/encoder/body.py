@@ -35,6 +35,10 @@ class Body(Protocol):
         """Hidden states [R, L, d], after `top`, and pooled vectors [R, d]; fills `route.layers`."""
         ...
 
+    def refresh(self) -> None:
+        """Bring what adapters keep for inference up to date; `encode` does it too, a captured pass cannot."""
+        ...
+
     def enable_checkpointing(self) -> None:
         """Recompute blocks in the backward pass instead of storing them."""
         ...
@@ -53,6 +57,7 @@ class WovenBody:
         self.holder = RouteHolder()
         self.top = [adapter for site, adapter in pairs if site.kind == "top"]
         self.reads_layers = any(adapter.reads_layers for _, adapter in pairs)
+        self.keeping = [adapter for _, adapter in pairs if adapter.keeps]
         self.sites = sites_of(encoder)
         weave(encoder, anatomy_of(encoder), self.sites, pairs, self.holder)
         taken = inspect.signature(type(encoder).forward).parameters
@@ -64,6 +69,8 @@ class WovenBody:
         """See `Body`."""
         if not self.takes_token_types:
             inputs = {name: value for name, value in inputs.items() if name != "token_type_ids"}
+        if not route.bare:
+            self.refresh()
         before, self.holder.route = self.holder.route, route
         try:
             if route.trunk is not None and route.layers is not None:
@@ -82,6 +89,11 @@ class WovenBody:
         finally:
             # None, unless this pass began inside another: outside a pass the encoder runs without adapters
             self.holder.route = before
+
+    def refresh(self) -> None:
+        """See `Body`."""
+        for adapter in self.keeping:
+            adapter.refresh()
 
     def enable_checkpointing(self) -> None:
         """See `Body`."""
@@ -135,6 +147,11 @@ class SeparateBodies:
         if route.layers is not None:
             route.layers[:] = layers
         return hidden, pooled
+
+    def refresh(self) -> None:
+        """See `Body`."""
+        for body in self.bodies:
+            body.refresh()
 
     def enable_checkpointing(self) -> None:
         """See `Body`."""

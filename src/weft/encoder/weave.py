@@ -7,7 +7,7 @@ torch silently reuses the compiled graph of a plain encoder for a hooked one of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -63,14 +63,18 @@ def weave(
     # before anything is changed: an encoder that is rejected must stay as it was
     if any(site.kind == "scores" for site in at) and not anatomy.disentangled:
         _check_attention(encoder)
+    _check_scales(at)
     wanted = {(s.layer, name) for s, adapters in at.items() for a in adapters for name in a.reads}
     form = BlockForm()
     fused: dict[str, list[list[Adapter]]] = {}
     for site in sites:
         adapters = at.get(site, [])
         if site.kind in LINEAR and adapters:
+            linear: Any = encoder.get_submodule(site.path)
+            for adapter in adapters:
+                adapter.bind_map(linear)
             parts = fused.setdefault(site.path, [[] for _ in range(site.part[1])])
-            parts[site.part[0]] += adapters
+            parts[site.part[0]] += sorted(adapters, key=lambda adapter: not adapter.scales)
     for path, parts in fused.items():
         _around(encoder, path, WovenLinear, holder, parts)
     for site in sites:
@@ -152,6 +156,17 @@ def _has(encoder: nn.Module, path: str) -> bool:
     except AttributeError:
         return False
     return True
+
+
+def _check_scales(at: Mapping[Site, Sequence[Adapter]]) -> None:
+    """Refuse two adapters that rescale one map: each would rescale what the other has changed."""
+    for site, adapters in at.items():
+        names = [type(adapter).__name__ for adapter in adapters if adapter.scales]
+        if len(names) > 1:
+            raise WeftError(
+                f"method: two parts rescale the map at {site.key!r} ({', '.join(names)}); give them "
+                "different sites or layers"
+            )
 
 
 def _check_attention(encoder: Any) -> None:

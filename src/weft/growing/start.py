@@ -109,7 +109,7 @@ def _owned_tensors(model: Model, new: int) -> Iterator[OwnedTensor]:
         encoders: Any = model.encoder
         of_task = [dict(encoders[task_owner(task.name)].named_parameters()) for task in model.tasks]
         for name in of_task[new]:
-            yield OwnedTensor(name, tuple(parameters[name].data for parameters in of_task), False)
+            yield OwnedTensor(name, tuple(parameters[name].detach() for parameters in of_task), False)
     embedding = {
         id(module)
         for _, adapter in model.placements
@@ -119,7 +119,7 @@ def _owned_tensors(model: Model, new: int) -> Iterator[OwnedTensor]:
     for path, module in model.adapters.named_modules():
         for name, stack in module.stacks.items() if isinstance(module, StackedModule) else ():
             if stack.slots.owners[stack.slots.of_task[new]] == owner:
-                values = module.get_parameter(name).data
+                values = module.get_parameter(name).detach()
                 vector = id(module) in embedding and values.dim() == 2
                 yield OwnedTensor(
                     f"{path}.{name}", tuple(values[slot] for slot in stack.slots.of_task), vector

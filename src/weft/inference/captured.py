@@ -221,6 +221,7 @@ class CapturedModel:
         else:
             for name, target in views(done.memory, form[0]).items():
                 target.copy_(inputs[name], non_blocking=True)
+        self.model.body.refresh()  # weights may have been trained since the last pass; a graph runs no Python
         done.run()
         return done
 

@@ -196,6 +196,17 @@ def low_rank(
     return y if onto is None else add(onto, y)
 
 
+def shared_linear(x: Tensor, weight: Tensor, onto: Tensor | None = None) -> Tensor:
+    """Map all rows by one weight: y = onto + x·weightᵀ, in one pass over `onto` where possible.
+
+    Args:
+        x: [R, L, i].
+        weight: [o, i].
+        onto: [R, L, o], or None; overwritten where no gradient is needed.
+    """
+    return _product(x, weight[None], onto)
+
+
 def _can_group(device: torch.device, half: bool) -> bool:
     """Return whether `grouped` runs without the host: in bf16, from Hopper on (else the host loops)."""
     if device.type != "cuda" or not half or not hasattr(F, "grouped_mm"):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weft.methods.bitfit import Bitfit
     from weft.methods.ca_mtl import CaMtl
     from weft.methods.composed import Composed
+    from weft.methods.dora import Dora
     from weft.methods.frozen import Frozen
     from weft.methods.full import Full
     from weft.methods.houlsby import Houlsby
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from weft.methods.lora import Lora
     from weft.methods.lora_bitfit import LoraBitfit
     from weft.methods.lora_bitfit_mtl import LoraBitfitMtl
+    from weft.methods.lora_xs import LoraXs
     from weft.methods.low_rank import LowRank
     from weft.methods.morris import Morris
+    from weft.methods.mtl_lora import MtlLora
     from weft.methods.pals import Pals
     from weft.methods.pals_lhuc import PalsLhuc
     from weft.methods.separate import Separate
@@ -40,6 +43,7 @@ METHODS: Registry[type[Method]] = Registry(
     {
         "bitfit": "weft.methods.bitfit:Bitfit",
         "ca_mtl": "weft.methods.ca_mtl:CaMtl",
+        "dora": "weft.methods.dora:Dora",
         "frozen": "weft.methods.frozen:Frozen",
         "full": "weft.methods.full:Full",
         "houlsby": "weft.methods.houlsby:Houlsby",
@@ -49,8 +53,10 @@ METHODS: Registry[type[Method]] = Registry(
         "lora": "weft.methods.lora:Lora",
         "lora_bitfit": "weft.methods.lora_bitfit:LoraBitfit",
         "lora_bitfit_mtl": "weft.methods.lora_bitfit_mtl:LoraBitfitMtl",
+        "lora_xs": "weft.methods.lora_xs:LoraXs",
         "low_rank": "weft.methods.low_rank:LowRank",
         "morris": "weft.methods.morris:Morris",
+        "mtl_lora": "weft.methods.mtl_lora:MtlLora",
         "pals": "weft.methods.pals:Pals",
         "pals_lhuc": "weft.methods.pals_lhuc:PalsLhuc",
         "separate": "weft.methods.separate:Separate",
@@ -66,6 +72,7 @@ __all__ = [
     "Bitfit",
     "CaMtl",
     "Composed",
+    "Dora",
     "Frozen",
     "Full",
     "Houlsby",
@@ -75,9 +82,11 @@ __all__ = [
     "Lora",
     "LoraBitfit",
     "LoraBitfitMtl",
+    "LoraXs",
     "LowRank",
     "Method",
     "Morris",
+    "MtlLora",
     "Pals",
     "PalsLhuc",
     "Separate",

@@ -33,7 +33,7 @@ class Lora(RankMethod):
     )
 
     def component_sets(self, tasks: Sequence[str]) -> int:
-        """See `RankMethod`: one set per slot."""
+        """See `RankedSites`: one set per slot."""
         return len(slots_for(self.share, tasks))
 
     def weave(self, sites: Sites, tasks: Sequence[str], seed: int) -> Iterator[tuple[Site, Adapter]]:

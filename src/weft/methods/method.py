@@ -146,6 +146,11 @@ class Method(Named):
         return []
 
     @property
+    def shares_constants(self) -> bool:
+        """Whether all that its tasks share are constants, which are equal for all models of one encoder."""
+        return False
+
+    @property
     def parts(self) -> tuple[Method, ...]:
         """The methods it is composed of: itself, or several."""
         return (self,)

@@ -1,4 +1,4 @@
-"""The base class of low-rank methods: a rank, ranks by site, and gates that find ranks."""
+"""The base classes of low-rank methods: a rank, ranks by site, and gates that find ranks."""
 
 from __future__ import annotations
 
@@ -25,16 +25,29 @@ BIASES_ABOUT = "the biases that are updated: of the dense maps, all (of the norm
 PATTERN_ABOUT = "ranks that differ, by site ({0/query: 3}); 0 leaves the site out"
 
 
-class RankMethod(Method):
-    """A method whose updates of linear maps have a rank."""
+class RankedSites(Method):
+    """A method that updates linear maps, each update with a rank."""
 
     adds = True
-    paper_basis = ROUND_BERT_BASE
-    counted_tasks = MORRIS_TASKS
     rank: PositiveInt = Field(8, description="r, the rank of every update")
     sites: SiteKinds = Field(("query", "value"), description="the linear maps that are updated")
     layers: Layers = Field("all", description=LAYERS)
     rank_pattern: dict[str, NonNegativeInt] = Field({}, description=PATTERN_ABOUT)
+
+    def ranked_sites(self, sites: Sites) -> list[tuple[Site, int]]:
+        """The linear maps that are updated, each with its rank."""
+        return by_rank(sites.select(self.sites, self.layers), self.rank, self.rank_pattern, "rank_pattern")
+
+    def component_sets(self, tasks: Sequence[str]) -> int:
+        """Return how many sets of components a site has: 1, or one per slot if components are not shared."""
+        return 1
+
+
+class RankMethod(RankedSites):
+    """A method whose updates of linear maps have a rank, which gates can find."""
+
+    paper_basis = ROUND_BERT_BASE
+    counted_tasks = MORRIS_TASKS
     l0: L0Setting = Field(None, description=L0_ABOUT)
 
     def with_ranks(self, patterns: Sequence[Mapping[str, Mapping[str, int]]]) -> Method:
@@ -46,14 +59,6 @@ class RankMethod(Method):
             kept = {**getattr(self, setting), **ranks}
             changed[setting] = {key: rank for key, rank in kept.items() if rank != full}
         return type(self)(**{**self.model_dump(), **changed, "l0": None})
-
-    def component_sets(self, tasks: Sequence[str]) -> int:
-        """Return how many sets of components a site has: 1, or one per slot if components are not shared."""
-        return 1
-
-    def ranked_sites(self, sites: Sites) -> list[tuple[Site, int]]:
-        """The linear maps that are updated, each with its rank."""
-        return by_rank(sites.select(self.sites, self.layers), self.rank, self.rank_pattern, "rank_pattern")
 
 
 A3 = "its formula (A.3) takes each of the 8 biases of a block for 768 wide; that of FFN-1 has 3,072"

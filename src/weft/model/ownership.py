@@ -30,6 +30,7 @@ class Owned:
         slot: the entry of a stacked parameter; None for a whole one.
         parameter: the parameter itself.
         role: its role, which decides about weight decay.
+        constant: whether it is a factor that never trains, though it is not the encoder's.
     """
 
     owner: str
@@ -38,11 +39,14 @@ class Owned:
     slot: int | None
     parameter: nn.Parameter
     role: Role
+    constant: bool = False
 
     @property
     def data(self) -> Tensor:
         """The values, as a view: writing to it writes to the model."""
-        return self.parameter.data if self.slot is None else self.parameter.data[self.slot]
+        # detach, not data: writing to it then counts as a new version of the parameter
+        values = self.parameter.detach()
+        return values if self.slot is None else values[self.slot]
 
     @property
     def numel(self) -> int:
@@ -87,4 +91,5 @@ def _stacked(root: nn.Module, part: Part, prefix: str) -> Iterator[Owned]:
             for name, stack in module.stacks.items():
                 parameter = module.get_parameter(name)
                 for slot, owner in enumerate(stack.slots.owners):
-                    yield Owned(owner, part, f"{prefix}{path}.{name}", slot, parameter, stack.role)
+                    place = f"{prefix}{path}.{name}"
+                    yield Owned(owner, part, place, slot, parameter, stack.role, stack.constant)

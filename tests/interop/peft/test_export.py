@@ -228,6 +228,18 @@ REFUSED = {
     "biases": ({"use": "lora", "train_encoder": "biases"}, "bert", "train_encoder: biases", "merge"),
     "separate": ("separate", "bert", "gives each task a separate encoder", "merge"),
     "norms": (NORMS["morris norms"], "modernbert", "LowRankBiasAdapter at '0/norm_2'", "merge"),
+    "dora and biases": (
+        [{"use": "bitfit", "biases": "dense"}, {"use": "dora", "rank": 2}],
+        "bert",
+        "BiasAdapter at '0/query'.*PEFT adds no biases to a DoRA",
+        "merge",
+    ),
+    "dora and lora": (
+        [{"use": "lora", "rank": 2}, {"use": "dora", "rank": 2}],
+        "bert",
+        "LoraAdapter at '0/query'.*PEFT normalizes every update",
+        "merge",
+    ),
     "own norms": ("task_norm", "modernbert", "TaskNormAdapter at", "merge"),
 }
 

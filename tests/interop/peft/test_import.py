@@ -71,6 +71,8 @@ def assert_same(ours, theirs, task):
         # the first that fits; PEFT sorts them when it saves, so they are in that order already
         {"r": 3, "alpha_pattern": {r"0\..*": 7, r"\w.*": 2}},
         {"r": 3, "init_lora_weights": "gaussian", "lora_alpha": 1},
+        {"r": 3, "lora_alpha": 6, "use_dora": True},
+        {"r": 2, "lora_alpha": 5, "use_dora": True, "use_rslora": True, "rank_pattern": {"0.*": 1}},
     ],
 )
 @pytest.mark.parametrize("family", SITES)
@@ -84,7 +86,8 @@ def test_what_peft_saves_computes_the_same(tmp_path, family, settings):
             away = (expected - twin(**inputs).last_hidden_state)[mask].abs().max()
     assert away > 0.05
     torch.testing.assert_close(ours.hidden[mask], expected[mask], **CLOSE)
-    assert model.method.name == ("lora_bitfit" if settings.get("lora_bias") else "lora")
+    names = {"lora_bias": "lora_bitfit", "use_dora": "dora"}
+    assert model.method.name == next((name for key, name in names.items() if settings.get(key)), "lora")
     assert model.method.alpha is None
 
 

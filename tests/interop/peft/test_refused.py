@@ -14,7 +14,7 @@ from weft.interop import export_peft, load_peft
 
 REFUSED_SETTINGS = {
     "peft_type": ("IA3", "peft_type 'IA3'; weft reads only LORA"),
-    "use_dora": (True, "use_dora is set: DoRA"),
+    "use_dora": (True, "has no lora_magnitude_vector, but use_dora is set"),
     "target_parameters": (["x"], "target_parameters is set"),
     "trainable_token_indices": ([1], "trainable_token_indices is set"),
     "layer_replication": ([[0, 1]], "layer_replication is set"),
@@ -49,6 +49,7 @@ WRONG_SETTINGS = [
     ("task_type", ["SEQ_CLS"], "task_type: expected a text, or null; found .'SEQ_CLS'."),
     ("base_model_name_or_path", 5, "base_model_name_or_path: expected a text, or null; found 5"),
     ("use_rslora", "no", "use_rslora: expected true or false; found 'no'"),
+    ("use_dora", 1, "use_dora: expected true or false; found 1"),
 ]
 
 
@@ -97,7 +98,6 @@ def test_starts_that_changed_the_encoder_are_refused(plain, start):
             {"target_modules": ["query"], "modules_to_save": ["pooler"]},
             r"'pooler.dense' was saved whole \(modules_to_save\)",
         ),
-        ("bert", {"target_modules": ["query"], "use_dora": True}, "use_dora is set"),
     ],
 )
 def test_folders_of_pefts_that_are_refused(tmp_path, family, settings, told):

@@ -18,7 +18,6 @@ KEEPS_BASE = (True, False, None, "gaussian", "eva", "orthogonal")
 """The values of `init_lora_weights` that do not change the encoder's weights."""
 
 REFUSED = {
-    "use_dora": "DoRA rescales the whole weight, which is not a LoRA",
     "target_parameters": "a LoRA of a parameter that is not the weight of a module has no site in weft",
     "trainable_token_indices": "weft trains no token embeddings",
     "layer_replication": "it changes the encoder's blocks",
@@ -94,6 +93,7 @@ CONFIG: dict[str, Check] = {
     "base_model_name_or_path": TEXT,
     "task_type": TEXT,
     "use_rslora": (_is_flag, "true or false"),
+    "use_dora": (_is_flag, "true or false"),
 }
 """The checked keys of adapter_config.json; for a missing key, PEFT has a default."""
 
@@ -110,7 +110,7 @@ WEFT_FIELDS: dict[str, Check] = {
 
 
 def check_config(config: Mapping[str, Any], path: Path) -> None:
-    """Refuse everything but a plain LoRA, and values that PEFT could not have written.
+    """Refuse everything but a LoRA or a DoRA, and values that PEFT could not have written.
 
     Args:
         config: the contents of adapter_config.json.

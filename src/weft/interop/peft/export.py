@@ -28,7 +28,7 @@ from weft.interop.peft.format import (
     classifier_tensors,
 )
 from weft.interop.peft.updates import Updates, filled, no_update, updates_of
-from weft.methods import Lora
+from weft.methods import Dora, Lora
 from weft.utils.files import new_folder, write_json, write_text
 from weft.utils.tensor_files import save_file
 from weft.utils.version import __version__
@@ -45,7 +45,7 @@ def export_peft(
 
     Each changed linear module is a target with its own rank and α = r, so that PEFT scales by 1; every scale
     and gate is in lora_B. Added biases are those of lora_B (`lora_bias`), changed norms are saved whole
-    (`modules_to_save`). `weft.json` holds the task's settings.
+    (`modules_to_save`). `dora` is written with `use_dora`. `weft.json` holds the task's settings.
 
     Args:
         model: the model.
@@ -126,6 +126,9 @@ def _adapter(
         tensors[f"{ROOT}{path}.lora_B.weight"] = block.up
         if has_bias:  # for all modules or for none: PEFT has one flag
             tensors[f"{ROOT}{path}.lora_B.bias"] = block.bias
+        if updates.is_dora:  # likewise
+            weight = encoder.get_submodule(path.removeprefix(prefix)).weight
+            tensors[f"{ROOT}{path}.lora_magnitude_vector"] = block.with_magnitude(weight)
     whole = {prefix + path: norm for path, norm in updates.norms.items()}
     if own_head:
         head = _head(model, task)
@@ -143,7 +146,7 @@ def _adapter(
         "r": highest,
         "lora_alpha": highest,
         "lora_dropout": max(
-            (part.dropout for part in model.method.parts if isinstance(part, Lora)), default=0.0
+            (part.dropout for part in model.method.parts if isinstance(part, Lora | Dora)), default=0.0
         ),
         "target_modules": list(blocks),
         # equal, so that α / r is 1 everywhere
@@ -155,7 +158,7 @@ def _adapter(
         "fan_in_fan_out": False,
         "init_lora_weights": True,
         "use_rslora": False,
-        "use_dora": False,
+        "use_dora": updates.is_dora,
     }
     return config, tensors
 

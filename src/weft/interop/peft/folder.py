@@ -1,4 +1,4 @@
-"""Reading a LoRA folder of PEFT: its configuration and tensors. What weft cannot load is refused by name."""
+"""Reading a LoRA or DoRA folder of PEFT: its configuration and tensors. The rest is refused by name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from weft.utils.weight_files import read_tensors
 EXPECTED = "expected the folder of a PEFT adapter"
 LONGEST_NAME = 1000
 """The longest name of a tensor; those of encoders have about 60 characters."""
-LORA = re.compile(r"(?P<path>.+)\.lora_(?P<factor>A|B)\.(?P<what>weight|bias)")
+LORA = re.compile(
+    r"(?P<path>.+)\.lora_((?P<factor>A|B)\.(?P<what>weight|bias)|(?P<magnitude>magnitude_vector)(\.weight)?)"
+)
 
 
 @dataclass
@@ -56,12 +58,13 @@ class PeftFolder:
         """Return the LoRA of each module: `A` [r, i], `B` [o, r] and optionally `bias` [o]; B and bias are
         scaled.
 
-        y = W·x + s·(B·(A·x) + bias): PEFT scales the bias too. s is α/r, or α/√r with `use_rslora`.
+        y = W·x + s·(B·(A·x) + bias): PEFT scales the bias too. s is α/r, or α/√r with `use_rslora`. With
+        DoRA each has `m` [o] too, the magnitudes of the rows.
         """
         loras: dict[str, dict[str, Tensor]] = {}
         for key, value in self.tensors.items():
             if match := LORA.fullmatch(key):
-                name = match["factor"] if match["what"] == "weight" else "bias"
+                name = "m" if match["magnitude"] else match["factor"] if match["what"] == "weight" else "bias"
                 loras.setdefault(match["path"], {})[name] = value.float()
         if not loras:
             raise WeftError(f"{self.folder} holds no LoRA: no tensor is named lora_A or lora_B")
@@ -69,6 +72,10 @@ class PeftFolder:
             for name in ("A", "B"):
                 if name not in parts:
                     raise WeftError(f"{self.folder}: the LoRA of {path!r} has no lora_{name}.weight")
+            if ("m" in parts) != self.is_dora:
+                lacks = "has no lora_magnitude_vector" if self.is_dora else "has a lora_magnitude_vector"
+                dora = "is set" if self.is_dora else "is not set"
+                raise WeftError(f"{self.folder}: the LoRA of {path!r} {lacks}, but use_dora {dora}")
             self._check_shapes(path, parts)
             scale = self._scale(path)
             parts["B"] = parts["B"] * scale
@@ -77,6 +84,11 @@ class PeftFolder:
             # the scale may overflow float32
             check_finite(f"{self.folder}: the LoRA of {path!r}, times α/r ({scale:g})", *parts.values())
         return loras
+
+    @property
+    def is_dora(self) -> bool:
+        """Whether the rows of the updated weights have magnitudes."""
+        return bool(self.config.get("use_dora"))
 
     @property
     def dropout(self) -> float:
@@ -101,11 +113,13 @@ class PeftFolder:
                 f"{self.folder}: the LoRA of {path!r} has A {list(a.shape)} and B {list(b.shape)}; "
                 f"expected [{rank}, in] and [out, {rank}], the rank of {CONFIG_FILE}"
             )
-        bias = parts.get("bias")
-        if bias is not None and bias.shape != b.shape[:1]:
-            raise WeftError(
-                f"{self.folder}: lora_B.bias of {path!r} has shape {list(bias.shape)}; expected [{b.size(0)}]"
-            )
+        for key, name in (("bias", "lora_B.bias"), ("m", "lora_magnitude_vector")):
+            vector = parts.get(key)
+            if vector is not None and vector.shape != b.shape[:1]:
+                shape = list(vector.shape)
+                raise WeftError(
+                    f"{self.folder}: {name} of {path!r} has shape {shape}; expected [{b.size(0)}]"
+                )
 
     def _scale(self, path: str) -> float:
         rank = self._number("r", "rank_pattern", path)

@@ -2,7 +2,8 @@
 
     adapter_config.json         the configuration
     adapter_model.safetensors   base_model.model.PATH.lora_A.weight [r, i], .lora_B.weight [o, r] and perhaps
-                                .lora_B.bias [o]; modules of `modules_to_save` as base_model.model.PATH.NAME
+                                .lora_B.bias [o], with DoRA .lora_magnitude_vector [o]; modules of
+                                `modules_to_save` as base_model.model.PATH.NAME
 
 weft also writes what PEFT has no field for:
 

@@ -1,4 +1,4 @@
-"""Importing a LoRA folder of PEFT as a weft model with one task."""
+"""Importing a LoRA or DoRA folder of PEFT as a weft model with one task."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from weft.adapters.bias import BiasAdapter
+from weft.adapters.dora import DoraAdapter
 from weft.adapters.lora import LoraAdapter
 from weft.adapters.task_norm import TaskNormAdapter
 from weft.encoder.anatomy import sites_of
@@ -21,7 +22,7 @@ from weft.errors import WeftError, words
 from weft.interop.peft.folder import PeftFolder, read_folder
 from weft.interop.peft.format import CONFIG_FILE, WEFT_FILE
 from weft.interop.peft.sites import SiteUpdates, site_updates
-from weft.methods import Bitfit, Composed, Lora, LoraBitfit, Method, TaskNorm
+from weft.methods import Bitfit, Composed, Dora, Lora, LoraBitfit, Method, TaskNorm
 from weft.model.model import Model
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.labelled import Labelled
@@ -32,8 +33,8 @@ def load_peft(folder: str | Path, encoder: Any = None, task: str | Task | None =
     """Load a model with one task that computes what PEFT computes with this folder.
 
     Its method is `lora` with every scale folded into B, or `lora_bitfit` if biases of the blocks' linear maps
-    were added. `bitfit` is added to `lora` for other biases (of the pooler, of norms), and `task_norm` if
-    norms with changed weights were saved whole. Notes for the user are warnings.
+    were added; of a DoRA it is `dora`. `bitfit` is added for other biases (of the pooler, of norms), and
+    `task_norm` if norms with changed weights were saved whole. Notes for the user are warnings.
 
     Args:
         folder: a folder written by PEFT's `save_pretrained`, or by `export_peft`.
@@ -80,7 +81,7 @@ def read_peft(
         )
     saved = peft.weft_settings or {"max_length": None, "seed": 0}
     method = _method(updates, sites_of(base.model).num_layers, peft.dropout)
-    if peft.dropout and not any(isinstance(part, Lora) for part in method.parts):
+    if peft.dropout and not any(isinstance(part, Lora | Dora) for part in method.parts):
         notes.append(
             f"lora_dropout {peft.dropout} is left out: it has no effect, because no weight is updated"
         )
@@ -163,6 +164,8 @@ def _method(updates: SiteUpdates, num_layers: int, dropout: float) -> Method:
     Its sites are kinds × layers: if the folder has no update at a site, the rank is 0 and a bias stays zero.
     """
     ranks = {site: up.size(1) for site, (up, _) in updates.factors.items()}
+    ranks |= {site: 1 for site in updates.magnitudes if site not in ranks}  # of zeros, beside magnitudes
+    low_rank: type[Lora | Dora] = Dora if updates.magnitudes else Lora
     outside = any(bias.any() for site, bias in updates.biases.items() if site.kind in OUTSIDE)
     if not updates.norms and not outside:
         biases = [site for site in updates.biases if site.kind not in OUTSIDE]
@@ -170,10 +173,10 @@ def _method(updates: SiteUpdates, num_layers: int, dropout: float) -> Method:
         ranks = ranks or dict.fromkeys(updates.named, 0 if biases else 1)
         if biases:
             return LoraBitfit(**_ranks(ranks, biases, num_layers), dropout=dropout)
-        return Lora(**_ranks(ranks, (), num_layers), dropout=dropout)
+        return low_rank(**_ranks(ranks, (), num_layers), dropout=dropout)
     parts: list[Method] = []
     if ranks:
-        parts.append(Lora(**_ranks(ranks, (), num_layers), dropout=dropout))
+        parts.append(low_rank(**_ranks(ranks, (), num_layers), dropout=dropout))
     weights = any(weight.any() for weight, _ in updates.norms.values())
     if updates.norms and not weights:
         parts.append(Bitfit(biases="all"))  # a kind of norm that one layer lacks cannot be selected by name
@@ -215,6 +218,8 @@ def _fill(model: Model, updates: SiteUpdates) -> None:
             if site in updates.factors:
                 up, down = updates.factors[site]
                 _copy(adapter, A=down, B=up)
+            if isinstance(adapter, DoraAdapter):
+                _copy(adapter, m=updates.magnitudes[site])
         elif isinstance(adapter, TaskNormAdapter) and site in updates.norms:
             weight, bias = updates.norms[site]
             _copy(adapter, weight=weight, bias=bias)

@@ -29,6 +29,7 @@ class SiteUpdates:
     Attributes:
         named: the linear sites that have a LoRA in the folder, which may be zero.
         factors: B with its scale [o, k] and A [k, i] of each linear site whose LoRA is not zero.
+        magnitudes: m [o] of each linear site with a DoRA.
         biases: Δb [o] of each linear site.
         norms: Δweight [d] and Δbias [d] of each norm.
         head: `weight` [C, d] and `bias` [C], if the folder has the task's head.
@@ -36,6 +37,7 @@ class SiteUpdates:
 
     named: list[Site] = field(default_factory=list)
     factors: dict[Site, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    magnitudes: dict[Site, Tensor] = field(default_factory=dict)
     biases: dict[Site, Tensor] = field(default_factory=dict)
     norms: dict[Site, tuple[Tensor, Tensor]] = field(default_factory=dict)
     head: dict[str, Tensor] | None = None
@@ -43,9 +45,10 @@ class SiteUpdates:
     def leave_out(self, kind: str) -> bool:
         """Remove the updates at the sites of a kind; return whether there were any."""
         self.named = [site for site in self.named if site.kind != kind]
-        gone = [site for site in (*self.factors, *self.biases) if site.kind == kind]
+        gone = [site for site in (*self.factors, *self.magnitudes, *self.biases) if site.kind == kind]
         for site in gone:
             self.factors.pop(site, None)
+            self.magnitudes.pop(site, None)
             self.biases.pop(site, None)
         return bool(gone)
 
@@ -74,7 +77,7 @@ def site_updates(peft: PeftFolder, encoder: Any) -> SiteUpdates:
             )
         _check_widths(peft, path, parts, encoder.get_submodule(inside))
         for site in linear[inside]:
-            _cut(updates, site, parts)
+            _cut(updates, site, parts, encoder.get_submodule(inside).weight.detach())
     norms = {path: sites[0] for path, sites in by_path.items() if sites[0].kind in NORM}
     _add_whole_modules(updates, peft, encoder, norms)
     if peft.head is not None:
@@ -98,8 +101,11 @@ def _check_widths(peft: PeftFolder, path: str, parts: Mapping[str, Tensor], modu
         )
 
 
-def _cut(updates: SiteUpdates, site: Site, parts: Mapping[str, Tensor]) -> None:
+def _cut(updates: SiteUpdates, site: Site, parts: Mapping[str, Tensor], weight: Tensor) -> None:
     """Add one site's slice of a module's LoRA.
+
+    A slice of a DoRA without an update whose magnitudes are the norms of the weight is the weight itself, and
+    left out.
 
     A site that is a slice of its module gets the rows of B of that slice, and the components of A that these
     rows
@@ -111,6 +117,10 @@ def _cut(updates: SiteUpdates, site: Site, parts: Mapping[str, Tensor]) -> None:
     kept = up.any(0) | ~parts["B"].any(0)
     if down.any() and kept.any():  # a bias without a weight update has a LoRA of zeros
         updates.factors[site] = (up[:, kept], down[kept])
+    if "m" in parts:
+        magnitudes, norms = parts["m"].chunk(of)[index], weight.chunk(of)[index].float().norm(dim=1)
+        if site in updates.factors or not torch.allclose(magnitudes.to(norms.device), norms, rtol=1e-6):
+            updates.magnitudes[site] = magnitudes
     if "bias" in parts:
         updates.biases[site] = parts["bias"].chunk(of)[index]
 

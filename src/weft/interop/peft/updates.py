@@ -1,4 +1,4 @@
-"""One task's adapters as a LoRA for PEFT; adapters that PEFT cannot represent are refused with a reason."""
+"""One task's adapters as a LoRA or DoRA for PEFT; what PEFT cannot represent is refused with a reason."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from weft.adapters.dora import DoraAdapter
 from weft.bundle.updates import check_finite
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import BLOCK_LINEAR, LINEAR, NORM, Site
@@ -30,11 +31,14 @@ class Block:
         up: [o, r], PEFT's lora_B with every scale in it.
         down: [r, i], PEFT's lora_A.
         bias: [o], PEFT's bias of lora_B; zero if nothing is added.
+        magnitude: [o], PEFT's lora_magnitude_vector: y = (m/‖W + up·down‖)∘(W·x + up·down·x) + b. Rows that
+            are NaN belong to no DoRA; see `with_magnitude`.
     """
 
     up: Tensor
     down: Tensor
     bias: Tensor
+    magnitude: Tensor
 
     @property
     def rank(self) -> int:
@@ -57,6 +61,15 @@ class Block:
         self.rows(site, wide).copy_(up)
         self.up, self.down = torch.cat([self.up, wide], 1), torch.cat([self.down, down])
 
+    def with_magnitude(self, weight: Tensor) -> Tensor:
+        """The magnitudes of all rows; those of rows without a DoRA are ‖W + up·down‖, which changes nothing.
+
+        Args:
+            weight: W, [o, i].
+        """
+        norms = (weight.detach() + self.up @ self.down).norm(dim=1)
+        return torch.where(self.magnitude.isnan(), norms, self.magnitude)
+
     @staticmethod
     def rows(site: Site, whole: Tensor) -> Tensor:
         """The rows of a site, as a view."""
@@ -75,6 +88,11 @@ class Updates:
     blocks: dict[str, Block] = field(default_factory=dict)
     norms: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
+    @property
+    def is_dora(self) -> bool:
+        """Whether some rows have magnitudes; PEFT then has magnitudes for all modules."""
+        return any(not block.magnitude.isnan().all() for block in self.blocks.values())
+
 
 @torch.no_grad()
 def updates_of(model: Model, task: str) -> Updates:
@@ -88,7 +106,9 @@ def updates_of(model: Model, task: str) -> Updates:
     _check_encoder(model, task)
     encoder: Any = model.encoder
     updates = Updates()
-    for site, adapter in model.placements:
+    biased: tuple[Site, Adapter] | None = None
+    # a DoRA first, as it runs: what is added to its map is then noticed, in whichever order
+    for site, adapter in sorted(model.placements, key=lambda placed: not placed[1].scales):
         change = adapter.weight_delta(index) if site.kind in (*LINEAR, *NORM) else None
         if change is None:
             raise _refusal(model, task, site, adapter, "it is not an addition to a weight or a bias")
@@ -103,13 +123,23 @@ def updates_of(model: Model, task: str) -> Updates:
             _change_norm(updates.norms.setdefault(site.path, _values(module)), weight, bias)
             continue
         block = updates.blocks.setdefault(site.path, _empty_block(module))
-        if weight is not None:
+        if isinstance(adapter, DoraAdapter):
+            up, down, magnitude = adapter.factors(index)
+            block.add(site, up, down)
+            block.rows(site, block.magnitude).copy_(magnitude)
+        elif weight is not None:
             factors = adapter.low_rank_delta(index)
+            if not block.rows(site, block.magnitude).isnan().all():
+                reason = "PEFT normalizes every update of a map that has a DoRA"
+                raise _refusal(model, task, site, adapter, reason)
             if factors is None:
                 raise _refusal(model, task, site, adapter, "its update of the weight is not of low rank")
             block.add(site, *factors)
         if bias is not None:
             block.rows(site, block.bias).add_(bias)
+            biased = biased or (site, adapter)
+    if biased is not None and updates.is_dora:
+        raise _refusal(model, task, *biased, "PEFT adds no biases to a DoRA")
     return updates
 
 
@@ -126,13 +156,15 @@ def filled(block: Block) -> Block:
     if block.rank:
         return block
     inner = block.down.size(1)
-    return Block(block.up.new_zeros(block.up.size(0), 1), block.down.new_zeros(1, inner), block.bias)
+    up, down = block.up.new_zeros(block.up.size(0), 1), block.down.new_zeros(1, inner)
+    return Block(up, down, block.bias, block.magnitude)
 
 
 def _empty_block(module: Any) -> Block:
     weight = module.weight.detach()
     outer, inner = weight.shape
-    return Block(weight.new_zeros(outer, 0), weight.new_zeros(0, inner), weight.new_zeros(outer))
+    up, down = weight.new_zeros(outer, 0), weight.new_zeros(0, inner)
+    return Block(up, down, weight.new_zeros(outer), weight.new_full((outer,), torch.nan))
 
 
 def _values(norm: Any) -> dict[str, Tensor]:

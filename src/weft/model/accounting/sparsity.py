@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from weft.adapters.ranked import RankedAdapter
-from weft.methods.ranked import RankMethod
+from weft.methods.ranked import RankedSites
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -54,7 +54,7 @@ def kept_components(model: Model) -> list[Kept]:
             count = sum(len(numbers) for numbers in live)
             components.append(Kept(site.key, site.layer, NAMES[adapter.setting], count, total))
     for part in parts:
-        if not isinstance(part, RankMethod):
+        if not isinstance(part, RankedSites):
             continue
         for setting, what in NAMES.items():
             for key, rank in getattr(part, setting, {}).items():

@@ -35,12 +35,16 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 def trained_tensors(model: Model) -> dict[str, Tensor]:
     """The parameters that a run may have changed, by name, sharing the model's memory.
 
-    These are the parameters that train; gates, even after they are decided; and encoders that belong to one
-    task (method `separate`), including their frozen weights.
+    These are the parameters that train; gates, even after they are decided; constant factors, which a
+    different machine might compute differently; and encoders that belong to one task (method `separate`),
+    including their frozen weights.
     """
     kept = {id(gate.get_parameter("alpha")) for gate in gates_of(model)}
-    kept |= {id(i.parameter) for i in owned(model) if i.part == "encoder" and i.owner != ENCODER}
-    return {name: p.data for name, p in model.named_parameters() if p.requires_grad or id(p) in kept}
+    kept |= {
+        id(i.parameter) for i in owned(model) if i.constant or (i.part == "encoder" and i.owner != ENCODER)
+    }
+    # detach, not data: loading weights then counts as a new version of a parameter
+    return {name: p.detach() for name, p in model.named_parameters() if p.requires_grad or id(p) in kept}
 
 
 def tensors_of_task(model: Model, task: str) -> dict[str, Tensor]:
