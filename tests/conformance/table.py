@@ -80,5 +80,18 @@ METHODS: dict[str, object] = {
     "ca_mtl-alignment-task": {"use": "ca_mtl", **_WITHOUT, "alignment": "task"},
     "ca_mtl-norm": {"use": "ca_mtl", **_WITHOUT, "norm": "code", "norm_layers": "all"},
     "ca_mtl-bottleneck": {"use": "ca_mtl", **_WITHOUT, "bottleneck": "code"},
+    "road": {"use": "road", "group": 8},
+    "road-everywhere": {
+        "use": "road",
+        "sites": "query, key, value, attention_out, ffn_in, ffn_out",
+        "share": {"first": ["a", "c"], "second": ["b"]},
+        "layers": "1",
+    },
+    "ia3": "ia3",
+    "ia3+road+lora": [
+        {"use": "ia3", "sites": "query, ffn_hidden", "layers": "1"},
+        {"use": "lora", "rank": 2, "sites": "query, ffn_out", "layers": "1"},
+        {"use": "road", "group": 4, "sites": "query, ffn_out", "layers": "1"},
+    ],
     "lora+bitfit": ["lora", {"use": "bitfit", "share": "all", "train_encoder": "layers 1"}],
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.methods.houlsby import Houlsby
     from weft.methods.houlsby_pals import HoulsbyPals
     from weft.methods.houlsby_parallel import HoulsbyParallel
+    from weft.methods.ia3 import Ia3
     from weft.methods.lhuc import Lhuc
     from weft.methods.lora import Lora
     from weft.methods.lora_bitfit import LoraBitfit
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from weft.methods.morris import Morris
     from weft.methods.pals import Pals
     from weft.methods.pals_lhuc import PalsLhuc
+    from weft.methods.road import Road
     from weft.methods.separate import Separate
     from weft.methods.task_norm import TaskNorm
     from weft.methods.top_attention import TopAttention
@@ -45,6 +47,7 @@ METHODS: Registry[type[Method]] = Registry(
         "houlsby": "weft.methods.houlsby:Houlsby",
         "houlsby_pals": "weft.methods.houlsby_pals:HoulsbyPals",
         "houlsby_parallel": "weft.methods.houlsby_parallel:HoulsbyParallel",
+        "ia3": "weft.methods.ia3:Ia3",
         "lhuc": "weft.methods.lhuc:Lhuc",
         "lora": "weft.methods.lora:Lora",
         "lora_bitfit": "weft.methods.lora_bitfit:LoraBitfit",
@@ -53,6 +56,7 @@ METHODS: Registry[type[Method]] = Registry(
         "morris": "weft.methods.morris:Morris",
         "pals": "weft.methods.pals:Pals",
         "pals_lhuc": "weft.methods.pals_lhuc:PalsLhuc",
+        "road": "weft.methods.road:Road",
         "separate": "weft.methods.separate:Separate",
         "task_norm": "weft.methods.task_norm:TaskNorm",
         "top_attention": "weft.methods.top_attention:TopAttention",
@@ -71,6 +75,7 @@ __all__ = [
     "Houlsby",
     "HoulsbyPals",
     "HoulsbyParallel",
+    "Ia3",
     "Lhuc",
     "Lora",
     "LoraBitfit",
@@ -80,6 +85,7 @@ __all__ = [
     "Morris",
     "Pals",
     "PalsLhuc",
+    "Road",
     "Separate",
     "TaskNorm",
     "TopAttention",
