@@ -93,5 +93,9 @@ METHODS: dict[str, object] = {
         {"use": "lora", "rank": 2, "sites": "query, ffn_out", "layers": "1"},
         {"use": "road", "group": 4, "sites": "query, ffn_out", "layers": "1"},
     ],
+    "poly": {"use": "poly", "rank": 3, "skills": 4, "alpha": 6},
+    "poly-mhr": {"use": "poly", "rank": 2, "skills": 3, "splits": 4, "sites": "key, ffn_in, ffn_out"},
+    "hydra": {"use": "hydra", "rank": 3, "alpha": 6},
+    "hydra-task": {"use": "hydra", "rank": 2, "experts": 4, "task_gate": True, "sites": "value, ffn_out"},
     "lora+bitfit": ["lora", {"use": "bitfit", "share": "all", "train_encoder": "layers 1"}],
 }

@@ -21,6 +21,7 @@ from weft.adapters.gate import RankGate
 from weft.adapters.lhuc import LhucAdapter
 from weft.adapters.lora import LoraAdapter
 from weft.adapters.low_rank_bias import LowRankBiasAdapter
+from weft.adapters.mixture import HydraAdapter, PolyAdapter
 from weft.adapters.projected import Projected, Projection
 from weft.adapters.ranked import RankedAdapter
 from weft.adapters.road import RoadAdapter
@@ -43,6 +44,7 @@ __all__ = [
     "Film",
     "FilmAlignment",
     "FilmBottleneck",
+    "HydraAdapter",
     "LhucAdapter",
     "LoraAdapter",
     "LowRankBiasAdapter",
@@ -50,6 +52,7 @@ __all__ = [
     "ModulatedBottleneck",
     "OwnConditionalNorm",
     "ParallelAdapter",
+    "PolyAdapter",
     "Projected",
     "Projection",
     "RankGate",

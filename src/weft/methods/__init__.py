@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.methods.houlsby import Houlsby
     from weft.methods.houlsby_pals import HoulsbyPals
     from weft.methods.houlsby_parallel import HoulsbyParallel
+    from weft.methods.hydra import Hydra
     from weft.methods.ia3 import Ia3
     from weft.methods.lhuc import Lhuc
     from weft.methods.lora import Lora
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from weft.methods.morris import Morris
     from weft.methods.pals import Pals
     from weft.methods.pals_lhuc import PalsLhuc
+    from weft.methods.poly import Poly
     from weft.methods.road import Road
     from weft.methods.separate import Separate
     from weft.methods.task_norm import TaskNorm
@@ -47,6 +49,7 @@ METHODS: Registry[type[Method]] = Registry(
         "houlsby": "weft.methods.houlsby:Houlsby",
         "houlsby_pals": "weft.methods.houlsby_pals:HoulsbyPals",
         "houlsby_parallel": "weft.methods.houlsby_parallel:HoulsbyParallel",
+        "hydra": "weft.methods.hydra:Hydra",
         "ia3": "weft.methods.ia3:Ia3",
         "lhuc": "weft.methods.lhuc:Lhuc",
         "lora": "weft.methods.lora:Lora",
@@ -56,6 +59,7 @@ METHODS: Registry[type[Method]] = Registry(
         "morris": "weft.methods.morris:Morris",
         "pals": "weft.methods.pals:Pals",
         "pals_lhuc": "weft.methods.pals_lhuc:PalsLhuc",
+        "poly": "weft.methods.poly:Poly",
         "road": "weft.methods.road:Road",
         "separate": "weft.methods.separate:Separate",
         "task_norm": "weft.methods.task_norm:TaskNorm",
@@ -75,6 +79,7 @@ __all__ = [
     "Houlsby",
     "HoulsbyPals",
     "HoulsbyParallel",
+    "Hydra",
     "Ia3",
     "Lhuc",
     "Lora",
@@ -85,6 +90,7 @@ __all__ = [
     "Morris",
     "Pals",
     "PalsLhuc",
+    "Poly",
     "Road",
     "Separate",
     "TaskNorm",
