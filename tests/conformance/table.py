@@ -97,5 +97,13 @@ METHODS: dict[str, object] = {
     "poly-mhr": {"use": "poly", "rank": 2, "skills": 3, "splits": 4, "sites": "key, ffn_in, ffn_out"},
     "hydra": {"use": "hydra", "rank": 3, "alpha": 6},
     "hydra-task": {"use": "hydra", "rank": 2, "experts": 4, "task_gate": True, "sites": "value, ffn_out"},
+    "reft": {"use": "reft", "rank": 3},
+    "reft-random": {
+        "use": "reft",
+        "rank": 2,
+        "sites": "attention_delta, ffn_hidden, top",
+        "share": {"first": ["a", "c"], "second": ["b"]},
+        "zero_init": False,
+    },
     "lora+bitfit": ["lora", {"use": "bitfit", "share": "all", "train_encoder": "layers 1"}],
 }

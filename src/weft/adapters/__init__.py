@@ -24,6 +24,7 @@ from weft.adapters.low_rank_bias import LowRankBiasAdapter
 from weft.adapters.mixture import HydraAdapter, PolyAdapter
 from weft.adapters.projected import Projected, Projection
 from weft.adapters.ranked import RankedAdapter
+from weft.adapters.reft import ReftAdapter
 from weft.adapters.road import RoadAdapter
 from weft.adapters.scale import ScaleAdapter
 from weft.adapters.stacked import StackedLinear, StackedNorm
@@ -57,6 +58,7 @@ __all__ = [
     "Projection",
     "RankGate",
     "RankedAdapter",
+    "ReftAdapter",
     "ResidualAdapter",
     "RoadAdapter",
     "ScaleAdapter",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from weft.methods.pals import Pals
     from weft.methods.pals_lhuc import PalsLhuc
     from weft.methods.poly import Poly
+    from weft.methods.reft import Reft
     from weft.methods.road import Road
     from weft.methods.separate import Separate
     from weft.methods.task_norm import TaskNorm
@@ -60,6 +61,7 @@ METHODS: Registry[type[Method]] = Registry(
         "pals": "weft.methods.pals:Pals",
         "pals_lhuc": "weft.methods.pals_lhuc:PalsLhuc",
         "poly": "weft.methods.poly:Poly",
+        "reft": "weft.methods.reft:Reft",
         "road": "weft.methods.road:Road",
         "separate": "weft.methods.separate:Separate",
         "task_norm": "weft.methods.task_norm:TaskNorm",
@@ -91,6 +93,7 @@ __all__ = [
     "Pals",
     "PalsLhuc",
     "Poly",
+    "Reft",
     "Road",
     "Separate",
     "TaskNorm",
