@@ -23,6 +23,7 @@ EVERYWHERE = {
     "scores",
     "embeddings",
     "attention_delta",
+    "ffn_hidden",
     "ffn_delta",
     "block",
     "top",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from tests.support.tiny import FAMILIES, tiny
 from weft.core.route import Route
 from weft.encoder.anatomy import anatomy_of, sites_of
 from weft.encoder.body import WovenBody
+from weft.encoder.families import FAMILIES as TABLES
 from weft.encoder.sites import LINEAR, NORM
 from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError
@@ -96,6 +98,50 @@ def test_every_site_acts_and_acts_on_its_own_task_alone(family):
         moved = (hidden, expected.last_hidden_state) if base is None else (pooled, base)
         same = [torch.allclose(a, b, atol=1e-6) for a, b in zip(*moved, strict=True)]
         assert same == [True, False, True, False], site.key
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ffn_hidden_is_what_the_output_map_reads(family):
+    """The activation of ffn_in's output; in a gated feed-forward part, its product with the gate."""
+    encoder = tiny(family)
+    sites = sites_of(encoder)
+    found = {(s.kind, s.layer): s for s in sites}
+    kinds = ("ffn_in", "ffn_hidden", "ffn_delta")
+    pairs = [(s, Probe(s)) for s in sites if s.kind in kinds]
+    probes = {(s.kind, s.layer): probe for s, probe in pairs}
+    given = inputs(encoder)
+    with torch.no_grad():
+        WovenBody(encoder, pairs).encode(route_for(given), given)
+        plain = unweave(copy.deepcopy(encoder))
+        for layer in range(sites.num_layers):
+            (read, *_), (hidden, *_), (delta, *_) = (probes[kind, layer].seen[0] for kind in kinds)
+            assert hidden.size(-1) == found["ffn_hidden", layer].in_width == 40
+            torch.testing.assert_close(plain.get_submodule(found["ffn_out", layer].path)(hidden), delta)
+            wide = plain.get_submodule(found["ffn_in", layer].path)(read)
+            if wide.size(-1) > hidden.size(-1):
+                wide, gate = wide.chunk(2, -1)
+                torch.testing.assert_close(hidden, F.gelu(wide) * gate)
+            else:
+                torch.testing.assert_close(hidden, F.gelu(wide))
+
+
+def test_a_family_without_an_output_map_has_no_ffn_hidden(monkeypatch):
+    places = {kind: place for kind, place in TABLES["bert"].in_block.items() if kind != "ffn_out"}
+    monkeypatch.setitem(TABLES._entries, "bert", replace(TABLES["bert"], in_block=places))
+    with pytest.raises(WeftError, match=r"site 'ffn_hidden' does not exist .* has no 'ffn_out'"):
+        sites_of(tiny("bert")).select(["ffn_hidden"])
+
+
+def test_the_adapters_of_the_output_map_read_what_ffn_hidden_returns():
+    encoder = tiny("bert")
+    sites = {(s.kind, s.layer): s for s in sites_of(encoder)}
+    before = Probe(sites["ffn_hidden", 0], lambda x, route: 2 * x)
+    after = Probe(sites["ffn_out", 0])
+    given = inputs(encoder)
+    with torch.no_grad():
+        pairs = [(sites["ffn_out", 0], after), (sites["ffn_hidden", 0], before)]
+        WovenBody(encoder, pairs).encode(route_for(given), given)
+    assert torch.equal(after.seen[0][0], 2 * before.seen[0][0])
 
 
 @pytest.mark.parametrize("family", FAMILIES)

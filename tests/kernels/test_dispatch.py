@@ -53,30 +53,34 @@ def test_every_way_of_mapping_gives_the_same(made, out_width, in_width, length):
 
 
 @settings(deadline=None, max_examples=40)
-@given(mixes(), WIDTHS, WIDTHS, st.integers(1, 3), st.booleans(), st.booleans())
-def test_every_way_of_a_low_rank_pair_gives_the_same(made, rank, width, length, gated, shared):
+@given(mixes(), WIDTHS, WIDTHS, st.integers(1, 3), st.booleans(), st.booleans(), st.booleans())
+def test_every_way_of_a_low_rank_pair_gives_the_same(made, rank, width, length, gated, shared, shifted):
     mix, slots, random = made
     maps = 1 if shared else slots
     shapes = [(len(mix.slot), length, 6), (maps, rank, 6), (maps, width, rank), (slots, rank)]
-    shapes.append((len(mix.slot), length, width))
+    shapes += [(len(mix.slot), length, width), (maps, rank)]
     tensors = [torch.randn(shape, generator=random) / shape[-1] ** 0.5 for shape in shapes]
 
-    def run(x, down, up, factor, onto):
-        return low_rank(x, down, up, mix, factor if gated else None, 0.5, onto) + 0 * factor.sum()
+    def low_rank_of(x, down, up, factor, onto, shift):
+        return low_rank(x, down, up, mix, factor if gated else None, 0.5, onto, shift if shifted else None)
+
+    def run(*tensors):
+        return low_rank_of(*tensors) + 0 * (tensors[3].sum() + tensors[5].sum())
 
     found = {s: with_gradients(s, tensors, run) for s in STRATEGIES}
-    x, down, up, factor, onto = tensors
+    x, down, up, factor, onto, shift = tensors
     expected = []
     for row, slot in enumerate(mix.slot.tolist()):
         own = 0 if shared else slot
-        low = x[row] @ down[own].T * (factor[slot] if gated else 1.0)
+        low = x[row] @ down[own].T + (shift[own] if shifted else 0.0)
+        low = low * (factor[slot] if gated else 1.0)
         expected.append(onto[row] + 0.5 * low @ up[own].T)
     torch.testing.assert_close(found["reference"][0], torch.stack(expected), **CLOSE)
     for strategy in STRATEGIES[1:]:
         torch.testing.assert_close(found[strategy], found["reference"], **CLOSE)
     with torch.no_grad():  # what it is added to may be overwritten, and the sum is the same
         changed = onto.clone()
-        result = low_rank(x, down, up, mix, factor if gated else None, 0.5, changed)
+        result = low_rank_of(x, down, up, factor, changed, shift)
     torch.testing.assert_close(result, found["reference"][0], **CLOSE)
     assert result.data_ptr() == changed.data_ptr()
 

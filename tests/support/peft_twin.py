@@ -33,6 +33,7 @@ METHODS: dict[str, Any] = {
         {"use": "lora", "rank": 3, "alpha": 6},
         {"use": "lora", "rank": 2, "sites": "value, ffn_in"},
     ],
+    "poly": {"use": "poly", "rank": 3, "skills": 4, "splits": 2},
     "lora_bitfit": {"use": "lora_bitfit", "rank": 2, "alpha": 3},
     "bitfit dense": {"use": "bitfit", "biases": "dense"},
     "morris": {"use": "morris", "rank": 5, "bias_rank": 2},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.adapters import Adapter
-from weft.encoder.sites import KINDS, Site
+from weft.encoder.sites import KINDS, VALUE, Site
 
 
 class Probe(Adapter):
@@ -14,11 +14,7 @@ class Probe(Adapter):
 
     def __init__(self, site: Site, act=None) -> None:
         super().__init__(site)
-        self.act = act or (
-            lambda x, route: (
-                x if site.kind in ("embeddings", "attention_delta", "ffn_delta", "block", "top") else None
-            )
-        )
+        self.act = act or (lambda x, route: x if site.kind in VALUE else None)
         self.seen: list = []
 
     def forward(self, x, route):

@@ -153,6 +153,7 @@ def patches_of(model: Model, fused: bool, gpu: bool) -> Iterator[Patch]:
         fused: see `Compiled`.
         gpu: whether it runs on a GPU.
     """
+    from weft.acceleration.attached_tables import AttachedTables
     from weft.acceleration.attention import AttentionByLength
     from weft.acceleration.bias_tables import BiasTables
     from weft.acceleration.gelu import CheapGelu
@@ -167,6 +168,8 @@ def patches_of(model: Model, fused: bool, gpu: bool) -> Iterator[Patch]:
         yield from (FusedMaps(encoder, but=joined.modules) for encoder in encoders)
     # blocks that are recomputed in the backward would read what a later pass looked up
     again = any(getattr(module, "gradient_checkpointing", False) for module in model.encoder.modules())
+    # what is not fused is inference, where no parameter changes
+    yield AttachedTables(model, once=not fused, attach=joins and not again)
     if gpu:
         if model.kernels == "auto" and not again:
             yield BiasTables(model, but=joined.adapters)

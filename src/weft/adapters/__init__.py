@@ -14,14 +14,19 @@ from weft.adapters.conditional_bottleneck import (
 from weft.adapters.conditional_norm import ConditionalNorm, OwnConditionalNorm
 from weft.adapters.connection import ParallelAdapter, ResidualAdapter, SerialAdapter
 from weft.adapters.cp import CpAdapter
+from weft.adapters.derived import DerivedAdapter
 from weft.adapters.feed_forward import StackedFeedForward
 from weft.adapters.film import Film
 from weft.adapters.gate import RankGate
 from weft.adapters.lhuc import LhucAdapter
 from weft.adapters.lora import LoraAdapter
 from weft.adapters.low_rank_bias import LowRankBiasAdapter
+from weft.adapters.mixture import HydraAdapter, PolyAdapter
 from weft.adapters.projected import Projected, Projection
 from weft.adapters.ranked import RankedAdapter
+from weft.adapters.reft import ReftAdapter
+from weft.adapters.road import RoadAdapter
+from weft.adapters.scale import ScaleAdapter
 from weft.adapters.stacked import StackedLinear, StackedNorm
 from weft.adapters.task_embedding import TaskEmbedding, TransformedEmbedding
 from weft.adapters.task_linear import TaskLinearAdapter
@@ -36,9 +41,11 @@ __all__ = [
     "ConditionalAttention",
     "ConditionalNorm",
     "CpAdapter",
+    "DerivedAdapter",
     "Film",
     "FilmAlignment",
     "FilmBottleneck",
+    "HydraAdapter",
     "LhucAdapter",
     "LoraAdapter",
     "LowRankBiasAdapter",
@@ -46,11 +53,15 @@ __all__ = [
     "ModulatedBottleneck",
     "OwnConditionalNorm",
     "ParallelAdapter",
+    "PolyAdapter",
     "Projected",
     "Projection",
     "RankGate",
     "RankedAdapter",
+    "ReftAdapter",
     "ResidualAdapter",
+    "RoadAdapter",
+    "ScaleAdapter",
     "SerialAdapter",
     "SkipPath",
     "StackedAttention",

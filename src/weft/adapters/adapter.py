@@ -31,6 +31,7 @@ class Adapter(StackedModule):
         replaces: whether it is a per-task copy of the site's module, which then does not train itself.
         reads: the names of the tensors that the route must store for the running block.
         reads_layers: whether it reads `route.layers`, the embeddings and each block's output.
+        unmerged: why it cannot be merged, if it cannot, for messages.
         part: the index of the part of a composed method that it belongs to.
         scales: at a linear map, whether its term rescales the map's own output. It then runs before the other
             adapters of its map, of which no second one may rescale.
@@ -42,6 +43,7 @@ class Adapter(StackedModule):
     replaces: ClassVar[bool] = False
     reads: tuple[Memory, ...] = ()
     reads_layers: ClassVar[bool] = False
+    unmerged: ClassVar[str] = "it is not an addition to a weight or a bias"
     part: int = 0
     scales: ClassVar[bool] = False
     keeps: ClassVar[bool] = False
@@ -60,7 +62,8 @@ class Adapter(StackedModule):
     def add_to(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
         """At a linear map or a norm: return y + term; y, [R, L, o], may be overwritten.
 
-        An adapter that can add its term within a matrix product overrides this and saves a separate sum.
+        An adapter that can add its term within a matrix product overrides this and saves a separate sum; one
+        that changes y instead of adding to it (a scale, a rotation) returns the changed y.
         """
         term = self(x, route)
         return y if term is None else add(y, term)
@@ -94,9 +97,29 @@ class Adapter(StackedModule):
         """Return what it adds to the site's weight and bias for one task: (ΔW, Δb), each may be None.
 
         Returns:
-            None if the adapter is not an addition to weight and bias, and cannot be merged.
+            None if the adapter is not an addition to weight and bias.
         """
         return None
+
+    def can_merge(self) -> bool:
+        """Return whether `merge_into` is exact: the adapter changes nothing but a weight and a bias."""
+        return self.weight_delta(0) is not None
+
+    def merge_into(self, task: int, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the weight and bias of a map or norm that computes what it does with this adapter.
+
+        Args:
+            task: the task's id.
+            weight: of the site's map or norm, with the adapters before this one merged; at `ffn_hidden` the
+                weight of the map that reads the value. It is not changed.
+            bias: None if it has none.
+        """
+        delta = self.weight_delta(task)
+        assert delta is not None, "see can_merge"
+        by_weight, by_bias = delta
+        if by_bias is not None:
+            bias = by_bias if bias is None else bias + by_bias
+        return weight if by_weight is None else weight + by_weight, bias
 
     def low_rank_delta(self, task: int) -> tuple[Tensor, Tensor] | None:
         """Return ΔW of one task as a product up·down, [o, k] and [k, i]; None if it is not of low rank."""

@@ -45,6 +45,8 @@ class Route:
             and a grouped product can run.
         counts: the number of rows of each task, if rows are sorted by task and the host knows it.
         prepared: what modules have computed for the whole pass before the first block, by their place.
+        tables: the tables of adapters that compute theirs before the first block, by the adapter's number;
+            see `weft.adapters.derived`.
         until: the number of blocks that run; the blocks above return their input. None: all run.
         block_input: the input of the block that is running, [R, L, d].
         attention_input: the input of its attention, [R, L, d]: the block's input in a post-norm encoder, the
@@ -67,6 +69,7 @@ class Route:
     ends: Tensor | None = None
     counts: tuple[int, ...] | None = None
     prepared: dict[str, Tensor] = field(default_factory=dict)
+    tables: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)
     block_input: Tensor | None = None
     attention_input: Tensor | None = None
     after_attention: Tensor | None = None

@@ -48,6 +48,7 @@ def sites_of(model: Any) -> Sites:
     width: int = config.hidden_size
     blocks = _blocks(model, anatomy)
     lacking = {kind: f"family {family!r} has none" for kind in KINDS if kind not in anatomy.in_block}
+    lacking["ffn_hidden"] = f"family {family!r} has no 'ffn_out', whose input it would be"
     if anatomy.disentangled and not getattr(config, "relative_attention", False):
         lacking["scores"] = "without relative_attention its scores take no further term"
     sites = [Site("top", None, width, width, "")]
@@ -59,6 +60,9 @@ def sites_of(model: Any) -> Sites:
         for kind, place in anatomy.in_block.items():
             if kind != "scores" or "scores" not in lacking:
                 sites += _site(block, prefix, kind, place, number, width, lacking)
+            if kind == "ffn_out":  # its input is a site too, which no table has to list
+                inner = sites[-1].in_width
+                sites.append(Site("ffn_hidden", number, inner, inner, sites[-1].path))
     heads: int = config.num_attention_heads
     # eps of the last norm in the blocks: the first may be an identity
     norms = [site.path for site in sites if site.kind in BLOCK_NORM]

@@ -5,7 +5,9 @@ The kind of a site decides how an adapter takes part in the forward pass:
 - *term* sites: the adapter's result is added, and None adds nothing. At a linear site
   y = W·x + b + Σ adapter(x); at a norm y = norm(x) + Σ adapter(x̂), with x̂ the input normalized without
   weight and bias; at `scores`, Σ adapter(x) is added to the attention scores, x the attention's input.
-- *value* sites: the value is replaced, v ← adapter(v), by each adapter in turn.
+- *value* sites: the value is replaced, v ← adapter(v), by each adapter in turn. `ffn_hidden` is what the
+  feed-forward part's output map reads: the activation of `ffn_in`'s output or, in a gated one, its product
+  with the gate.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ BLOCK_LINEAR = ("query", "key", "value", "attention_out", "ffn_in", "ffn_out")
 LINEAR = (*BLOCK_LINEAR, "pooler")
 BLOCK_NORM = ("norm_1", "norm_2")
 NORM = (*BLOCK_NORM, "embeddings_norm", "final_norm")
-VALUE = ("embeddings", "attention_delta", "ffn_delta", "block", "top")
+VALUE = ("embeddings", "attention_delta", "ffn_hidden", "ffn_delta", "block", "top")
 KINDS = (*LINEAR, *NORM, *VALUE, "scores")
 
 

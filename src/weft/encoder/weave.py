@@ -20,6 +20,7 @@ from weft.encoder.from_lengths import drop_from_lengths, keep_from_lengths
 from weft.encoder.sites import LINEAR, NORM, Site, Sites
 from weft.encoder.woven import (
     Remember,
+    WovenInput,
     WovenLinear,
     WovenNorm,
     WovenScores,
@@ -94,6 +95,9 @@ def weave(
         elif site.kind == "scores" and not anatomy.disentangled:
             if adapters:
                 _around(encoder, site.path, WovenScores, holder, adapters)
+        elif site.kind == "ffn_hidden":
+            if adapters:  # around the map's own adapters, which read what these return
+                _around(encoder, site.path, WovenInput, holder, adapters)
         elif site.kind in ("attention_delta", "ffn_delta") and adapters:
             _around(encoder, site.path, WovenValue, holder, adapters)
         elif site.kind == "embeddings":

@@ -161,6 +161,29 @@ class WovenValue(HoldsMethods):
         return value if isinstance(output, Tensor) else (value, *output[1:])
 
 
+class WovenInput(HoldsMethods):
+    """v ← adapter(v) for each adapter in turn, where v is what a linear map reads.
+
+    Args:
+        inner: the map's forward, with its own adapters.
+        holder: holds the route.
+        adapters: the adapters that replace the value.
+    """
+
+    def __init__(self, inner: Inner, holder: RouteHolder, adapters: Sequence[Adapter]) -> None:
+        self.inner = inner
+        self.holder = holder
+        self.adapters = adapters
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Replace the input and apply the map; without a route, only the map."""
+        route = self.holder.adapting
+        for adapter in () if route is None else self.adapters:
+            x = adapter(x, route)
+        y: Tensor = self.inner(x)
+        return y
+
+
 class Remember(HoldsMethods):
     """Stores the input and output of a norm in the route.
 

@@ -158,8 +158,9 @@ def low_rank(
     factor: Tensor | None = None,
     scale: float = 1.0,
     onto: Tensor | None = None,
+    shift: Tensor | None = None,
 ) -> Tensor:
-    """Apply the low-rank map of each row's slot: y[r] = onto[r] + s · (x[r] · downᵀ ∘ factor) · upᵀ.
+    """Apply each row's low-rank map: y[r] = onto[r] + s · ((x[r] · downᵀ + shift) ∘ factor) · upᵀ.
 
     All low-rank adapters use this function. Under `side` the components of all slots are two products, and
     the mask, the factors and s are applied between them in one multiplication.
@@ -172,6 +173,7 @@ def low_rank(
         factor: factors of the components, [S, r] or [1, r], or None.
         scale: s.
         onto: the tensor that the result is added to, [R, L, o]; overwritten where no gradient is needed.
+        shift: what is added to the components, [S, r], of the slots of `down`; None: nothing.
 
     Returns:
         [R, L, o].
@@ -179,19 +181,19 @@ def low_rank(
     slots, rank = down.shape[:2]
     if mix is None or slots == 1:
         rows = factor if factor is None or factor.size(0) == 1 or mix is None else select(factor, mix.slot)
-        low = _scaled(F.linear(x, down[0]), rows, scale)
-        return _product(low, up, onto)
+        low = _scaled(F.linear(x, down[0], None if shift is None else shift[0]), rows, scale)
+        return add_projection(low, up, onto)
     strategy = _chosen(x, down, mix)
     if strategy == "side":
-        low = F.linear(x, down.flatten(0, 1))  # [R, L, S·r]
+        low = F.linear(x, down.flatten(0, 1), None if shift is None else shift.flatten())  # [R, L, S·r]
         keep = _slot_mask(mix.slot, slots, rank).to(down.dtype)  # [R, S·r]
         if factor is not None:
             keep = keep * factor.expand(slots, -1).flatten()
-        return _product(_scaled(low, keep, scale), _beside(up)[None], onto)
+        return add_projection(_scaled(low, keep, scale), _beside(up)[None], onto)
     rows = factor if factor is None or factor.size(0) == 1 else select(factor, mix.slot)
-    low = _scaled(stacked_linear(x, down, mix), rows, scale)
+    low = _scaled(stacked_linear(x, down, mix, shift), rows, scale)
     if strategy == "reference":
-        return _product(low, select(up, mix.slot), onto)
+        return add_projection(low, select(up, mix.slot), onto)
     y = stacked_linear(low, up, mix)
     return y if onto is None else add(onto, y)
 
@@ -282,8 +284,11 @@ def _scaled(low: Tensor, factor: Tensor | None, scale: float) -> Tensor:
     return low if scale == 1.0 else low * scale
 
 
-def _product(low: Tensor, up: Tensor, onto: Tensor | None) -> Tensor:
-    """Return onto + low · upᵀ: [R, L, r] and [R or 1, o, r] → [R, L, o]."""
+def add_projection(low: Tensor, up: Tensor, onto: Tensor | None) -> Tensor:
+    """Return onto + low · upᵀ: [R, L, r] and [R or 1, o, r] → [R, L, o].
+
+    `onto` is overwritten where no gradient is needed.
+    """
     if onto is None or onto.size(0) != low.size(0) or onto.dtype != low.dtype:
         y = row_linear(low, up)
         return y if onto is None else onto + y.to(onto.dtype)

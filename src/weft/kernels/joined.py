@@ -61,6 +61,23 @@ def own_slot(slot: Tensor, slots: int, dtype: torch.dtype) -> Tensor:
     return (slot[:, None] == torch.arange(slots, device=slot.device)).to(dtype)
 
 
+def side_by_side(down: Tensor, up: Tensor, slot: Tensor | None, scale: float = 1.0) -> Components:
+    """Return the low-rank maps of all slots as components, of which a row keeps those of its slot.
+
+    Args:
+        down: [S, r, i].
+        up: [S, o, r].
+        slot: the slot of each row, [R]; None if there is a single slot.
+        scale: a factor of the term.
+    """
+    slots, rank = down.shape[:2]
+    if slot is None:
+        keep = down.new_full((1, rank), scale)
+    else:
+        keep = own_slot(slot, slots, down.dtype).repeat_interleave(rank, 1) * scale
+    return Components(keep, up.transpose(0, 1).flatten(1), down.flatten(0, 1))
+
+
 def joined_linear(
     x: Tensor, weight: Tensor, bias: Tensor | None, terms: Sequence[Sequence[Components]]
 ) -> Tensor:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from weft.methods.houlsby import Houlsby
     from weft.methods.houlsby_pals import HoulsbyPals
     from weft.methods.houlsby_parallel import HoulsbyParallel
+    from weft.methods.hydra import Hydra
+    from weft.methods.ia3 import Ia3
     from weft.methods.lhuc import Lhuc
     from weft.methods.lora import Lora
     from weft.methods.lora_bitfit import LoraBitfit
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from weft.methods.mtl_lora import MtlLora
     from weft.methods.pals import Pals
     from weft.methods.pals_lhuc import PalsLhuc
+    from weft.methods.poly import Poly
+    from weft.methods.reft import Reft
+    from weft.methods.road import Road
     from weft.methods.separate import Separate
     from weft.methods.task_norm import TaskNorm
     from weft.methods.top_attention import TopAttention
@@ -49,6 +54,8 @@ METHODS: Registry[type[Method]] = Registry(
         "houlsby": "weft.methods.houlsby:Houlsby",
         "houlsby_pals": "weft.methods.houlsby_pals:HoulsbyPals",
         "houlsby_parallel": "weft.methods.houlsby_parallel:HoulsbyParallel",
+        "hydra": "weft.methods.hydra:Hydra",
+        "ia3": "weft.methods.ia3:Ia3",
         "lhuc": "weft.methods.lhuc:Lhuc",
         "lora": "weft.methods.lora:Lora",
         "lora_bitfit": "weft.methods.lora_bitfit:LoraBitfit",
@@ -59,6 +66,9 @@ METHODS: Registry[type[Method]] = Registry(
         "mtl_lora": "weft.methods.mtl_lora:MtlLora",
         "pals": "weft.methods.pals:Pals",
         "pals_lhuc": "weft.methods.pals_lhuc:PalsLhuc",
+        "poly": "weft.methods.poly:Poly",
+        "reft": "weft.methods.reft:Reft",
+        "road": "weft.methods.road:Road",
         "separate": "weft.methods.separate:Separate",
         "task_norm": "weft.methods.task_norm:TaskNorm",
         "top_attention": "weft.methods.top_attention:TopAttention",
@@ -78,6 +88,8 @@ __all__ = [
     "Houlsby",
     "HoulsbyPals",
     "HoulsbyParallel",
+    "Hydra",
+    "Ia3",
     "Lhuc",
     "Lora",
     "LoraBitfit",
@@ -89,6 +101,9 @@ __all__ = [
     "MtlLora",
     "Pals",
     "PalsLhuc",
+    "Poly",
+    "Reft",
+    "Road",
     "Separate",
     "TaskNorm",
     "TopAttention",

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from weft.adapters.derived import DerivedAdapter, DerivedTables
 from weft.core.route import Route
 from weft.core.stacked import StackedModule
 from weft.encoder.body import Body
@@ -41,6 +42,8 @@ def stacked_maps(modules: nn.Module) -> tuple[Shape, ...]:
                 shape = module.get_parameter(name).shape
                 if len(shape) == 3 and shape[0] > 1 and stack.slots.is_identity:
                     shapes[shape[0], shape[1], shape[2]] = None
+        if isinstance(module, DerivedAdapter):
+            shapes |= {shape: None for shape in module.map_shapes() if shape[0] > 1}
     return tuple(shapes)
 
 
@@ -56,9 +59,11 @@ class OrderedBody:
     def __init__(self, body: Body, adapters: nn.Module, tasks: int) -> None:
         self.body = body
         self.tasks = tasks
+        derived = DerivedTables(adapters.modules())
         self.maps = stacked_maps(adapters)
         self.prepared: list[Prepares] = [
-            module for module in adapters.modules() if isinstance(module, Prepares)
+            *([derived] if derived.groups else []),
+            *(module for module in adapters.modules() if isinstance(module, Prepares)),
         ]
 
     def encode(self, route: Route, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:

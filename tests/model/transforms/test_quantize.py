@@ -25,8 +25,9 @@ def test_it_is_near_the_model_and_leaves_it_alone(family):
     }
 
 
-def test_adapters_still_act():
-    model = quantize(scramble(build("bert", METHODS["lora-everywhere"])))
+@pytest.mark.parametrize("method", ["lora-everywhere", "ia3+road+lora"])
+def test_adapters_still_act(method):
+    model = quantize(scramble(build("bert", METHODS[method])))
     inputs = batch(model)
     with torch.no_grad():
         plain = model.run(**inputs).hidden
@@ -35,6 +36,19 @@ def test_adapters_still_act():
             bare = model.run(**inputs).hidden
     assert not torch.allclose(plain, other, atol=1e-3)
     assert not torch.allclose(plain, bare, atol=1e-3)
+
+
+def test_what_scales_the_input_of_a_map_acts_as_before():
+    """Around the map in int8, and with the map's own adapters between them."""
+    spec = [{"use": "ia3", "sites": "ffn_hidden"}, {"use": "lora", "sites": "ffn_out"}]
+    for method in (spec[:1], spec):
+        model = scramble(build("bert", method))
+        inputs = batch(model)
+        with torch.no_grad():
+            plain, found = model.run(**inputs).hidden, quantize(model).run(**inputs).hidden
+            with model.adapters_off():
+                bare = model.run(**inputs).hidden
+        assert (found - plain).norm() < 0.5 * (plain - bare).norm()
 
 
 def test_bodies_of_their_own_are_all_taken():

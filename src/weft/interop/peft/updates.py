@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from weft.bundle.updates import check_finite
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import BLOCK_LINEAR, LINEAR, NORM, Site
 from weft.errors import WeftError
+from weft.model.transforms.merge import can_merge
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -202,12 +202,6 @@ def _refusal(model: Model, task: str, site: Site, adapter: Adapter, reason: str)
 
 def _instead(model: Model, task: str) -> str:
     """The next command for a user who cannot use PEFT."""
-    if _can_merge(model.placements, model.task_id(task)):
+    if all(can_merge(site, adapter) for site, adapter in model.placements):
         return f"for a plain Hugging Face encoder of this task, in Python: weft.load(BUNDLE).merge({task!r})"
     return "use the bundle itself: weft predict BUNDLE FILE.jsonl, or weft.load(BUNDLE) in Python"
-
-
-def _can_merge(pairs: Sequence[tuple[Site, Adapter]], task: int) -> bool:
-    return all(
-        site.kind in (*LINEAR, *NORM) and adapter.weight_delta(task) is not None for site, adapter in pairs
-    )

@@ -17,6 +17,14 @@ from weft.errors import WeftError
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
 
+MERGED = (*LINEAR, *NORM, "ffn_hidden")
+"""The kinds of site whose adapters may be merged; at `ffn_hidden` into the map that reads the value."""
+
+
+def can_merge(site: Site, adapter: Adapter) -> bool:
+    """Return whether an adapter at this site changes nothing but a weight and a bias."""
+    return site.kind in MERGED and adapter.can_merge()
+
 
 @torch.no_grad()
 def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) -> nn.Module:
@@ -30,25 +38,22 @@ def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) 
         pairs: its adapters and their sites.
         task: the task's id.
     """
-    updates = []
     for site, adapter in pairs:
-        update = adapter.weight_delta(task) if site.kind in (*LINEAR, *NORM) else None
-        if update is None:
-            raise WeftError(
-                f"{type(adapter).__name__} at {site.key!r} cannot be merged: "
-                "it is not an addition to a weight or a bias"
-            )
-        updates.append((site, update))
+        if not can_merge(site, adapter):
+            raise WeftError(f"{type(adapter).__name__} at {site.key!r} cannot be merged: {adapter.unmerged}")
     plain = unweave(copy.deepcopy(encoder))
-    for site, (weight, bias) in updates:
+    # what changes the input of a map comes last: it applies to what the map's own adapters add as well
+    for site, adapter in sorted(pairs, key=lambda pair: pair[0].kind == "ffn_hidden"):
         module: Any = plain.get_submodule(site.path)
         index, parts = site.part
-        if weight is not None:
-            _part(module.get_parameter("weight"), index, parts).add_(weight)
-        if bias is not None:
-            if module.bias is None:
+        weight = _part(module.get_parameter("weight"), index, parts)
+        bias = None if module.bias is None else _part(module.get_parameter("bias"), index, parts)
+        new_weight, new_bias = adapter.merge_into(task, weight, bias)
+        weight.copy_(new_weight)
+        if new_bias is not None:
+            if bias is None:
                 _give_biases(plain, site.kind)
-            _part(module.get_parameter("bias"), index, parts).add_(bias)
+            _part(module.get_parameter("bias"), index, parts).copy_(new_bias)
     return plain.requires_grad_(False).eval()
 
 

@@ -71,7 +71,9 @@ def quantize(model: Model) -> Model:
 def _put_in(module: Any, mapped: Inner) -> None:
     """Replace the computation of a map; its adapters stay."""
     woven = woven_of(module)
-    if isinstance(woven, WovenLinear):
+    while woven is not None and isinstance(getattr(woven.inner, "__self__", None), WovenLinear):
+        woven = woven.inner.__self__
+    if woven is not None:
         woven.inner = mapped
     else:
         module.forward = mapped
