@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from weft.bundle.updates import check_finite
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import BLOCK_LINEAR, LINEAR, NORM, Site
 from weft.errors import WeftError
+from weft.model.transforms.merge import can_have_bias
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -51,16 +51,11 @@ class Block:
         rank = up.size(1)
         for start in range(self.rank - rank + 1):
             if torch.equal(self.down[start : start + rank], down):
-                self.rows(site, self.up)[:, start : start + rank] += up
+                site.add_rows(self.up[:, start : start + rank], up)
                 return
         wide = self.up.new_zeros(self.up.size(0), rank)
-        self.rows(site, wide).copy_(up)
+        site.add_rows(wide, up)
         self.up, self.down = torch.cat([self.up, wide], 1), torch.cat([self.down, down])
-
-    @staticmethod
-    def rows(site: Site, whole: Tensor) -> Tensor:
-        """The rows of a site, as a view."""
-        return whole.chunk(site.part[1])[site.part[0]]
 
 
 @dataclass
@@ -98,7 +93,7 @@ def updates_of(model: Model, task: str) -> Updates:
             continue
         module = encoder.get_submodule(site.path)
         if site.kind in NORM:
-            if bias is not None and module.bias is None:
+            if bias is not None and getattr(module, "bias", None) is None:
                 raise _refusal(model, task, site, adapter, "this norm has no bias that PEFT could replace")
             _change_norm(updates.norms.setdefault(site.path, _values(module)), weight, bias)
             continue
@@ -109,7 +104,7 @@ def updates_of(model: Model, task: str) -> Updates:
                 raise _refusal(model, task, site, adapter, "its update of the weight is not of low rank")
             block.add(site, *factors)
         if bias is not None:
-            block.rows(site, block.bias).add_(bias)
+            site.add_rows(block.bias, bias)
     return updates
 
 
@@ -170,12 +165,11 @@ def _refusal(model: Model, task: str, site: Site, adapter: Adapter, reason: str)
 
 def _instead(model: Model, task: str) -> str:
     """The next command for a user who cannot use PEFT."""
-    if _can_merge(model.placements, model.task_id(task)):
+    if all(_can_merge(model, site, adapter, model.task_id(task)) for site, adapter in model.placements):
         return f"for a plain Hugging Face encoder of this task, in Python: weft.load(BUNDLE).merge({task!r})"
     return "use the bundle itself: weft predict BUNDLE FILE.jsonl, or weft.load(BUNDLE) in Python"
 
 
-def _can_merge(pairs: Sequence[tuple[Site, Adapter]], task: int) -> bool:
-    return all(
-        site.kind in (*LINEAR, *NORM) and adapter.weight_delta(task) is not None for site, adapter in pairs
-    )
+def _can_merge(model: Model, site: Site, adapter: Adapter, task: int) -> bool:
+    change = adapter.weight_delta(task) if site.kind in (*LINEAR, *NORM) else None
+    return change is not None and (change[1] is None or can_have_bias(model.encoder, site))
