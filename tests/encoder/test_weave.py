@@ -99,6 +99,71 @@ def test_every_site_acts_and_acts_on_its_own_task_alone(family):
         assert same == [True, False, True, False], site.key
 
 
+@pytest.mark.parametrize("member", CORE_FAMILIES)
+def test_every_further_family_has_a_probe_at_every_site(member):
+    """The cheapest property of a family runs for each: nothing changes, and every site is called."""
+    test_doing_nothing_at_every_site_is_bit_equal(member, None, Probe)
+
+
+def context(encoder, site=None, act=None):
+    """What the lowest block's `attention_out` reads, with this adapter at a site."""
+    reads = sites_of(encoder).select(["attention_out"], [0])[0]
+    probe = Probe(reads)
+    pairs = [(reads, probe)] if site is None else [(reads, probe), (site, Probe(site, act))]
+    given = inputs(encoder)
+    with torch.no_grad():
+        WovenBody(unweave(encoder), pairs).encode(route_for(given), given)
+    return probe.seen[0][0]
+
+
+# where the relative positions pass through the query's and key's map, an adapter there reaches every token
+@pytest.mark.parametrize("family", [family for family in EVERY if family != "deberta-v3"])
+def test_query_key_and_value_are_what_they_are_called(family):
+    """A query concerns its token alone, a key others too; a constant on all values moves what is attended."""
+    encoder = tiny(family)
+    sites = {site.kind: site for site in sites_of(encoder) if site.layer == 0}
+    before = context(encoder)
+
+    moved = {}
+    for kind in ("query", "key", "value"):
+        term = torch.zeros(9, sites[kind].out_width)
+        term[2] = torch.linspace(-1, 1, term.size(-1))
+        found = context(encoder, sites[kind], lambda x, route, term=term: term)
+        moved[kind] = (found - before).abs().amax(-1)[0] > 1e-6
+    assert moved["query"].nonzero().flatten().tolist() == [2]
+    assert moved["key"].sum() > 4
+    assert moved["value"].sum() > 4
+    constant = torch.linspace(-1, 1, sites["value"].out_width)
+    shifted = context(encoder, sites["value"], lambda x, route: constant) - before
+    heads, groups = encoder.config.num_attention_heads, before.size(-1) // constant.numel()
+    expected = constant.unflatten(0, (heads // groups, -1)).repeat_interleave(groups, 0).flatten()
+    torch.testing.assert_close(shifted[0], expected.expand_as(shifted[0]), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("family", ["nomic_bert", "gte", "eurobert", "ultrabert"])
+def test_the_gate_is_the_map_under_the_activation(family):
+    """act(gate(x)) ⊙ in(x): twice the one is twice the product, twice the other is not."""
+    if family not in CORE_FAMILIES:
+        pytest.skip("this version of transformers does not have the family")
+    encoder = tiny(family)
+    sites = {site.kind: site for site in sites_of(encoder) if site.layer == 0}
+    products = {}
+    for kind in (None, "ffn_in", "ffn_gate"):
+        pairs = [(sites["ffn_out"], probe := Probe(sites["ffn_out"]))]
+        if kind is not None:
+            linear = encoder.get_submodule(sites[kind].path)
+            double = Probe(
+                sites[kind], lambda x, route, linear=linear: F.linear(x, linear.weight, linear.bias)
+            )
+            pairs.append((sites[kind], double))
+        given = inputs(encoder)
+        with torch.no_grad():
+            WovenBody(unweave(encoder), pairs).encode(route_for(given), given)
+        products[kind] = probe.seen[0][0]
+    torch.testing.assert_close(products["ffn_in"], 2 * products[None])
+    assert not torch.allclose(products["ffn_gate"], 2 * products[None], atol=0.1)
+
+
 @pytest.mark.parametrize("family", EVERY)
 def test_deltas_and_the_residual_stream_are_what_they_are_called(family):
     encoder = tiny(family)

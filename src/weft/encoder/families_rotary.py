@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.encoder.families import Anatomy, ConfigLimits
+from weft.encoder.families import Anatomy, Classifier, ConfigLimits
 
 NOMIC_BERT = Anatomy(
     blocks="layers",
@@ -44,6 +44,7 @@ JINA_EMBEDDINGS_V3 = replace(
         "ffn_in": "mlp.fc1",
         "ffn_out": "mlp.fc2",
     },
+    classifier=Classifier("out_proj.", "dense."),
     limits=ConfigLimits(layers=("num_hidden_layers", 24), positions=None),
     since="5.4",
     foreign={},
