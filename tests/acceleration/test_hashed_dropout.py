@@ -157,6 +157,21 @@ def test_each_dropout_of_a_pass_has_its_own_key():
     assert len(seen) == len(set(seen)) >= 4
 
 
+def test_a_block_that_runs_twice_drops_other_elements_each_time():
+    """ALBERT's blocks have one dropout for all of their runs; so does a LoRA at their maps."""
+    model = scramble(build("albert", {"use": "lora", "dropout": 0.5}, layers=1)).train()
+    block = model.encoder.encoder.albert_layer_groups[0].albert_layers[0]
+    block.attention.output_dropout.p = 0.5
+    fused = FusedDropout(model, blocks_of(model.encoder))
+    zeros = []
+    block.attention.output_dropout.register_forward_hook(lambda m, x, out: zeros.append(out == 0))
+    loss_of(model, 0)
+    assert len(zeros) == 2
+    assert not torch.equal(*zeros)
+    assert not any(KEYS in adapter.__dict__ for _, adapter in model.placements)
+    fused.undo()
+
+
 @pytest.mark.slow  # tests/training/engines/test_inductor.py compares the dropout of a whole run
 def test_compiled_it_draws_the_same(monkeypatch):
     """Blocks, heads, adapters: a compiler must not change what is drawn, in whatever order it runs them."""

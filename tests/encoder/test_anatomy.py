@@ -8,18 +8,18 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, Data2VecTextConfig, Data2VecTextModel
 
 import weft
-from tests.support.tiny import _SIZES, FAMILIES, tiny
+from tests.support.tiny import _SIZES, CORE_FAMILIES, FAMILIES, tiny
 from weft.encoder.anatomy import anatomy_of, longest_row, sites_of
 from weft.encoder.families import FAMILIES as KNOWN
 from weft.encoder.families import register_family
 from weft.encoder.sites import BLOCK_LINEAR, KINDS, LINEAR
 from weft.errors import WeftError
 
+EVERY = [*FAMILIES, *CORE_FAMILIES]
 EVERYWHERE = {
-    *BLOCK_LINEAR,
+    *(kind for kind in BLOCK_LINEAR if kind != "ffn_gate"),
     "norm_1",
     "norm_2",
-    "embeddings_norm",
     "scores",
     "embeddings",
     "attention_delta",
@@ -28,24 +28,34 @@ EVERYWHERE = {
     "block",
     "top",
 }
+POST_NORM, GATE, POOLER, EMBEDDED = {"final_norm"}, {"ffn_gate"}, {"pooler"}, {"embeddings_norm"}
 LACKS = {
-    "distilbert": {"pooler"},
-    "electra": {"pooler"},
-    "deberta-v3": {"pooler"},
-    "deberta-v2": {"pooler"},
-    "modernbert": {"pooler"},
+    **dict.fromkeys(FAMILIES, GATE | POST_NORM),
+    **dict.fromkeys(("distilbert", "electra", "deberta-v3", "deberta-v2"), GATE | POST_NORM | POOLER),
+    "modernbert": GATE | POOLER,
+    **dict.fromkeys(("ernie", "data2vec-text", "rembert", "albert"), GATE | POST_NORM),
+    **dict.fromkeys(("roformer", "deberta"), GATE | POST_NORM | POOLER),
+    **dict.fromkeys(("megatron-bert", "xlm-roberta-xl", "esm"), GATE | EMBEDDED),
+    "roberta-prelayernorm": GATE,
+    **dict.fromkeys(("nomic_bert", "gte"), POST_NORM | POOLER),
+    "jina_embeddings_v3": GATE | POST_NORM,
+    **dict.fromkeys(("eurobert", "ultrabert"), EMBEDDED | POOLER),
 }
+"""What docs/encoders.md lists."""
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_the_sites_of_a_family(family):
     sites = sites_of(tiny(family))
-    expected = set(KINDS) - LACKS.get(family, set()) - ({"final_norm"} if family != "modernbert" else set())
+    expected = set(KINDS) - LACKS[family]
     assert {s.kind for s in sites} == expected
     assert expected >= EVERYWHERE
+    for kind in LACKS[family]:
+        with pytest.raises(WeftError, match=rf"site '{kind}' does not exist .* of this .* encoder: "):
+            sites.select([kind])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_widths_are_those_of_the_maps(family):
     encoder = tiny(family)
     for site in sites_of(encoder):
@@ -70,18 +80,18 @@ def test_a_missing_site_is_named_with_its_reason():
 
 
 def test_an_unknown_family_built_like_a_known_one_is_told_how_to_join(monkeypatch):
-    encoder = AutoModel.from_config(AutoConfig.for_model("data2vec-text", **_SIZES))
+    encoder = AutoModel.from_config(AutoConfig.for_model("splinter", **_SIZES))
     with pytest.raises(WeftError) as wrong:
         weft.Model(encoder, [weft.Task("a", size=2)])
     text = str(wrong.value)
-    assert "'data2vec-text'" in text
-    assert "register_family('data2vec-text', 'bert')" in text
+    assert "'splinter'" in text
+    assert "register_family('splinter', 'bert')" in text
     assert "docs/extension.md" in text
     monkeypatch.setattr(KNOWN, "_entries", dict(KNOWN._entries))
-    register_family("data2vec-text", "bert")
+    register_family("splinter", "bert")
     assert sites_of(encoder).num_layers == 2
-    with pytest.raises(WeftError, match="already"):
-        register_family("data2vec-text", "bert")
+    with pytest.raises(WeftError, match="'splinter' is known already: leave out register_family"):
+        register_family("splinter", "bert")
 
 
 LONGEST = {
@@ -89,17 +99,22 @@ LONGEST = {
     **dict.fromkeys(("bert", "electra", "distilbert", "deberta-v2"), 64),
     **dict.fromkeys(("roberta", "xlm-roberta", "camembert", "mpnet"), 62),
     **dict.fromkeys(("deberta-v3", "modernbert"), None),
+    **dict.fromkeys(("ernie", "rembert", "roformer", "albert", "megatron-bert"), 64),
+    **dict.fromkeys(("data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl"), 62),
+    # rotations and relative positions are computed for any length
+    **dict.fromkeys(("deberta", "esm", "nomic_bert", "gte", "jina_embeddings_v3"), None),
+    **dict.fromkeys(("eurobert", "ultrabert"), None),
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_the_longest_row_is_what_the_table_of_positions_holds(family):
     encoder = tiny(family)
     longest = longest_row(encoder)
     assert longest == LONGEST[family]
+    rows = torch.full((1, (longest or 80) + 1), 9)
+    assert encoder(rows[:, :-1]).last_hidden_state.shape == (1, longest or 80, 32)
     if longest is not None:
-        rows = torch.full((1, longest + 1), 9)
-        assert encoder(rows[:, :-1]).last_hidden_state.shape == (1, longest, 32)
         with pytest.raises((IndexError, RuntimeError)):
             encoder(rows)
 
@@ -107,7 +122,7 @@ def test_the_longest_row_is_what_the_table_of_positions_holds(family):
 @pytest.mark.parametrize("like", ["bert", "roberta"])
 def test_positions_are_numbered_as_the_family_does_whatever_it_is_registered_like(monkeypatch, like):
     """data2vec-text numbers positions from the padding id on: 514 places take rows of 512 tokens."""
-    monkeypatch.setattr(KNOWN, "_entries", dict(KNOWN._entries))
+    monkeypatch.setattr(KNOWN, "_entries", {k: v for k, v in KNOWN._entries.items() if k != "data2vec-text"})
     register_family("data2vec-text", like)
     sizes = _SIZES | {"max_position_embeddings": 514}
     encoder = Data2VecTextModel(Data2VecTextConfig(**sizes)).eval()
@@ -124,8 +139,8 @@ def test_positions_are_numbered_as_the_family_does_whatever_it_is_registered_lik
 
 def test_a_table_may_say_its_first_position(monkeypatch):
     monkeypatch.setattr(KNOWN, "_entries", dict(KNOWN._entries))
-    register_family("data2vec-text", replace(KNOWN["bert"], first_position=10))
-    encoder = AutoModel.from_config(AutoConfig.for_model("data2vec-text", **_SIZES))
+    register_family("splinter", replace(KNOWN["bert"], first_position=10))
+    encoder = AutoModel.from_config(AutoConfig.for_model("splinter", **_SIZES))
     assert longest_row(encoder) == 54
 
 
@@ -134,9 +149,9 @@ def test_an_unknown_family_is_told_what_is_missing():
     gpt = AutoModel.from_config(AutoConfig.for_model("gpt2", **settings))
     with pytest.raises(WeftError, match=r"'gpt2' \(GPT2Model\) has no anatomy[^$]*no list of blocks"):
         sites_of(gpt)
-    esm = AutoModel.from_config(AutoConfig.for_model("esm", **_SIZES, pad_token_id=1, mask_token_id=4))
-    with pytest.raises(WeftError, match=r"'esm'[^$]*nearest to '\w+', but lacks: "):
-        sites_of(esm)
+    bottlenecks = AutoModel.from_config(AutoConfig.for_model("mobilebert", **_SIZES))
+    with pytest.raises(WeftError, match=r"'mobilebert'[^$]*nearest to '[\w-]+', but lacks: "):
+        sites_of(bottlenecks)
 
 
 def test_what_is_no_encoder_is_refused():

@@ -184,7 +184,8 @@ def test_other_families_are_loaded_as_transformers_loads_them(tmp_path, family):
 @pytest.mark.parametrize(
     ("setting", "value", "words"),
     [
-        ("num_hidden_layers", 10**9, "1000000000 layers; the weights have only"),
+        ("num_hidden_layers", 10**9, "found 1000000000; expected a number of at most 10,000"),
+        ("num_hidden_layers", 9000, "9000 layers; the weights have only"),
         ("num_hidden_layers", 20, "describes an encoder of .* parameters; the weights beside it have"),
         ("num_hidden_layers", "many", "could not be loaded|layers"),
         ("vocab_size", 2 * 10**9, "describes an encoder of 64,0"),

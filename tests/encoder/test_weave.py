@@ -12,18 +12,19 @@ from torch.nn import functional as F
 
 import weft
 from tests.support.probe import Probe
-from tests.support.tiny import FAMILIES, tiny
+from tests.support.tiny import CORE_FAMILIES, FAMILIES, tiny
 from weft.core.route import Route
 from weft.encoder.anatomy import anatomy_of, sites_of
 from weft.encoder.body import WovenBody
 from weft.encoder.families import FAMILIES as TABLES
+from weft.encoder.norms import normalized
 from weft.encoder.sites import LINEAR, NORM
 from weft.encoder.weave import is_woven, unweave
 from weft.errors import WeftError
 
-BOTH = [
-    (f, a) for f in FAMILIES for a in ("sdpa", "eager") if a == "eager" or f[:5] not in ("mpnet", "deber")
-]
+EVERY = [*FAMILIES, *CORE_FAMILIES]
+EAGER_ONLY = ("mpnet", "deberta-v3", "deberta-v2", "deberta", "megatron-bert", "rembert", "roformer")
+BOTH = [(f, a) for f in EVERY for a in ("sdpa", "eager") if a == "eager" or f not in EAGER_ONLY]
 
 
 def inputs(encoder, rows=4, length=9):
@@ -69,7 +70,7 @@ def test_doing_nothing_at_every_site_is_bit_equal(family, attention, make):
         assert probe.seen, f"the adapter at {site.key} was never called"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_every_site_acts_and_acts_on_its_own_task_alone(family):
     """A change at one site, for task 1 only, moves the rows of task 1 and no other, wherever it is."""
     bare = tiny(family)
@@ -144,7 +145,72 @@ def test_the_adapters_of_the_output_map_read_what_ffn_hidden_returns():
     assert torch.equal(after.seen[0][0], 2 * before.seen[0][0])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("member", CORE_FAMILIES)
+def test_every_further_family_has_a_probe_at_every_site(member):
+    """The cheapest property of a family runs for each: nothing changes, and every site is called."""
+    test_doing_nothing_at_every_site_is_bit_equal(member, None, Probe)
+
+
+def context(encoder, site=None, act=None):
+    """What the lowest block's `attention_out` reads, with this adapter at a site."""
+    reads = sites_of(encoder).select(["attention_out"], [0])[0]
+    probe = Probe(reads)
+    pairs = [(reads, probe)] if site is None else [(reads, probe), (site, Probe(site, act))]
+    given = inputs(encoder)
+    with torch.no_grad():
+        WovenBody(unweave(encoder), pairs).encode(route_for(given), given)
+    return probe.seen[0][0]
+
+
+# where the relative positions pass through the query's and key's map, an adapter there reaches every token
+@pytest.mark.parametrize("family", [family for family in EVERY if family != "deberta-v3"])
+def test_query_key_and_value_are_what_they_are_called(family):
+    """A query concerns its token alone, a key others too; a constant on all values moves what is attended."""
+    encoder = tiny(family)
+    sites = {site.kind: site for site in sites_of(encoder) if site.layer == 0}
+    before = context(encoder)
+
+    moved = {}
+    for kind in ("query", "key", "value"):
+        term = torch.zeros(9, sites[kind].out_width)
+        term[2] = torch.linspace(-1, 1, term.size(-1))
+        found = context(encoder, sites[kind], lambda x, route, term=term: term)
+        moved[kind] = (found - before).abs().amax(-1)[0] > 1e-6
+    assert moved["query"].nonzero().flatten().tolist() == [2]
+    assert moved["key"].sum() > 4
+    assert moved["value"].sum() > 4
+    constant = torch.linspace(-1, 1, sites["value"].out_width)
+    shifted = context(encoder, sites["value"], lambda x, route: constant) - before
+    heads, groups = encoder.config.num_attention_heads, before.size(-1) // constant.numel()
+    expected = constant.unflatten(0, (heads // groups, -1)).repeat_interleave(groups, 0).flatten()
+    torch.testing.assert_close(shifted[0], expected.expand_as(shifted[0]), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("family", ["nomic_bert", "gte", "eurobert", "ultrabert"])
+def test_the_gate_is_the_map_under_the_activation(family):
+    """act(gate(x)) ⊙ in(x): twice the one is twice the product, twice the other is not."""
+    if family not in CORE_FAMILIES:
+        pytest.skip("this version of transformers does not have the family")
+    encoder = tiny(family)
+    sites = {site.kind: site for site in sites_of(encoder) if site.layer == 0}
+    products = {}
+    for kind in (None, "ffn_in", "ffn_gate"):
+        pairs = [(sites["ffn_out"], probe := Probe(sites["ffn_out"]))]
+        if kind is not None:
+            linear = encoder.get_submodule(sites[kind].path)
+            double = Probe(
+                sites[kind], lambda x, route, linear=linear: F.linear(x, linear.weight, linear.bias)
+            )
+            pairs.append((sites[kind], double))
+        given = inputs(encoder)
+        with torch.no_grad():
+            WovenBody(unweave(encoder), pairs).encode(route_for(given), given)
+        products[kind] = probe.seen[0][0]
+    torch.testing.assert_close(products["ffn_in"], 2 * products[None])
+    assert not torch.allclose(products["ffn_gate"], 2 * products[None], atol=0.1)
+
+
+@pytest.mark.parametrize("family", EVERY)
 def test_deltas_and_the_residual_stream_are_what_they_are_called(family):
     encoder = tiny(family)
     sites = sites_of(encoder)
@@ -172,17 +238,18 @@ def test_deltas_and_the_residual_stream_are_what_they_are_called(family):
                 torch.testing.assert_close(out, norms["norm_2"](middle + second))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_a_norm_is_given_its_input_normalised(family):
     encoder = tiny(family)
     pairs = [(s, Probe(s)) for s in sites_of(encoder) if s.kind in NORM]
     given = inputs(encoder)
     body = WovenBody(encoder, pairs)
     body.encode(route_for(given), given)
-    for _, probe in pairs:
-        seen = probe.seen[0][0]
-        torch.testing.assert_close(seen.mean(-1), torch.zeros(seen.shape[:-1]), atol=1e-5, rtol=0)
-        torch.testing.assert_close(seen, F.layer_norm(seen, seen.shape[-1:]), atol=1e-3, rtol=1e-3)
+    for site, probe in pairs:
+        seen = probe.seen[0][0][given["attention_mask"].bool()]  # ESM's embeddings of padding are zero
+        again = normalized(seen, encoder.get_submodule(site.path))
+        torch.testing.assert_close(seen, again, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(seen.square().mean(-1), torch.ones(seen.shape[:-1]), atol=1e-3, rtol=0)
 
 
 @pytest.mark.parametrize(("family", "attention"), BOTH)
@@ -212,12 +279,14 @@ def test_a_term_on_the_scores_can_do_what_the_mask_does(family, attention):
         torch.testing.assert_close(found[others], expected[others], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_layers_are_hugging_faces_hidden_states(family):
     encoder = tiny(family)
     given = inputs(encoder)
     with torch.no_grad():
         expected = encoder(**given, output_hidden_states=True).hidden_states
+        if anatomy_of(encoder).repeats:  # Hugging Face gives every run of a block
+            expected = expected[:: (len(expected) - 1) // sites_of(encoder).num_layers]
         layers = [None] * len(expected)
         WovenBody(encoder).encode(route_for(given, layers), given)
     if anatomy_of(encoder).pre_norm:
@@ -229,7 +298,7 @@ def test_layers_are_hugging_faces_hidden_states(family):
         assert torch.equal(found, one)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_unweaving_gives_the_encoder_back(family):
     encoder = tiny(family)
     plain = {n: dict(m.__dict__) for n, m in encoder.named_modules()}

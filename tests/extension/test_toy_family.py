@@ -90,9 +90,9 @@ def test_before_it_is_registered_it_is_refused_with_what_to_do():
 
 def test_a_family_built_like_a_known_one_is_one_line(registrations):
     exec(blocks("An encoder family")[0], {})
-    encoder = AutoModel.from_config(AutoConfig.for_model("data2vec-text", **_SIZES))
-    assert longest_row(encoder) == 62  # positions are numbered from the padding id on
-    assert weft.Model(encoder, [weft.Task("a", size=2)], "lora").longest == 62
+    encoder = AutoModel.from_config(AutoConfig.for_model("splinter", **_SIZES))
+    assert longest_row(encoder) == 64
+    assert weft.Model(encoder, [weft.Task("a", size=2)], "lora").longest == 64
 
 
 @pytest.mark.usefixtures("family")

@@ -7,9 +7,10 @@ from functools import cache
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModel
 
 import weft
+from weft.encoder.norms import is_norm
 
 _SIZES = {
     "vocab_size": 99,
@@ -66,6 +67,43 @@ CONFIGS: dict[str, tuple[str, dict]] = {
     ),
 }
 FAMILIES = list(CONFIGS)
+"""The encoders that the whole conformance table runs on."""
+
+_ROTARY = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+
+CORE_CONFIGS: dict[str, tuple[str, dict]] = {
+    "ernie": ("ernie", _SIZES | {"use_task_id": True}),
+    "data2vec-text": ("data2vec-text", _SIZES | _ROBERTA),
+    "rembert": ("rembert", _SIZES | {"input_embedding_size": 16, "output_embedding_size": 24}),
+    "roformer": ("roformer", _SIZES | {"embedding_size": 16}),
+    "deberta": (
+        "deberta",
+        _SIZES
+        | _DEBERTA
+        | {"position_biased_input": False, "type_vocab_size": 0, "max_relative_positions": 7},
+    ),
+    # two blocks that run twice each
+    "albert": ("albert", _SIZES | {"embedding_size": 16, "num_hidden_layers": 4, "num_hidden_groups": 2}),
+    "megatron-bert": ("megatron-bert", _SIZES),
+    "roberta-prelayernorm": ("roberta-prelayernorm", _SIZES | _ROBERTA),
+    "xlm-roberta-xl": ("xlm-roberta-xl", _SIZES | _ROBERTA),
+    "esm": (
+        "esm",
+        _SIZES
+        | {"pad_token_id": 1, "mask_token_id": 4, "position_embedding_type": "rotary", "token_dropout": True},
+    ),
+    "nomic_bert": ("nomic_bert", _SIZES | {"pad_token_id": 0}),
+    "gte": ("gte", _SIZES | _ROBERTA),
+    "jina_embeddings_v3": ("jina_embeddings_v3", _SIZES | _ROBERTA),
+    # queries have twice as many heads as keys and values
+    "eurobert": ("eurobert", _SIZES | _ROTARY | {"num_key_value_heads": 2, "mask_token_id": 4}),
+    "ultrabert": (
+        "ultrabert",
+        _SIZES | _ROTARY | {"num_hidden_layers": 3, "num_key_value_heads": 2, "sliding_window": 4},
+    ),
+}
+CORE_FAMILIES = [family for family, (model_type, _) in CORE_CONFIGS.items() if model_type in CONFIG_MAPPING]
+"""Further encoders, which the core of the conformance table runs on; those that this transformers has."""
 
 TASKS = (
     weft.Task("a", labels=("no", "yes")),
@@ -77,8 +115,10 @@ TASKS = (
 
 @cache
 def _built(family: str, attention: str | None, layers: int | None) -> nn.Module:
-    model_type, settings = CONFIGS[family]
-    if layers is not None:
+    model_type, settings = (CONFIGS | CORE_CONFIGS)[family]
+    if layers is not None and "num_hidden_groups" in settings:
+        settings = settings | {"num_hidden_groups": layers, "num_hidden_layers": 2 * layers}
+    elif layers is not None:
         settings = settings | {"n_layers" if "n_layers" in settings else "num_hidden_layers": layers}
     kind = {} if attention is None else {"attn_implementation": attention}
     with torch.random.fork_rng(devices=[]):
@@ -88,7 +128,7 @@ def _built(family: str, attention: str | None, layers: int | None) -> nn.Module:
             # far from the usual start: a wrong place, mask or scale must show
             for name, parameter in module.named_parameters(recurse=False):
                 with torch.no_grad():
-                    if isinstance(module, nn.LayerNorm) and name == "weight":
+                    if is_norm(module) and name == "weight":
                         parameter.normal_(1.0, 0.2)
                     else:
                         parameter.normal_(0.0, 0.25)

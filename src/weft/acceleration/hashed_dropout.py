@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from weft.acceleration.patch import OwnForwards
 from weft.adapters.ranked import RankedAdapter
+from weft.encoder.anatomy import anatomy_of
 from weft.kernels.dropout import KEYS, drawn, hashed
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class FusedDropout(OwnForwards):
     """Hashed dropout for blocks, for adapters in blocks and for heads.
 
     The keys of a pass are drawn together, before the first block: the key of a dropout does not depend on the
-    order in which compiled code runs.
+    order in which compiled code runs. Blocks that run several times in a pass (ALBERT's) keep torch's dropout:
+    with one key per pass, every run would drop the same elements.
 
     Args:
         model: the model.
@@ -62,8 +64,12 @@ class FusedDropout(OwnForwards):
     """
 
     def __init__(self, model: Model, blocks: Sequence[nn.Module]) -> None:
+        repeats = any(anatomy_of(encoder).repeats for encoder in model.encoders)
         dropouts = {
-            id(module): module for block in blocks for module in block.modules() if type(module) is nn.Dropout
+            id(module): module
+            for block in (() if repeats else blocks)
+            for module in block.modules()
+            if type(module) is nn.Dropout
         }
         self._modules: list[Any] = list(dropouts.values())
         heads: list[Any] = list(model.heads.values())
@@ -71,7 +77,10 @@ class FusedDropout(OwnForwards):
         self._adapters: list[Any] = [
             adapter
             for site, adapter in model.placements
-            if site.layer is not None and isinstance(adapter, RankedAdapter) and adapter.dropout > 0
+            if not repeats
+            and site.layer is not None
+            and isinstance(adapter, RankedAdapter)
+            and adapter.dropout > 0
         ]
         self._prepared = model.preparing
         self._model = model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -41,11 +41,10 @@ class ConditionalNorm(Adapter):
         self.condition = condition
         self.film = film
         self.form = form
-        self._norm: tuple[nn.LayerNorm, ...] = ()
+        self._norm: tuple[Any, ...] = ()
 
     def bind_norm(self, module: nn.Module) -> None:
         """Keep the norm to read w and b; in a tuple, so that it does not become a submodule."""
-        assert isinstance(module, nn.LayerNorm)
         self._norm = (module,)
 
     def forward(self, x: Tensor, route: Route) -> Tensor:
@@ -59,7 +58,8 @@ class ConditionalNorm(Adapter):
         (norm,) = self._norm
         if self.form == "code":
             return gamma * norm.weight + beta, None
-        norm_bias = 0.0 if norm.bias is None else norm.bias
+        bias: Tensor | None = getattr(norm, "bias", None)
+        norm_bias = 0.0 if bias is None else bias
         return gamma * norm.weight + norm_bias, beta - norm_bias
 
 

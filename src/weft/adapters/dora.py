@@ -190,11 +190,9 @@ class DoraAdapter(LoraAdapter):
 
     def _weight(self) -> Tensor:
         """W, [o, i]: the site's rows of the map."""
-        index, parts = self.site.part
-        return self._map[0].weight.detach().chunk(parts)[index]
+        return self.site.rows(self._map[0].weight.detach())
 
     def _bias(self) -> Tensor | None:
         """b, [o]: the site's part of the map's bias."""
-        index, parts = self.site.part
         bias: Tensor | None = self._map[0].bias
-        return None if bias is None else bias.chunk(parts)[index]
+        return None if bias is None else self.site.rows(bias)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
 from weft.encoder.families import FAMILIES, Anatomy, Place
+from weft.encoder.norms import is_norm, norm_eps, norm_width
 from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, KINDS, LINEAR, NORM, OUTSIDE, Site, Sites
 from weft.errors import WeftError
 
@@ -20,6 +22,12 @@ def find(root: nn.Module, path: str) -> tuple[str, nn.Module] | None:
             continue
         return option, module
     return None
+
+
+def path_of(anatomy: Anatomy, kind: str) -> str | None:
+    """Return the path of a site outside the blocks, from the root; None if the family has no such site."""
+    place = anatomy.outside.get(kind)
+    return place if place is None or isinstance(place, str) else place[0]
 
 
 def anatomy_of(model: Any) -> Anatomy:
@@ -37,6 +45,12 @@ def anatomy_of(model: Any) -> Anatomy:
     for key, name in (("chunk_size_feed_forward", "feed-forward in chunks"), ("is_decoder", "a decoder")):
         if getattr(config, key, False):
             raise WeftError(f"the encoder's configuration asks for {name} ({key}); set it to 0 or false")
+    for key, value in FAMILIES[family].only.items():
+        if getattr(config, key, value) != value:
+            raise WeftError(
+                f"the encoder's configuration has {key} = {getattr(config, key)!r}; "
+                f"for the family {family!r} weft supports only {value!r}"
+            )
     return FAMILIES[family]
 
 
@@ -64,9 +78,11 @@ def sites_of(model: Any) -> Sites:
                 inner = sites[-1].in_width
                 sites.append(Site("ffn_hidden", number, inner, inner, sites[-1].path))
     heads: int = config.num_attention_heads
+    if anatomy.parts_by_head:
+        sites = [replace(site, groups=heads) if site.part[1] > 1 else site for site in sites]
     # eps of the last norm in the blocks: the first may be an identity
     norms = [site.path for site in sites if site.kind in BLOCK_NORM]
-    eps: float = model.get_submodule(norms[-1]).eps if norms else 1e-12
+    eps = norm_eps(model.get_submodule(norms[-1])) if norms else 1e-12
     return Sites(family, width, len(blocks), sites, lacking, anatomy.pre_norm, heads, eps)
 
 
@@ -119,10 +135,10 @@ def _site(
             raise WeftError(f"{full} should be a linear map for site {kind!r}; it is {type(module).__name__}")
         return [Site(kind, layer, module.in_features, module.out_features // parts, full, (index, parts))]
     if kind in NORM:
-        if not isinstance(module, nn.LayerNorm):
-            lacking[kind] = f"{full} is {type(module).__name__}, not a layer norm"
+        if not is_norm(module):
+            lacking[kind] = f"{full} is {type(module).__name__}, not a norm"
             return []
-        normed = module.normalized_shape[0]
+        normed = norm_width(module)
         return [Site(kind, layer, normed, normed, full)]
     return [Site(kind, layer, width, width, full)]
 

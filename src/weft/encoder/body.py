@@ -82,10 +82,9 @@ class WovenBody:
                 hidden = adapter(hidden, route)
             if top and route.layers is not None:
                 route.layers[-1] = hidden  # the top adapters replace the last output
-            pooler = getattr(self.encoder, "pooler", None)
-            if pooler is None:
+            if getattr(self.encoder, "pooler", None) is None:
                 return hidden, hidden[:, 0]
-            return hidden, pooler(hidden) if top else output.pooler_output
+            return hidden, pooled(self.encoder, hidden) if top else output.pooler_output
         finally:
             # None, unless this pass began inside another: outside a pass the encoder runs without adapters
             self.holder.route = before
@@ -101,6 +100,13 @@ class WovenBody:
         if not encoder.supports_gradient_checkpointing:
             raise WeftError(f"encoder family {encoder.config.model_type!r} has no gradient checkpointing")
         encoder.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
+def pooled(encoder: Any, hidden: Tensor) -> Tensor:
+    """Return what the encoder's pooler makes of hidden states, [R, L, d] → [R, d]."""
+    if isinstance(encoder.pooler, nn.Linear):  # ALBERT's pooler is a map and an activation
+        return encoder.pooler_activation(encoder.pooler(hidden[:, 0]))
+    return encoder.pooler(hidden)
 
 
 class SeparateBodies:

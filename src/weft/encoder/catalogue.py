@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weft.encoder.families import check_installed
 from weft.errors import WeftError, did_you_mean
 
 RANDOM = "random:"
@@ -77,6 +78,22 @@ _DEBERTA_V3: dict[str, Any] = {
     "layer_norm_eps": 1e-7,
     "max_relative_positions": -1,
 }
+_DEBERTA_V1: dict[str, Any] = {
+    "vocab_size": 50265,
+    "relative_attention": True,
+    "pos_att_type": ["c2p", "p2c"],
+    "position_biased_input": False,
+}
+_ESM2: dict[str, Any] = {
+    "vocab_size": 33,
+    "pad_token_id": 1,
+    "mask_token_id": 32,
+    "position_embedding_type": "rotary",
+    "token_dropout": True,
+    "layer_norm_eps": 1e-5,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
 _DISTILBERT: dict[str, Any] = {"dim": 768, "n_layers": 6, "n_heads": 12, "hidden_dim": 3072}
 _MODERNBERT_LARGE: dict[str, Any] = {
     "hidden_size": 1024,
@@ -84,6 +101,26 @@ _MODERNBERT_LARGE: dict[str, Any] = {
     "num_attention_heads": 16,
     "intermediate_size": 2624,
 }
+
+
+def _esm2(layers: int, width: int) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": 20,
+        "intermediate_size": 4 * width,
+    }
+
+
+def _eurobert(layers: int, width: int, inner: int) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "num_attention_heads": 18,
+        "num_key_value_heads": 6,
+    }
+
 
 ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "bert-base": ("bert", {**_BASE, "vocab_size": 30522}),
@@ -138,6 +175,28 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "deberta-v3-large": ("deberta-v2", {**_LARGE, **_DEBERTA_V3}),
     "modernbert-base": ("modernbert", {}),  # the configuration's own defaults
     "modernbert-large": ("modernbert", _MODERNBERT_LARGE),
+    "albert-base": ("albert", _BASE),
+    "albert-large": ("albert", _LARGE),
+    "albert-xxlarge": ("albert", {}),
+    "data2vec-text-base": ("data2vec-text", {**_BASE, **_ROBERTA, "vocab_size": 50265}),
+    "deberta-base": ("deberta", {**_BASE, **_DEBERTA_V1}),
+    "deberta-large": ("deberta", {**_LARGE, **_DEBERTA_V1}),
+    "ernie-base": ("ernie", {}),
+    "esm2-8m": ("esm", {**_ESM2, **_esm2(6, 320)}),
+    "esm2-35m": ("esm", {**_ESM2, **_esm2(12, 480)}),
+    "esm2-150m": ("esm", {**_ESM2, **_esm2(30, 640)}),
+    "esm2-650m": ("esm", {**_ESM2, **_esm2(33, 1280)}),
+    "eurobert-210m": ("eurobert", {}),
+    "eurobert-610m": ("eurobert", _eurobert(26, 1152, 4096)),
+    "eurobert-2.1b": ("eurobert", _eurobert(32, 2304, 6144)),
+    "gte-multilingual-base": ("gte", {}),
+    "jina-embeddings-v3": ("jina_embeddings_v3", {}),
+    "megatron-bert": ("megatron-bert", {}),
+    "nomic-bert-base": ("nomic_bert", {}),
+    "rembert": ("rembert", {}),
+    "roberta-prelayernorm-large": ("roberta-prelayernorm", {**_LARGE, **_ROBERTA, "vocab_size": 50265}),
+    "roformer-base": ("roformer", {}),
+    "xlm-roberta-xl": ("xlm-roberta-xl", {}),
 }
 """Name → (model type, settings that differ from the configuration's defaults)."""
 
@@ -152,6 +211,7 @@ def check_name(name: str) -> None:
         architecture, tokenizer = random_parts(name)
         if architecture not in ARCHITECTURES:
             raise WeftError(f"encoder {name!r} does not exist; {did_you_mean(architecture, ARCHITECTURES)}")
+        check_installed(ARCHITECTURES[architecture][0])
         if tokenizer is not None and (not tokenizer or tokenizer.startswith(RANDOM)):
             raise WeftError(
                 f"encoder {name!r}: expected a tokenizer after @: minilm, a folder or a hub id, as in "
@@ -201,6 +261,7 @@ def random_encoder(name: str, seed: int, meta: bool = False, tokenizer: Any = No
     if name not in ARCHITECTURES:
         raise WeftError(f"encoder 'random:{name}' does not exist; {did_you_mean(name, ARCHITECTURES)}")
     model_type, differs = ARCHITECTURES[name]
+    check_installed(model_type)
     config = AutoConfig.for_model(model_type, **differs)
     if tokenizer is not None:
         last = max(tokenizer.get_vocab().values())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.encoder.families import FAMILIES
+from weft.encoder.families import FAMILIES, check_installed
 from weft.errors import WeftError, did_you_mean
 from weft.utils.safe_json import read_json
 
@@ -37,8 +37,9 @@ REFUSED = {
 
 LARGEST_NUMBER = 2**31 - 1
 """The largest whole number of a configuration."""
-LARGEST = {"num_labels": 100_000, "max_position_embeddings": 1_000_000}
-"""Smaller limits of some keys: transformers allocates as much memory as they say, whatever the weights."""
+LARGEST = {"num_labels": 100_000, "max_position_embeddings": 1_000_000, "num_hidden_layers": 10_000}
+"""Smaller limits of some keys: transformers allocates as much memory as they say, whatever the weights, or
+runs as many blocks (ALBERT's have the same weights)."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,16 @@ def read_encoder_config(path: Path, name: str) -> EncoderConfig:
         )
     if model_type not in FAMILIES:
         raise WeftError(_unknown_family(path, model_type, CUSTOM_CODE in contents))
+    try:
+        check_installed(model_type)
+    except WeftError as wrong:
+        raise WeftError(f"{path}: {wrong}") from None
+    for key, what_to_do in FAMILIES[model_type].foreign.items():
+        if key in contents and "hidden_size" not in contents:
+            raise WeftError(
+                f"{path}: {key} is set, and hidden_size is not: this is the configuration of code that comes "
+                f"with encoder {name!r}, which weft does not run\n  {what_to_do}"
+            )
     for key, reason in REFUSED.items():
         if contents.get(key):
             raise WeftError(f"{path}: {key} is set: {reason}")

@@ -1,13 +1,15 @@
 """Facts about each encoder family: one table per family, keyed by the `model_type` of its configuration.
 
-All facts about families are in this file. A path names a module; `a|b` names alternatives, of which the first
-that exists is used. A fused map consists of equal parts: `("attn.Wqkv", 0, 3)` is the first of three.
+All facts about families are in this file and in the tables that `FAMILIES` names. A path names a module;
+`a|b` names alternatives, of which the first that exists is used. A fused map consists of equal parts:
+`("attn.Wqkv", 0, 3)` is the first of three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 
 from weft.errors import WeftError, did_you_mean
 from weft.registry import Registry
@@ -41,13 +43,16 @@ class ConfigLimits:
         layers: the key of the number of blocks, and its default.
         positions: the key of the size of the table of positions, and its default; None: there is no table.
         padding: the default of `pad_token_id`, if positions are numbered from the id after it on; else None.
-        only_if: a flag without which there is no table of positions, and its default; None: no such flag.
+        only_if: a key and its default; there is a table of positions only if its value is `only_if_is`. None:
+            there always is.
+        only_if_is: see `only_if`.
     """
 
     layers: tuple[str, int] = ("num_hidden_layers", 12)
     positions: tuple[str, int] | None = ("max_position_embeddings", 512)
     padding: int | None = None
-    only_if: tuple[str, bool] | None = None
+    only_if: tuple[str, object] | None = None
+    only_if_is: object = True
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,17 @@ class Anatomy:
             ModernBERT have a hidden layer that is not part of the encoder.
         limits: where the configuration has the number of blocks and the longest row, so that a run file is
             checked before the encoder is loaded; None: they are known once it is loaded.
+        parts_by_head: whether query, key and value of each head follow each other in a fused map, instead of
+            all queries, all keys and all values.
+        repeats: whether a block may run several times in one pass (ALBERT). Its adapters run as often, with
+            the same parameters, and its output is that of its last run.
+        constant: the paths of modules whose parameters never train: constants, and what is not part of the
+            encoder's function. Checkpoints may lack them.
+        only: settings of the configuration that must have this value.
+        since: the first release of transformers that has the family, within the range of pyproject.toml;
+            None: all have it.
+        foreign: keys of a config.json that was written for an encoder's own code, and what to do about it:
+            transformers would ignore them and use its defaults.
     """
 
     blocks: str
@@ -88,6 +104,12 @@ class Anatomy:
     first_position: int | None = None
     classifier: Classifier | None = None
     limits: ConfigLimits | None = None
+    parts_by_head: bool = False
+    repeats: bool = False
+    constant: tuple[str, ...] = ()
+    only: Mapping[str, object] = field(default_factory=dict)
+    since: str | None = None
+    foreign: Mapping[str, str] = field(default_factory=dict)
 
 
 BERT = Anatomy(
@@ -209,9 +231,43 @@ FAMILIES: Registry[Anatomy] = Registry(
         "mpnet": MPNET,
         "deberta-v2": DEBERTA_V2,
         "modernbert": MODERNBERT,
+        "ernie": "weft.encoder.families_like_bert:ERNIE",
+        "data2vec-text": "weft.encoder.families_like_bert:DATA2VEC_TEXT",
+        "rembert": "weft.encoder.families_like_bert:REMBERT",
+        "roformer": "weft.encoder.families_like_bert:ROFORMER",
+        "deberta": "weft.encoder.families_like_bert:DEBERTA",
+        "albert": "weft.encoder.families_like_bert:ALBERT",
+        "megatron-bert": "weft.encoder.families_pre_norm:MEGATRON_BERT",
+        "roberta-prelayernorm": "weft.encoder.families_pre_norm:ROBERTA_PRELAYERNORM",
+        "xlm-roberta-xl": "weft.encoder.families_pre_norm:XLM_ROBERTA_XL",
+        "esm": "weft.encoder.families_pre_norm:ESM",
+        "nomic_bert": "weft.encoder.families_rotary:NOMIC_BERT",
+        "gte": "weft.encoder.families_rotary:GTE",
+        "jina_embeddings_v3": "weft.encoder.families_rotary:JINA_EMBEDDINGS_V3",
+        "eurobert": "weft.encoder.families_rotary:EUROBERT",
+        "ultrabert": "weft.encoder.families_rotary:ULTRABERT",
     },
 )
 """By the `model_type` of the family's configuration."""
+
+
+def check_installed(model_type: str) -> None:
+    """Refuse a family that the installed transformers does not have; imports nothing heavy.
+
+    Args:
+        model_type: the name of a known family.
+    """
+    since, installed = FAMILIES[model_type].since, version("transformers")
+    if since is not None and _numbers(installed) < _numbers(since):
+        raise WeftError(
+            f"encoder family {model_type!r} needs transformers {since} or later; found {installed}\n"
+            "  type: pip install --upgrade transformers"
+        )
+
+
+def _numbers(release: str) -> list[int]:
+    """The first two numbers of a release: `5.18.0.dev0` → [5, 18]."""
+    return [int(number) for number in release.split(".")[:2]]
 
 
 def register_family(model_type: str, anatomy: Anatomy | str) -> None:
@@ -226,8 +282,10 @@ def register_family(model_type: str, anatomy: Anatomy | str) -> None:
 
     Example:
         >>> from weft.encoder import register_family
-        >>> register_family("data2vec-text", "bert")
+        >>> register_family("splinter", "bert")
     """
+    if model_type in FAMILIES:
+        raise WeftError(f"encoder family {model_type!r} is known already: leave out register_family for it")
     if isinstance(anatomy, str):
         if anatomy not in FAMILIES:
             raise WeftError(f"encoder family {anatomy!r} is unknown; {did_you_mean(anatomy, FAMILIES)}")

@@ -67,7 +67,8 @@ def limits_of_config(config: Mapping[str, Any]) -> EncoderLimits | None:
         return None
     layers = config.get(*limits.layers)
     longest: Any = None
-    if limits.positions is not None and (limits.only_if is None or config.get(*limits.only_if)):
+    has_table = limits.only_if is None or config.get(*limits.only_if) == limits.only_if_is
+    if limits.positions is not None and has_table:
         longest = config.get(*limits.positions)
         if limits.padding is not None and isinstance(longest, int):
             padding = config.get("pad_token_id", limits.padding)

@@ -22,6 +22,7 @@ from weft.encoder.config_file import (
     custom_code_notes,
     read_encoder_config,
 )
+from weft.encoder.families import FAMILIES
 from weft.encoder.files import VOCABULARIES
 from weft.errors import WeftError
 from weft.utils.hub import hub_problem, offline_if
@@ -69,7 +70,9 @@ def model_from_files(name: str, source: str) -> tuple[PreTrainedModel, set[str],
             None, config=config, state_dict=tensors, dtype=torch.float32, output_loading_info=True
         )
         model.name_or_path = model.config._name_or_path = source
-    return model, set(info["missing_keys"]), checked.notes
+    constant = tuple(f"{path}." for path in FAMILIES[checked.model_type].constant)
+    missing = {name for name in info["missing_keys"] if not name.startswith(constant)}
+    return model, missing, checked.notes
 
 
 def check_size(config: Any, tensors: Mapping[str, Tensor], path: Path | str) -> type[PreTrainedModel]:
@@ -85,13 +88,19 @@ def check_size(config: Any, tensors: Mapping[str, Tensor], path: Path | str) -> 
     import torch
     from transformers import AutoModel
 
-    layers = config.num_hidden_layers
+    limits = FAMILIES[config.model_type].limits
+    layers = getattr(config, "num_hidden_layers" if limits is None else limits.layers[0])
     if not isinstance(layers, int) or layers > len(tensors):
         raise WeftError(f"{path}: {layers!r} layers; the weights have only {len(tensors):,} tensors")
     with torch.device("meta"):
         model = AutoModel.from_config(config, trust_remote_code=False)
-    # a pooler may be missing
-    expected = sum(p.numel() for n, p in model.named_parameters() if not n.startswith("pooler."))
+    # a pooler may be missing, and so may what is computed
+    optional = ("pooler", *FAMILIES[config.model_type].constant)
+    expected = sum(
+        p.numel()
+        for name, p in model.named_parameters()
+        if not name.startswith(tuple(f"{o}." for o in optional))
+    )
     stored = sum(tensor.numel() for tensor in tensors.values())
     if expected > stored:
         raise WeftError(

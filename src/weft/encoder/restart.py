@@ -7,6 +7,7 @@ from torch import nn
 
 from weft.core.stacked import ENCODER
 from weft.encoder.anatomy import anatomy_of
+from weft.encoder.norms import is_norm
 from weft.utils.seeding import generator
 
 STD = 0.02
@@ -29,9 +30,9 @@ def restart_block(encoder: nn.Module, layer: int, seed: int) -> None:
         for name, parameter in module.named_parameters(recurse=False):
             if parameter.is_meta:
                 continue
-            if name == "bias":
+            if name.endswith("bias"):  # q_bias, v_bias of DeBERTa's first version
                 parameter.zero_()
-            elif isinstance(module, nn.LayerNorm):
+            elif is_norm(module):
                 parameter.fill_(1.0)
             else:
                 value = torch.empty(parameter.shape, device="cpu")

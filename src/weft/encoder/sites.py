@@ -15,13 +15,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator
 
 from weft.errors import WeftError, did_you_mean
 
-BLOCK_LINEAR = ("query", "key", "value", "attention_out", "ffn_in", "ffn_out")
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BLOCK_LINEAR = ("query", "key", "value", "attention_out", "ffn_in", "ffn_gate", "ffn_out")
 LINEAR = (*BLOCK_LINEAR, "pooler")
 BLOCK_NORM = ("norm_1", "norm_2")
 NORM = (*BLOCK_NORM, "embeddings_norm", "final_norm")
@@ -40,6 +43,8 @@ class Site:
         out_width: the width of an adapter's output.
         path: the module's path from the encoder's root.
         part: (index, number of parts) if the site is a slice of a fused linear map.
+        groups: the number of groups of outputs that a fused map has, each with all parts: 1, or the number of
+            heads if query, key and value of a head follow each other.
     """
 
     kind: str
@@ -48,11 +53,29 @@ class Site:
     out_width: int
     path: str
     part: tuple[int, int] = (0, 1)
+    groups: int = 1
 
     @property
     def key(self) -> str:
         """The site's name in `model.adapters`, files and messages: `3/query`, `top`."""
         return self.kind if self.layer is None else f"{self.layer}/{self.kind}"
+
+    def rows(self, whole: Tensor) -> Tensor:
+        """Return the site's rows of a tensor with a row per output of its module: [o_module, …] → [o, …]."""
+        return self._view(whole).flatten(0, 1)
+
+    def add_rows(self, whole: Tensor, change: Tensor) -> None:
+        """Add to the site's rows of such a tensor, in place; `change` is [o, …]."""
+        self._view(whole).add_(change.unflatten(0, (self.groups, -1)))
+
+    def set_rows(self, whole: Tensor, rows: Tensor) -> None:
+        """Replace the site's rows of such a tensor, in place; `rows` is [o, …]."""
+        self._view(whole).copy_(rows.unflatten(0, (self.groups, -1)))
+
+    def _view(self, whole: Tensor) -> Tensor:
+        """[o_module, …] → a view [groups, o / groups, …]."""
+        index, parts = self.part
+        return whole.unflatten(0, (self.groups, parts, -1))[:, index]
 
 
 class Sites:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from weft.encoder.anatomy import anatomy_of, find
+from weft.encoder.anatomy import anatomy_of, find, path_of
+from weft.encoder.norms import is_norm
 from weft.encoder.sites import parse_layers
 from weft.errors import WeftError
 
 
 def set_trained(encoder: nn.Module, choices: list[str], restarted: Sequence[int] = ()) -> None:
-    """Freeze the encoder except for what any of the choices trains.
+    """Freeze the encoder except for what any of the choices trains; the family's constants stay frozen.
 
     Args:
         encoder: a Hugging Face encoder.
@@ -41,10 +42,14 @@ def set_trained(encoder: nn.Module, choices: list[str], restarted: Sequence[int]
                 bias.requires_grad_(True)
         elif choice == "norms":
             for module in encoder.modules():
-                if isinstance(module, nn.LayerNorm):
+                if is_norm(module):
                     module.requires_grad_(True)
         elif choice != "none":
             _train_layers(encoder, choice.split(maxsplit=1)[1])
+    for path in anatomy_of(encoder).constant:
+        located = find(encoder, path)
+        if located is not None:
+            located[1].requires_grad_(False)
 
 
 def _layers_of(choice: str, count: int) -> list[int]:
@@ -62,7 +67,7 @@ def _train_layers(encoder: nn.Module, layers: str) -> None:
     for number in chosen:
         blocks[number].requires_grad_(True)  # type: ignore[index]
     if count - 1 in chosen:
-        for above in ("final_norm", "pooler"):
-            located = find(encoder, above)
+        for above in (path_of(anatomy, "final_norm"), "pooler"):
+            located = None if above is None else find(encoder, above)
             if located is not None:
                 located[1].requires_grad_(True)

@@ -14,7 +14,7 @@ from torch import nn
 
 from weft.core.route import Memory, RouteHolder
 from weft.encoder.checkpointing import RoutedCheckpoint, RoutedEnable, plain_forward
-from weft.encoder.deberta import weave_disentangled
+from weft.encoder.deberta import RELATIVE_TERMS, weave_disentangled
 from weft.encoder.families import Anatomy
 from weft.encoder.from_lengths import drop_from_lengths, keep_from_lengths
 from weft.encoder.sites import LINEAR, NORM, Site, Sites
@@ -67,17 +67,17 @@ def weave(
     _check_scales(at)
     wanted = {(s.layer, name) for s, adapters in at.items() for a in adapters for name in a.reads}
     form = BlockForm()
-    fused: dict[str, list[list[Adapter]]] = {}
+    fused: dict[str, tuple[list[list[Adapter]], int]] = {}
     for site in sites:
         adapters = at.get(site, [])
         if site.kind in LINEAR and adapters:
             linear: Any = encoder.get_submodule(site.path)
             for adapter in adapters:
                 adapter.bind_map(linear)
-            parts = fused.setdefault(site.path, [[] for _ in range(site.part[1])])
+            parts, _ = fused.setdefault(site.path, ([[] for _ in range(site.part[1])], site.groups))
             parts[site.part[0]] += sorted(adapters, key=lambda adapter: not adapter.scales)
-    for path, parts in fused.items():
-        _around(encoder, path, WovenLinear, holder, parts)
+    for path, (parts, groups) in fused.items():
+        _around(encoder, path, WovenLinear, holder, parts, groups)
     for site in sites:
         adapters = at.get(site, [])
         if site.kind in NORM:
@@ -110,6 +110,7 @@ def weave(
             collect = None if late else site.layer + 1
             block: Any = encoder.get_submodule(site.path)
             woven = WovenBlock(plain_forward(block), block, holder, adapters, collect, site.layer, form)
+            woven.repeats = anatomy.repeats
             block.forward = woven.__call__
             if late:
                 assert anatomy.after_first_block is not None
@@ -124,7 +125,7 @@ def weave(
 def unweave(encoder: nn.Module) -> nn.Module:
     """Remove all adapters; the encoder is then Hugging Face's own, as it was loaded."""
     for module in encoder.modules():
-        for name in ("forward", TOGETHER, "disentangled_attention_bias", "gradient_checkpointing_enable"):
+        for name in ("forward", TOGETHER, *RELATIVE_TERMS, "gradient_checkpointing_enable"):
             module.__dict__.pop(name, None)
         drop_from_lengths(module)
         checkpoint = module.__dict__.get("_gradient_checkpointing_func")

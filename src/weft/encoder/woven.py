@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from weft.core.route import Memory, Route, RouteHolder
 from weft.encoder.bound import HoldsMethods
+from weft.encoder.norms import normalized
 from weft.kernels.rows import compute_dtype
 
 if TYPE_CHECKING:
@@ -29,12 +29,21 @@ class WovenLinear(HoldsMethods):
 
     The input is [R, L, i]; [R, i] at the pooler; or [1, S, i] if all rows share it (DeBERTa's relative
     positions under a shared query map), and then the output is [R, S, o].
+
+    Args:
+        inner: the map's original forward.
+        holder: holds the route.
+        parts: the adapters of each part.
+        groups: `Site.groups`.
     """
 
-    def __init__(self, inner: Inner, holder: RouteHolder, parts: Sequence[Sequence[Adapter]]) -> None:
+    def __init__(
+        self, inner: Inner, holder: RouteHolder, parts: Sequence[Sequence[Adapter]], groups: int = 1
+    ) -> None:
         self.inner = inner
         self.holder = holder
         self.parts = parts
+        self.groups = groups
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the map and its terms; without a route, only the map."""
@@ -51,21 +60,28 @@ class WovenLinear(HoldsMethods):
     def _add(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
         if len(self.parts) == 1:
             return add_terms(y, x, self.parts[0], route)
-        pieces = y.chunk(len(self.parts), dim=-1)
-        return torch.cat(
+        whole = y if self.groups == 1 else self._sorted(y, self.groups, len(self.parts))
+        pieces = whole.chunk(len(self.parts), dim=-1)
+        whole = torch.cat(
             [add_terms(p, x, adapters, route) for p, adapters in zip(pieces, self.parts, strict=True)], dim=-1
         )
+        return whole if self.groups == 1 else self._sorted(whole, len(self.parts), self.groups)
+
+    @staticmethod
+    def _sorted(y: Tensor, outer: int, inner: int) -> Tensor:
+        """[R, L, outer · inner · o] → [R, L, inner · outer · o]: what was outermost is now in the middle."""
+        return y.unflatten(-1, (outer, inner, -1)).transpose(-2, -3).flatten(-3)
 
 
 class WovenNorm(HoldsMethods):
-    """y = norm(x) + Σ adapter(x̂), x̂ = (x − mean)/std.
+    """y = norm(x) + Σ adapter(x̂), x̂ the input normalized without weight and bias (`norms.py`).
 
     A change of weight and bias is written as a term, x̂·Δweight + Δbias, so that with a zero change the output
     is bit-identical to the base's.
     """
 
     def __init__(
-        self, inner: Inner, holder: RouteHolder, adapters: Sequence[Adapter], norm: nn.LayerNorm
+        self, inner: Inner, holder: RouteHolder, adapters: Sequence[Adapter], norm: nn.Module
     ) -> None:
         self.inner = inner
         self.holder = holder
@@ -79,8 +95,7 @@ class WovenNorm(HoldsMethods):
         route = self.holder.adapting
         if route is None:
             return y
-        normalized = F.layer_norm(x, self.norm.normalized_shape, eps=self.norm.eps) if self.reads else x
-        return add_terms(y, normalized, self.adapters, route)
+        return add_terms(y, normalized(x, self.norm) if self.reads else x, self.adapters, route)
 
 
 class WovenScores(HoldsMethods):
@@ -123,7 +138,12 @@ class WovenValue(HoldsMethods):
         collect: the value's index among the collected layers, if it is collected.
         masked: whether the family sets the value to zero where a row is padded; it is then set to zero again
             after the adapters.
+
+    Attributes:
+        repeats: whether the module may run several times in a pass; its value is then that of the last run.
     """
+
+    repeats = False
 
     def __init__(
         self,
@@ -155,9 +175,10 @@ class WovenValue(HoldsMethods):
             value = adapter(value, route)
         if self.masked and not route.bare and route.attention_mask is not None:
             value = value.masked_fill(~route.attention_mask[..., None], 0.0)
+        layers, number = route.layers, self.collect
         # a block that runs again under gradient checkpointing must not be collected again
-        if self.collect is not None and route.layers is not None and route.layers[self.collect] is None:
-            route.layers[self.collect] = value
+        if layers is not None and number is not None and (self.repeats or layers[number] is None):
+            layers[number] = value
         return value if isinstance(output, Tensor) else (value, *output[1:])
 
 

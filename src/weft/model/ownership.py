@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from torch import Tensor, nn
 
 from weft.core.stacked import ENCODER, Role, StackedModule
+from weft.encoder.norms import is_norm
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -79,7 +80,7 @@ def owned(model: Model) -> Iterator[Owned]:
 
 
 def _encoder(encoder: nn.Module, prefix: str, owner: str) -> Iterator[Owned]:
-    norms = {f"{n}.weight" for n, m in encoder.named_modules() if isinstance(m, nn.LayerNorm)}
+    norms = {f"{n}.weight" for n, m in encoder.named_modules() if is_norm(m)}
     for name, parameter in encoder.named_parameters():
         role: Role = "norm" if name in norms else "bias" if name.endswith("bias") else "weight"
         yield Owned(owner, "encoder", prefix + name, None, parameter, role)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from weft.core.route import Route
 from weft.core.stacked import StackedModule
-from weft.encoder.anatomy import anatomy_of
+from weft.encoder.anatomy import anatomy_of, path_of
 from weft.errors import WeftError
 from weft.kernels.dispatch import select
 from weft.model.inputs import single_task
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 LOWEST = ("embeddings", "embeddings_norm")
 """Sites below the blocks; all other sites without a layer are above the blocks."""
-
-ABOVE = ("pooler", "final_norm")
-"""The encoder's modules above its blocks. All other modules outside the blocks affect the lowest block: the
-embeddings, and the relative positions that every block reads."""
 
 
 @dataclass(eq=False)
@@ -153,10 +149,12 @@ def _place(model: Model, site: Site) -> int:
 
 def _place_of_name(model: Model, name: str) -> int:
     """Like `_place`, for a module or a parameter of the encoder."""
-    blocks = anatomy_of(model.encoder).blocks
-    if name.startswith(f"{blocks}."):
-        return int(name.removeprefix(f"{blocks}.").split(".")[0])
-    return model.num_layers if name.split(".")[0] in ABOVE else 0
+    anatomy = anatomy_of(model.encoder)
+    if name.startswith(f"{anatomy.blocks}."):
+        return int(name.removeprefix(f"{anatomy.blocks}.").split(".")[0])
+    # all other modules outside the blocks affect the lowest one: embeddings, relative positions
+    above = ("pooler", path_of(anatomy, "final_norm") or "pooler")
+    return model.num_layers if any(f"{name}.".startswith(f"{path}.") for path in above) else 0
 
 
 def _differs(adapter: nn.Module, tasks: Sequence[int]) -> bool:

@@ -111,9 +111,8 @@ def _cut(updates: SiteUpdates, site: Site, parts: Mapping[str, Tensor], weight: 
     rows
     use: a component that only other slices use is left out. A component that no slice uses yet goes to all.
     """
-    index, of = site.part
     updates.named.append(site)
-    up, down = parts["B"].chunk(of)[index], parts["A"]
+    up, down = site.rows(parts["B"]), parts["A"]
     kept = up.any(0) | ~parts["B"].any(0)
     if down.any() and kept.any():  # a bias without a weight update has a LoRA of zeros
         updates.factors[site] = (up[:, kept], down[kept])
@@ -122,7 +121,7 @@ def _cut(updates: SiteUpdates, site: Site, parts: Mapping[str, Tensor], weight: 
         if site in updates.factors or not torch.allclose(magnitudes.to(norms.device), norms, rtol=1e-6):
             updates.magnitudes[site] = magnitudes
     if "bias" in parts:
-        updates.biases[site] = parts["bias"].chunk(of)[index]
+        updates.biases[site] = site.rows(parts["bias"])
 
 
 def _add_whole_modules(

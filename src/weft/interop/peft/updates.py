@@ -13,7 +13,7 @@ from weft.bundle.updates import check_finite
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import BLOCK_LINEAR, LINEAR, NORM, Site
 from weft.errors import WeftError
-from weft.model.transforms.merge import can_merge
+from weft.model.transforms.merge import adds_bias, can_have_bias, can_merge
 
 if TYPE_CHECKING:
     from weft.adapters.adapter import Adapter
@@ -55,10 +55,10 @@ class Block:
         rank = up.size(1)
         for start in range(self.rank - rank + 1):
             if torch.equal(self.down[start : start + rank], down):
-                self.rows(site, self.up)[:, start : start + rank] += up
+                site.add_rows(self.up[:, start : start + rank], up)
                 return
         wide = self.up.new_zeros(self.up.size(0), rank)
-        self.rows(site, wide).copy_(up)
+        site.add_rows(wide, up)
         self.up, self.down = torch.cat([self.up, wide], 1), torch.cat([self.down, down])
 
     def with_magnitude(self, weight: Tensor) -> Tensor:
@@ -69,11 +69,6 @@ class Block:
         """
         norms = (weight.detach() + self.up @ self.down).norm(dim=1)
         return torch.where(self.magnitude.isnan(), norms, self.magnitude)
-
-    @staticmethod
-    def rows(site: Site, whole: Tensor) -> Tensor:
-        """The rows of a site, as a view."""
-        return whole.chunk(site.part[1])[site.part[0]]
 
 
 @dataclass
@@ -118,7 +113,7 @@ def updates_of(model: Model, task: str) -> Updates:
             continue
         module = encoder.get_submodule(site.path)
         if site.kind in NORM:
-            if bias is not None and module.bias is None:
+            if bias is not None and getattr(module, "bias", None) is None:
                 raise _refusal(model, task, site, adapter, "this norm has no bias that PEFT could replace")
             _change_norm(updates.norms.setdefault(site.path, _values(module)), weight, bias)
             continue
@@ -126,17 +121,17 @@ def updates_of(model: Model, task: str) -> Updates:
         if isinstance(adapter, DoraAdapter):
             up, down, magnitude = adapter.factors(index)
             block.add(site, up, down)
-            block.rows(site, block.magnitude).copy_(magnitude)
+            site.set_rows(block.magnitude, magnitude)
         elif weight is not None:
             factors = adapter.low_rank_delta(index)
-            if not block.rows(site, block.magnitude).isnan().all():
+            if not site.rows(block.magnitude).isnan().all():
                 reason = "PEFT normalizes every update of a map that has a DoRA"
                 raise _refusal(model, task, site, adapter, reason)
             if factors is None:
                 raise _refusal(model, task, site, adapter, "its update of the weight is not of low rank")
             block.add(site, *factors)
         if bias is not None:
-            block.rows(site, block.bias).add_(bias)
+            site.add_rows(block.bias, bias)
             biased = biased or (site, adapter)
     if biased is not None and updates.is_dora:
         raise _refusal(model, task, *biased, "PEFT adds no biases to a DoRA")
@@ -202,6 +197,13 @@ def _refusal(model: Model, task: str, site: Site, adapter: Adapter, reason: str)
 
 def _instead(model: Model, task: str) -> str:
     """The next command for a user who cannot use PEFT."""
-    if all(can_merge(site, adapter) for site, adapter in model.placements):
+    task_id = model.task_id(task)
+    if all(_merges(model, site, adapter, task_id) for site, adapter in model.placements):
         return f"for a plain Hugging Face encoder of this task, in Python: weft.load(BUNDLE).merge({task!r})"
     return "use the bundle itself: weft predict BUNDLE FILE.jsonl, or weft.load(BUNDLE) in Python"
+
+
+def _merges(model: Model, site: Site, adapter: Adapter, task: int) -> bool:
+    if not can_merge(site, adapter):
+        return False
+    return can_have_bias(model.encoder, site) or not adds_bias(model.encoder, site, adapter, task)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from weft.encoder.anatomy import anatomy_of, sites_of
 from weft.encoder.sites import LINEAR, NORM, Site
@@ -31,7 +31,7 @@ def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) 
     """Return a plain Hugging Face encoder that computes what the woven one computes for one task.
 
     If an adapter adds a vector where the base has no bias, the base gets a bias, and its configuration is
-    changed accordingly.
+    changed accordingly; if the family's configuration has no setting for it, this is refused.
 
     Args:
         encoder: the woven encoder, which is not changed.
@@ -41,35 +41,55 @@ def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) 
     for site, adapter in pairs:
         if not can_merge(site, adapter):
             raise WeftError(f"{type(adapter).__name__} at {site.key!r} cannot be merged: {adapter.unmerged}")
+        if not can_have_bias(encoder, site) and adds_bias(encoder, site, adapter, task):
+            raise WeftError(
+                f"the bias at {site.key!r} cannot be merged: {site.path} has no bias, and the configuration "
+                f"of {encoder.config.model_type} encoders has no setting that would add one"  # type: ignore[union-attr]
+            )
     plain = unweave(copy.deepcopy(encoder))
     # what changes the input of a map comes last: it applies to what the map's own adapters add as well
     for site, adapter in sorted(pairs, key=lambda pair: pair[0].kind == "ffn_hidden"):
         module: Any = plain.get_submodule(site.path)
-        index, parts = site.part
-        weight = _part(module.get_parameter("weight"), index, parts)
-        bias = None if module.bias is None else _part(module.get_parameter("bias"), index, parts)
-        new_weight, new_bias = adapter.merge_into(task, weight, bias)
-        weight.copy_(new_weight)
+        weight = module.get_parameter("weight")
+        bias = getattr(module, "bias", None)
+        of_site = None if bias is None else site.rows(bias)
+        new_weight, new_bias = adapter.merge_into(task, site.rows(weight), of_site)
+        site.set_rows(weight, new_weight)
         if new_bias is not None:
             if bias is None:
-                _give_biases(plain, site.kind)
-            _part(module.get_parameter("bias"), index, parts).copy_(new_bias)
+                _give_biases(plain, site)
+            site.set_rows(module.get_parameter("bias"), new_bias)
     return plain.requires_grad_(False).eval()
 
 
-def _give_biases(plain: Any, kind: str) -> None:
+@torch.no_grad()
+def adds_bias(encoder: nn.Module, site: Site, adapter: Adapter, task: int) -> bool:
+    """Return whether merging an adapter into a map without a bias would give it one."""
+    weight = encoder.get_submodule(site.path).get_parameter("weight")
+    return adapter.merge_into(task, site.rows(weight), None)[1] is not None
+
+
+def can_have_bias(encoder: nn.Module, site: Site) -> bool:
+    """Return whether a site's module has a bias, or the encoder's configuration has a flag for one."""
+    module = encoder.get_submodule(site.path)
+    return getattr(module, "bias", None) is not None or _bias_flag(encoder, site) is not None
+
+
+def _bias_flag(encoder: nn.Module, site: Site) -> str | None:
+    """Return the setting of the configuration that gives this site's module a bias."""
+    # query, key and value may be one module, listed once
+    kind = "query" if site.kind in ("key", "value") else site.kind
+    return next((name for name, kinds in anatomy_of(encoder).bias_flags.items() if kind in kinds), None)
+
+
+def _give_biases(plain: Any, at: Site) -> None:
     """Add zero biases to all modules that share this site's configuration flag, and set the flag."""
+    flag = _bias_flag(plain, at)
+    assert flag is not None, "`merge` has checked `can_have_bias`"
     flags = anatomy_of(plain).bias_flags
-    # query, key and value are one module, listed once
-    kind = "query" if kind in ("key", "value") else kind
-    flag = next(name for name, kinds in flags.items() if kind in kinds)
     setattr(plain.config, flag, True)
     for site in sites_of(plain).available(flags[flag]):
         module: Any = plain.get_submodule(site.path)
         if module.bias is None:
             weight = module.get_parameter("weight")
             module.bias = nn.Parameter(weight.new_zeros(weight.size(0)))
-
-
-def _part(parameter: Tensor, index: int, parts: int) -> Tensor:
-    return parameter.chunk(parts, dim=0)[index]
