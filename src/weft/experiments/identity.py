@@ -44,7 +44,10 @@ WITHOUT_EFFECT = (
 WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
 """The files of a checkpoint that hold weights."""
 
-NOT_OF_TASK = ("files", "also", "suite", "encoding", "delimiter", "quotes", "thresholds", "tuned_on")
+NOT_OF_TASK = (
+    *("files", "also", "suite", "encoding", "delimiter", "quotes"),
+    *("thresholds", "tuned_on", "temperature", "calibrated_on"),
+)
 """Fields of a task whose effect is in the hash of its data, or that are no settings of a run."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bundle.writing import writing_bundle
 from weft.errors import WeftError, words
+from weft.evaluation.run_metrics import ERRORS
 from weft.evaluation.run_metrics import FILES as METRICS
 from weft.training.run.checkpoint_files import last_checkpoint
 from weft.training.run.recorded import as_yaml, check_settings, start_from_run
@@ -24,7 +25,10 @@ class RunEnded(WeftError):
     """A run that was to be resumed has ended already. `weft train --resume` says so with exit code 0."""
 
 
-FILES = ("run.yaml", "log.jsonl", *METRICS.values(), "checkpoints", "bundle", "tensorboard")
+FILES = (
+    *("run.yaml", "log.jsonl", *METRICS.values(), *ERRORS.values()),
+    *("checkpoints", "bundle", "tensorboard", "wandb"),
+)
 """What a run, and an evaluation of it, write into its folder."""
 
 

@@ -18,6 +18,7 @@ from weft.errors import Diverged, words
 from weft.evaluation.baselines import Baselines, quick_baselines
 from weft.evaluation.scores import Scores
 from weft.evaluation.selection import reported_metrics
+from weft.evaluation.temperature import without_fitted
 from weft.evaluation.thresholds import without_tuned
 from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
@@ -123,9 +124,10 @@ def train(
     training = training or Training()
     if training.lr is None:
         training = training.model_copy(update={"lr": model.method.default_lr})
-    # thresholds that were tuned belong to the weights that they were tuned with
+    # thresholds that were tuned and temperatures that were fitted belong to the weights at that time
     model.tasks = tuple(
-        without_tuned(task) if tasks is None or task.name in tasks else task for task in model.tasks
+        without_tuned(without_fitted(task)) if tasks is None or task.name in tasks else task
+        for task in model.tasks
     )
     resolved = resolved or _resolved(model, training)
     trained = [task for task in model.tasks if tasks is None or task.name in tasks]
