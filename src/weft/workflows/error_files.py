@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weft.bundle.manifest import bundle_sha256
 from weft.errors import WeftError, words
 from weft.evaluation.run_metrics import ERRORS
+from weft.tasks.task import ALSO
 from weft.utils.files import write_json
 from weft.utils.notes import Tell
 from weft.utils.strict_json import finite_or_null
@@ -87,19 +88,11 @@ class ErrorFiles:
 
         sha256 = None if folder is None else bundle_sha256(folder)
         report: dict[str, Any] = finite_or_null(report_of(self.sets, split, precision, sha256))
-        path = self.report_to
-        if path is None and folder is not None and (folder / "run.yaml").is_file():
-            if other_data:
-                name_one = words("--report-to FILE", "report_to=FILE")
-                tell(
-                    f"{ERRORS[split]} is not written into {folder}: the data is not that of the run "
-                    f"({words('--tasks', 'tasks')}); name a file with {name_one}"
-                )
-            else:
-                path = folder / ERRORS[split]
-        if path is not None:
-            write_json(path, report)
-            tell(f"written: {path}")
+        if self.report_to is not None:
+            write_json(self.report_to, report)
+            tell(f"written: {self.report_to}")
+        elif folder is not None and (folder / "run.yaml").is_file():
+            _write_into(folder, report, other_data, tell)
         return report
 
     def _write_predictions(self, file: Path, tell: Tell) -> None:
@@ -115,6 +108,33 @@ class ErrorFiles:
         tell(f"written: {file}")
 
     def _rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of all sets; they name the set if there are further sets."""
+        further = any(ALSO in name for name in self.sets)
         for errors in self.sets.values():
             for n in range(len(errors)):
-                yield errors.prediction(n)
+                row = errors.prediction(n)
+                yield row if further else {key: value for key, value in row.items() if key != "set"}
+
+
+def _write_into(folder: Path, report: dict[str, Any], other_data: bool, tell: Tell) -> None:
+    """Write a report into a run's folder, unless its data is not that of the run.
+
+    Args:
+        folder: the run's folder.
+        report: the report.
+        other_data: whether the data is not that of the run.
+        tell: called with a note on what was written, or why nothing was.
+    """
+    file = ERRORS[report["split"]]
+    if other_data:
+        name_one = words("--report-to FILE", "report_to=FILE")
+        reason = f"the data is not that of the run ({words('--tasks', 'tasks')}); name a file with {name_one}"
+    else:
+        try:
+            write_json(folder / file, report)
+        except OSError as failed:  # the scores are worth printing all the same
+            reason = str(failed.strerror or failed)
+        else:
+            tell(f"written: {folder / file}")
+            return
+    tell(f"{file} is not written into {folder}: {reason}")

@@ -113,7 +113,7 @@ class SetErrors:
         right = not self.errors[n] if self._counts_errors else None
         return {
             "task": task,
-            **({"set": further or None} if self.task.also else {}),
+            "set": further or None,
             **self._place(n),
             "input": self._input(n),
             **self._answers(n),
