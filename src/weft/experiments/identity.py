@@ -36,8 +36,8 @@ NUMBERS_VERSION = 1
 """
 
 WITHOUT_EFFECT = (
-    *("engine", "verify_engine", "trunk_cache", "checkpoint_every", "log_every", "tensorboard", "baselines"),
-    *("starved", "last_evaluation", "parallel"),
+    *("engine", "verify_engine", "trunk_cache", "checkpoint_every", "log_every", "baselines"),
+    *("trackers", "tensorboard", "starved", "last_evaluation", "parallel"),
 )
 """Settings of `train` on which the weights do not depend, or only by rounding."""
 

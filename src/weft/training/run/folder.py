@@ -14,7 +14,7 @@ from weft.training.run.checkpoint_files import last_checkpoint
 from weft.training.run.recorded import as_yaml, check_settings, start_from_run
 from weft.utils.files import new_folder, sweep, write_text
 from weft.utils.lock import LOCK, held
-from weft.utils.plain_files import check_plain_entries
+from weft.utils.plain_files import check_not_linked, check_plain_entries
 from weft.utils.temporary import is_leftover_name, sweep_leftovers
 
 if TYPE_CHECKING:
@@ -27,9 +27,11 @@ class RunEnded(WeftError):
 
 FILES = (
     *("run.yaml", "log.jsonl", *METRICS.values(), *ERRORS.values()),
-    *("checkpoints", "bundle", "tensorboard", "wandb"),
+    *("checkpoints", "bundle", "tensorboard"),
 )
 """What a run, and an evaluation of it, write into its folder."""
+FOREIGN = ("wandb",)
+"""Folders that other programs write there. They may hold links; weft reads nothing of them."""
 
 
 def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite: bool = False) -> None:
@@ -47,6 +49,8 @@ def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite
         raise WeftError("found resume=True and overwrite=True; expected one of them")
     if resume:
         check_plain_entries(folder, FILES, "a run")  # it writes into them
+        for name in FOREIGN:
+            check_not_linked(folder / name, "a run")
         without = words("--resume", "resume=True")
         if not file.is_file() and last_checkpoint(folder / "checkpoints") is None:
             raise WeftError(f"{folder} has no run to resume: run.yaml is missing; leave out {without}")
@@ -94,7 +98,7 @@ def check_replaceable(folder: Path) -> None:
 
 def _of_a_run(name: str) -> bool:
     # .bundle-…, .metrics.json.new: what a killed run has left
-    return name.removeprefix(".").startswith(FILES) if name.startswith(".") else name in FILES
+    return name.removeprefix(".").startswith(FILES) if name.startswith(".") else name in (*FILES, *FOREIGN)
 
 
 def begin_folder(folder: Path, resolved: dict[str, Any], overwrite: bool) -> None:

@@ -179,10 +179,11 @@ def train(
     log: Log = NoLog()
     shown: Progress = Quiet()
     if processes.is_main:
-        log = Log(folder, training.tensorboard, None if saved is None else saved["log_bytes"])
+        log = Log(folder, None if saved is None else saved["log_bytes"], loop.components.logged)
         display = progress_for if progress is True else progress
         shown = display(loop.total, loop.state.step) if display else shown
-    world = processes.world
+    loop.log, loop.progress = log, shown  # now: a component may report something at the first line
+    world, ended = processes.world, False
     try:
         if saved is None:
             log.write(
@@ -229,10 +230,11 @@ def train(
             baselines = final["baselines"] = _baselines(trained, splits, loop)
         # written last: metrics.json marks the run as finished
         processes.on_main(lambda: write_json(folder / "metrics.json", finite_or_null(final)))
+        ended = True
     finally:
         loop.driver.close()
+        loop.components.close(failed=not ended)
         shown.close()
-        log.close()
     return Run(folder, metrics, baselines, tuple(trained))
 
 
