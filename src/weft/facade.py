@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weft.inference.precision import Precision
     from weft.model.accounting.ledger import Ledger
     from weft.model.model import Model
+    from weft.workflows.evaluate import Evaluation
 
 
 class ModelFacade:
@@ -116,6 +117,24 @@ class ModelFacade:
         from weft.inference.predict_all import predict_all
 
         return predict_all(self._model, texts, tasks, batch_size, precision)
+
+    def evaluate(self, tasks: Any = None, **settings: Any) -> Evaluation:
+        """Evaluate the model on the labelled rows of its tasks; see `weft.evaluate`.
+
+        Example:
+            >>> model.evaluate("run.yaml")["tasks"]["rte"]
+            {'accuracy': 0.71}
+            >>> model.evaluate("run.yaml", report=True)["errors"]["tasks"]["rte"]["wrong"]
+            80
+
+        Args:
+            tasks: the data: a run file or task file, a `Task`, a `RunFile`, or a list of these; by default
+                the files of the model's tasks.
+            settings: passed to `weft.evaluate`: `split`, `rows`, `report`, `predictions`, `calibrate`, ….
+        """
+        from weft.workflows.evaluate import evaluate
+
+        return evaluate(self._model, tasks, **settings)
 
     def embed(
         self,

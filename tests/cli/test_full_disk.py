@@ -42,6 +42,7 @@ FILES = {
     "export": "exported/",
     "import": "bundle/",
     "evaluate": "multi",
+    "evaluate, a report": "multi",
     "submit": "glue.zip",
     "new": "run2.yaml",
     "predict": "data.csv",

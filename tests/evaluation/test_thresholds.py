@@ -191,7 +191,7 @@ def test_thresholds_of_weights_that_others_have_replaced_are_not_stored(folder, 
 
     monkeypatch.setattr("weft.evaluation.thresholds.tune_model", tune)
     with pytest.raises(
-        RunFailed, match=r"was changed while it was evaluated \(themes\); the tuned thresholds"
+        RunFailed, match=r"was changed while it was evaluated \(themes\); the fitted thresholds"
     ):
         weft.evaluate(bundle, folder / "run.yaml", tune_thresholds=True, progress=False)
     assert weft.load(bundle).tasks[0].thresholds == ()

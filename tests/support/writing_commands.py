@@ -95,6 +95,13 @@ WRITING_COMMANDS = (
         "evaluate", "evaluate multi --tasks HOME/multi.yaml --tune-thresholds --device cpu", ("multi",)
     ),
     WritingCommand(
+        "evaluate, a report",
+        "evaluate multi --tasks HOME/multi.yaml --calibrate --report-to errors.json "
+        "--predictions rows.parquet --device cpu",
+        ("multi",),
+        continues=True,
+    ),
+    WritingCommand(
         "submit",
         "submit HOME/glue --to glue --tasks HOME/glue.yaml --out glue.zip --device cpu",
         ("glue.zip",),

@@ -91,6 +91,8 @@ class TaskSpec(Settings):
     class_weights: str | list[float] = Field(default_factory=list)
     thresholds: list[float] = Field(default_factory=list)
     tuned_on: str | None = None
+    temperature: float | None = None
+    calibrated_on: str | None = None
     pool: str | None = None
     layers: int | None = None
     hidden: int | None = None

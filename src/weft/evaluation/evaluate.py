@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.evaluation.errors.evaluated import EvaluatedSet
 from weft.evaluation.rows.collect import collect_rows
 from weft.evaluation.scores import Scores, main_score
 from weft.inference.precision import PassContext, precision_context
@@ -32,6 +33,7 @@ def evaluate(
     precision: PassContext | str | None = None,
     capture: Literal["auto", "always"] = "always",
     collect: dict[str, SetRows] | None = None,
+    watch: Callable[[EvaluatedSet], object] | None = None,
 ) -> Scores:
     """Evaluate on labelled examples. The model is put into eval mode and left there.
 
@@ -47,6 +49,8 @@ def evaluate(
         collect: a dictionary that receives the row statistics of each evaluated set, under its name in
             `data`; `RunRows(collect)` is what `weft compare` stores of a run. They are made from the answers
             that are judged, without a second pass. None: none are made.
+        watch: called with the outputs and answers of each evaluated set, one after the other; reports on
+            errors are made from them.
     """
     chosen = {
         name: list(range(len(tokens))) if rows is None else list(rows[name]) for name, tokens in data.items()
@@ -62,7 +66,8 @@ def evaluate(
         position += len(which)
         task, _, further = name.partition(ALSO)
         keep = None if collect is None else partial(collect.__setitem__, name)
-        scores = judged(model.tasks[model.task_id(task)], set_logits, data[name], which, keep)
+        judged_task = model.tasks[model.task_id(task)]
+        scores = judged(judged_task, set_logits, data[name], which, keep, name, watch)
         suffix = f"_{further}" if further else ""
         metrics.setdefault(task, {}).update({f"{metric}{suffix}": value for metric, value in scores.items()})
     return Scores(
@@ -79,6 +84,8 @@ def judged(
     tokens: Tokens,
     which: Sequence[int],
     collect: Callable[[SetRows], object] | None = None,
+    name: str = "",
+    watch: Callable[[EvaluatedSet], object] | None = None,
 ) -> dict[str, float]:
     """Compute the metrics of a task.
 
@@ -88,6 +95,8 @@ def judged(
         tokens: the task's examples.
         which: the indices of the examples that the logits belong to.
         collect: called with the row statistics of these examples.
+        name: `TASK` or `TASK:SET`, for `watch`.
+        watch: called with the outputs and answers.
     """
     kind = KINDS[task.kind]()
     examples = tokens.examples(which)
@@ -101,6 +110,8 @@ def judged(
     scores = kind.score(task.metrics, *answers)
     if collect is not None:
         collect(collect_rows(kind, scores, *answers))
+    if watch is not None:
+        watch(EvaluatedSet(name, task, tokens, which, logits, *answers[:2], scores))
     return scores
 
 

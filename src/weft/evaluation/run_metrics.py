@@ -16,6 +16,8 @@ FILE = "metrics.json"
 VALIDATION = "validation"
 FILES: Mapping[str, str] = {VALIDATION: FILE, "test": "metrics.test.json"}
 """The file of a run's folder with the metrics of each split."""
+ERRORS: Mapping[str, str] = {VALIDATION: "errors.json", "test": "errors.test.json"}
+"""The file of a run's folder with the errors on each split."""
 BUNDLE = "bundle"
 """The key of the sha256 of the bundle that was evaluated."""
 LARGEST = 1e9

@@ -18,7 +18,7 @@ from weft.errors import WeftError
 from weft.inference.runner import answers
 from weft.metrics.labels import f1_of
 from weft.tasks.kinds import KINDS
-from weft.tasks.kinds.multilabel import sigmoid
+from weft.tasks.kinds.probabilities import sigmoid
 
 if TYPE_CHECKING:
     from weft.data.tokens.tokens import Tokens
@@ -101,7 +101,7 @@ def tuned(task: Task, logits: Sequence[NDArray[np.float32]], gold: NDArray[np.in
     plain = replace(task, thresholds=(), tuned_on=None)
     values = tuple(
         best_threshold(chances, truth)
-        for chances, truth in zip(sigmoid(np.stack(logits)).T, gold.T, strict=True)
+        for chances, truth in zip(sigmoid(np.stack(logits), task.temperature).T, gold.T, strict=True)
     )
     before = kind.decode(logits, plain, ())
     after = kind.decode(logits, replace(task, thresholds=values, tuned_on=None), ())

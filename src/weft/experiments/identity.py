@@ -36,15 +36,18 @@ NUMBERS_VERSION = 1
 """
 
 WITHOUT_EFFECT = (
-    *("engine", "verify_engine", "trunk_cache", "checkpoint_every", "log_every", "tensorboard", "baselines"),
-    *("starved", "last_evaluation", "parallel"),
+    *("engine", "verify_engine", "trunk_cache", "checkpoint_every", "log_every", "baselines"),
+    *("trackers", "tensorboard", "starved", "last_evaluation", "parallel"),
 )
 """Settings of `train` on which the weights do not depend, or only by rounding."""
 
 WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
 """The files of a checkpoint that hold weights."""
 
-NOT_OF_TASK = ("files", "also", "suite", "encoding", "delimiter", "quotes", "thresholds", "tuned_on")
+NOT_OF_TASK = (
+    *("files", "also", "suite", "encoding", "delimiter", "quotes"),
+    *("thresholds", "tuned_on", "temperature", "calibrated_on"),
+)
 """Fields of a task whose effect is in the hash of its data, or that are no settings of a run."""
 
 

@@ -30,7 +30,8 @@ def _same(right: str, answer: str) -> float:
     return float(plain(right) == plain(answer))
 
 
-def _f1(right: str, answer: str) -> float:
+def word_f1(right: str, answer: str) -> float:
+    """2·c/(n + m) for c common words of n and m; 0 if no word is common."""
     right_words, answer_words = plain(right).split(), plain(answer).split()
     common = (Counter(right_words) & Counter(answer_words)).total()
     return 2 * common / (len(right_words) + len(answer_words)) if common else 0.0
@@ -48,7 +49,7 @@ def _best(measure: Callable[[str, str], float]) -> Callable[[Texts, Sequence[str
     return values
 
 
-_MATCHES, _BEST_F1 = _best(_same), _best(_f1)
+_MATCHES, _BEST_F1 = _best(_same), _best(word_f1)
 
 
 @metric("texts", rows=Mean(_MATCHES))

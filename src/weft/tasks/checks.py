@@ -36,6 +36,8 @@ OPTIONS: dict[str, Any] = {
     "class_weights": (),
     "thresholds": (),
     "tuned_on": None,
+    "temperature": None,
+    "calibrated_on": None,
     "pool": None,
     "layers": None,
     "hidden": None,
@@ -43,7 +45,7 @@ OPTIONS: dict[str, Any] = {
 """Optional settings and their defaults."""
 OF_KINDS = (
     *("choices", "marks", "apart", "compare", "targets", "rank_loss", "stride"),
-    *("class_weights", "thresholds", "tuned_on"),
+    *("class_weights", "thresholds", "tuned_on", "temperature", "calibrated_on"),
 )
 """Options that only some kinds have."""
 OF_HEADS = ("pool", "layers", "hidden")
@@ -56,6 +58,8 @@ MOST_OUTPUTS = 1_000_000
 """The most outputs of a task."""
 WIDEST = 65_536
 """The largest width between the layers of a head."""
+TEMPERATURES = (0.001, 1000.0)
+"""The smallest and the largest temperature of a task."""
 RAW = "raw"
 """The value of `targets` with which labels are not scaled by the range."""
 POOLS = ("pooler", "cls", "mean", "task_pooler")
@@ -109,6 +113,7 @@ def check_options(task: Task) -> None:
             )
         task._set("class_weights", tuple(float(x) for x in weights))
     _check_thresholds(task)
+    _check_temperature(task)
 
 
 def _check_thresholds(task: Task) -> None:
@@ -125,6 +130,23 @@ def _check_thresholds(task: Task) -> None:
         raise WeftError(
             f"task {task.name!r}: tuned_on: expected the split that its thresholds were tuned on "
             f"({', '.join(SPLITS)}); found {task.tuned_on!r}"
+        )
+
+
+def _check_temperature(task: Task) -> None:
+    value: Any = task.temperature
+    if value is not None:
+        low, high = TEMPERATURES
+        if type(value) not in (int, float) or not low <= value <= high:
+            raise WeftError(
+                f"task {task.name!r}: temperature: expected a number from {low:g} to {high:g}, by which "
+                f"logits are divided; found {value!r}"
+            )
+        task._set("temperature", float(value))
+    if task.calibrated_on is not None and (task.calibrated_on not in SPLITS or value is None):
+        raise WeftError(
+            f"task {task.name!r}: calibrated_on: expected the split that its temperature was fitted on "
+            f"({', '.join(SPLITS)}); found {task.calibrated_on!r}"
         )
 
 

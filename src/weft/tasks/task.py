@@ -95,6 +95,9 @@ class Task:
             training rows.
         thresholds: `multilabel`: one probability per label above which it is predicted; by default one half.
         tuned_on: the split that the thresholds were tuned on; training drops them again.
+        temperature: `classify`, `marked`, `multilabel`, `choose`: divides the logits that probabilities are
+            computed from; None: 1. No answer changes, but its probability.
+        calibrated_on: the split that the temperature was fitted on; training drops both again.
         pool: what the task's head reads (`pooler`, `cls`, `mean`, `task_pooler`); None: the model's setting.
         layers: the number of layers of the task's head, 1 to 3; None: the model's setting.
         hidden: the width between these layers; None: the model's setting.
@@ -143,6 +146,8 @@ class Task:
     class_weights: str | tuple[float, ...] = ()
     thresholds: tuple[float, ...] = field(default=(), compare=False)
     tuned_on: str | None = field(default=None, compare=False)
+    temperature: float | None = field(default=None, compare=False)
+    calibrated_on: str | None = field(default=None, compare=False)
     pool: str | None = None
     layers: int | None = None
     hidden: int | None = None

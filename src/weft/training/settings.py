@@ -45,6 +45,21 @@ def _conflict(value: object) -> object:
         raise ValueError(str(wrong)) from None
 
 
+def _trackers(value: object) -> list[object]:
+    from weft.training.trackers import build_tracker
+
+    entries = list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+    try:
+        settings = [build_tracker(entry).settings() for entry in entries]
+    except WeftError as wrong:
+        raise ValueError(str(wrong)) from None
+    names = [entry["use"] for entry in settings]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} is listed twice; expected each tracker once")
+    return settings
+
+
 def _engine(value: str) -> str:
     from weft.training.engines import AUTO, ENGINES
 
@@ -284,7 +299,14 @@ class Training(Settings):
         description="steps between two lines of the log with the predictive entropy of each task, measured "
         "on batch_size training examples per task, whatever the sampler; 0: none",
     )
-    tensorboard: bool = Field(False, description="write TensorBoard events beside log.jsonl")
+    trackers: Annotated[Any, AfterValidator(_trackers)] = Field(
+        [],
+        description="where the numbers of the log are shown too: a list of names or {use: NAME, …}: "
+        "tensorboard, wandb (Weights & Biases); one that fails is switched off, and the run continues",
+    )
+    tensorboard: bool = Field(
+        False, description="write TensorBoard events beside log.jsonl: short for trackers: [tensorboard]"
+    )
 
     @model_serializer(mode="wrap")
     def _without_steps(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from weft.config.run_file import RunFile, load_run
 from weft.data.checks.report import Facts, Finding, Report
 from weft.encoder.limits import EncoderLimits, encoder_limits
 from weft.errors import WeftError
+from weft.training.run.checks import missing_trackers
 from weft.utils.devices import check_device
 from weft.utils.notes import teller
 
@@ -109,6 +110,10 @@ def check(
     tokenizer = load_tokenizer(run_file.encoder)
     report = check_data(run_file.tasks, tokenizer, run_file.training.max_length, progress=progress)
     report.findings[:0] = [
+        *(
+            Finding("error", "train", None, None, None, None, None, f"{key}: {text}")
+            for key, text in missing_trackers(run_file.training)
+        ),
         *(Finding("note", "tasks", None, None, None, None, None, note) for note in run_file.notes),
         *(Finding("warning", "tasks", None, None, None, None, None, text) for text in run_file.warnings),
     ]

@@ -16,21 +16,20 @@ from weft.config.model_data import (
     labelled_rows,
     tasks_with_data,
 )
-from weft.errors import RunFailed, WeftError, did_you_mean, words
+from weft.errors import WeftError, did_you_mean, words
 from weft.evaluation.run_metrics import FILES, VALIDATION, write_metrics
 from weft.evaluation.scores import Scores
 from weft.inference.precision import checked_precision
 from weft.tasks.task import SPLITS
 from weft.utils.devices import check_device
 from weft.utils.notes import Tell, teller
+from weft.workflows.error_files import ErrorFiles
+from weft.workflows.fitting import Fitting, check_fitting
 
 if TYPE_CHECKING:
-    from weft.bundle.state import BundleState
     from weft.data.splits.split import Split
-    from weft.data.tokens.tokens import Tokens
     from weft.evaluation.rows.run_rows import SetRows
     from weft.model.model import Model
-    from weft.tasks.task import Task
     from weft.training.run.run import Run
 
 
@@ -41,11 +40,15 @@ class Evaluation(Scores):
         split: the split.
         baselines: each baseline's metrics by task, if requested; {} for a task that it cannot predict.
         thresholds: the tuned thresholds of each task's labels, if requested; see `TunedLabel`.
+        temperatures: the fitted temperature of each task, if requested; see `FittedTemperature`.
         tuned: the tasks whose thresholds were tuned on this split: their metrics are too good.
+        errors: what is wrong, if requested; see docs/reference/errors.md.
     """
 
     split: str
     thresholds: NotRequired[dict[str, list[dict[str, Any]]]]
+    temperatures: NotRequired[dict[str, dict[str, Any]]]
+    errors: NotRequired[dict[str, Any]]
     tuned: NotRequired[list[str]]
     baselines: NotRequired[dict[str, dict[str, dict[str, float]]]]
 
@@ -60,6 +63,10 @@ def evaluate(
     precision: str = "float32",
     baselines: bool = False,
     tune_thresholds: bool = False,
+    calibrate: bool = False,
+    report: bool = False,
+    report_to: str | Path | None = None,
+    predictions: str | Path | None = None,
     encoder: Any = None,
     device: str | None = None,
     progress: bool = True,
@@ -72,9 +79,13 @@ def evaluate(
         >>> scores["tasks"]["rte"], scores["average"]
         ({'accuracy': 0.71}, 0.71)
         >>> weft.evaluate("bundles/first", tasks="run.yaml", rows=500, precision="bf16")
+        >>> errors = weft.evaluate("runs/first", report=True)["errors"]["tasks"]["rte"]
+        >>> errors["examples"][0]["gold"], errors["calibration"]["ece"]
+        ('entailment', 0.083)
 
     Of a run, the metrics of the test split are also written into its folder, as metrics.test.json, which
-    `weft show averages --split test` reads.
+    `weft show averages --split test` reads; and with `report` its errors, as errors.json (of the test split,
+    errors.test.json).
 
     Args:
         model: a model, a finished run, or the folder of a run or bundle.
@@ -87,6 +98,12 @@ def evaluate(
         baselines: also evaluate the majority label and a bag of words on the same examples.
         tune_thresholds: first find, for each label of multi-label tasks, the threshold with the largest F1 on
             these examples. The model uses them from now on; a bundle's task files are rewritten with them.
+        calibrate: first fit the temperature of each task that predicts probabilities to these examples. The
+            model uses it from now on; a bundle's task files are rewritten with it. No answer changes.
+        report: also return what is wrong, under `errors`; docs/reference/errors.md lists the fields.
+        report_to: write the report to this JSON file, and not into the run's folder; implies `report`.
+        predictions: write one row per example to this file: gold, predicted, probability. JSON lines, or csv,
+            tsv or parquet by its ending.
         encoder: folder or hub id of the encoder, if it has moved; only if `model` is a folder or a run.
         device: cpu, cuda, …; by default a GPU if there is one; a model stays where it is.
         progress: show the progress of tokenization and print notes, on standard error.
@@ -96,8 +113,8 @@ def evaluate(
     Returns:
         A dictionary: `split`; `tasks`, the metrics of each task, of which the first is its score; `rows` and
         `of`, how many examples were evaluated, and of how many; `average`, the mean of the scores;
-        `baselines` and `thresholds`, if requested; and `tuned`, the tasks whose thresholds were tuned on this
-        split.
+        `baselines`, `thresholds`, `temperatures` and `errors`, if requested; and `tuned`, the tasks whose
+        thresholds were tuned on this split.
     """
     from weft.data.splits.task_rows import rows_of_task
 
@@ -105,11 +122,8 @@ def evaluate(
         raise WeftError(f"rows must be at least 1; found {rows}")
     if split not in SPLITS:
         raise WeftError(f"split {split!r} does not exist; {did_you_mean(split, SPLITS)}")
-    if tune_thresholds and split != "validation":
-        raise WeftError(
-            f"thresholds are tuned on validation; found split {split!r}: tune them first, then evaluate "
-            f"{split}"
-        )
+    check_fitting(split, tune_thresholds, calibrate)
+    files = ErrorFiles.checked(report or report_to is not None, report_to, predictions)
     check_device(device)
     checked_precision(precision)
     tell = teller(progress)
@@ -122,7 +136,7 @@ def evaluate(
     from weft.evaluation.evaluate import evaluate as scores_of
     from weft.evaluation.evaluate import fixed_examples
 
-    before = _before(model, tune_thresholds)
+    fitting = Fitting.begin(folder) if tune_thresholds or calibrate else None
     loaded = _loaded(model, source, encoder, device)
     with_data = tasks_with_data(loaded, source, known, tell)
     splits = labelled_rows(with_data, split, source, tell)
@@ -134,11 +148,11 @@ def evaluate(
             for name, labelled in splits.items()
         }
     chosen = {name: fixed_examples(tokens, rows, seed, name) for name, tokens in data.items()}
-    thresholds = _tune(loaded, data, chosen, precision, before, tell) if tune_thresholds else {}
-    scores = scores_of(loaded, data, chosen, precision=precision, collect=collect)
-    evaluation = cast(Evaluation, {"split": split, **scores})
-    if tune_thresholds:
-        evaluation["thresholds"] = thresholds
+    fitted: dict[str, Any] = {}
+    if fitting is not None:
+        fitted = fitting.run(loaded, data, chosen, precision, tell, tune_thresholds, calibrate)
+    scores = scores_of(loaded, data, chosen, precision=precision, collect=collect, watch=files.watch)
+    evaluation = cast(Evaluation, {"split": split, **scores, **fitted})
     if names := [task.name for task in loaded.tasks if task.tuned_on == split and task.name in splits]:
         evaluation["tuned"] = names
         tell(
@@ -151,6 +165,8 @@ def evaluate(
         evaluation["baselines"] = _baselines(loaded, train, splits, chosen)
     if folder is not None and split != VALIDATION and (folder / "run.yaml").is_file():
         _record(folder, evaluation, bool(tasks), rows, precision, tell)
+    if (errors := files.write(folder, bool(tasks), split, precision, tell)) is not None:
+        evaluation["errors"] = errors
     return evaluation
 
 
@@ -234,54 +250,6 @@ def _loaded(model: Any, source: str | Path, encoder: Any, device: str | None) ->
         raise WeftError("encoder can be set only for the folder of a run or bundle; a model has its encoder")
     as_model: Model = model
     return as_model if device is None else as_model.to(device_of(device))
-
-
-def _before(model: Any, tune_thresholds: bool) -> tuple[Path, BundleState] | None:
-    """The bundle that tuned thresholds are written to, and what it holds before it is loaded."""
-    folder = _folder(model)
-    if folder is None or not tune_thresholds:
-        return None
-    from weft.bundle.state import state_of
-
-    return find_bundle(folder), state_of(folder)
-
-
-def _tune(
-    model: Model,
-    data: Mapping[str, Tokens],
-    rows: Mapping[str, Sequence[int]],
-    precision: str,
-    before: tuple[Path, BundleState] | None,
-    tell: Tell,
-) -> dict[str, list[dict[str, Any]]]:
-    """Tune the thresholds of the model and write them to its bundle, if it has one."""
-    from weft.evaluation.thresholds import FEW, tune_model
-    from weft.inference.precision import precision_context
-
-    found = tune_model(model, data, rows, "validation", precision_context(model, precision))
-    for name, labels in found.items():
-        if few := [label.label for label in labels if label.examples < FEW]:
-            tell(f"{name}: fewer than {FEW} rows have {', '.join(few)}: their thresholds are uncertain")
-    if before is not None:
-        _store(*before, [model.tasks[model.task_id(name)] for name in found])
-    return {name: [label.as_dict() for label in labels] for name, labels in found.items()}
-
-
-def _store(bundle: Path, before: BundleState, tasks: Sequence[Task]) -> None:
-    """Write the settings of tasks to a bundle, unless others have changed their weights since it was read."""
-    from weft.bundle.one_task import with_settings
-    from weft.bundle.state import state_of
-    from weft.bundle.writing import writing_bundle
-
-    with writing_bundle(bundle, words("weft evaluate", "weft.evaluate")):
-        now = state_of(bundle)
-        names = [task.name for task in tasks if now.tasks.get(task.name) != before.tasks[task.name]]
-        if names or now.base != before.base:
-            raise RunFailed(
-                f"{bundle} was changed while it was evaluated ({', '.join(names) or 'what tasks share'}); "
-                "the tuned thresholds belong to the weights before, and were not stored: evaluate it again"
-            )
-        with_settings(bundle, tasks)
 
 
 def _baselines(

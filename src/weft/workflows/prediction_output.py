@@ -50,13 +50,23 @@ def open_output(file: Path | None) -> Output:
     if file is None:
         return _Lines(sys.stdout)
     file = Path(os.path.realpath(file))  # a link stays one
-    if file.is_dir():
-        raise WeftError(f"--out {file}: found a folder; expected the name of a file")
-    if not file.parent.is_dir():
-        raise WeftError(f"--out {file}: there is no folder {str(file.parent)!r}; make it first")
+    check_output(file)
     if file.exists() and not file.is_file():
         return _Lines(file.open("w", encoding="utf-8"))  # a pipe or a device cannot be replaced
     return _Atomic(file)
+
+
+def check_output(file: Path, flag: str = "--out") -> None:
+    """Refuse a folder as an output file, and one in a folder that does not exist.
+
+    Args:
+        file: the file.
+        flag: the option that names it, for messages.
+    """
+    if file.is_dir():
+        raise WeftError(f"{flag} {file}: found a folder; expected the name of a file")
+    if not file.absolute().parent.is_dir():
+        raise WeftError(f"{flag} {file}: there is no folder {str(file.absolute().parent)!r}; make it first")
 
 
 def output_form(file: Path) -> str:

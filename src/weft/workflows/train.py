@@ -30,11 +30,13 @@ def check_start(
     """
     from weft.encoder.catalogue import check_has_tokenizer
     from weft.encoder.load import check_reachable
+    from weft.training.run.checks import check_trackers
     from weft.training.run.folder import check_folder
     from weft.utils import launch_env
     from weft.utils.devices import check_device
 
     check_device(device)
+    check_trackers(run_file.training)
     check_has_tokenizer(run_file.encoder)
     check_reachable(run_file.encoder)
     # of several processes, only the first needs to see the folder: `train` checks it there

@@ -77,6 +77,7 @@ def card(model: Model, task: Task, config: dict[str, Any], known: bool) -> str:
         "",
         *([] if known else [_UNKNOWN.format(base=config["base_model_name_or_path"]), ""]),
         *_answers(task),
+        *_calibrated(task),
         "`weft.json` holds the task's settings; `weft import FOLDER --out BUNDLE` makes a weft model of it.",
     ]
     if config["lora_bias"] and _lacks_bias(model, config):
@@ -106,6 +107,13 @@ def _answers(task: Task) -> list[str]:
             "",
         ]
     return []
+
+
+def _calibrated(task: Task) -> list[str]:
+    """A sentence on the temperature, if the head was divided by one."""
+    if task.temperature is None:
+        return []
+    return [f"The head is divided by the task's temperature, {task.temperature:.6g}.", ""]
 
 
 def _lacks_bias(model: Model, config: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,8 @@ def export_peft(
 
     Each changed linear module is a target with its own rank and α = r, so that PEFT scales by 1; every scale
     and gate is in lora_B. Added biases are those of lora_B (`lora_bias`), changed norms are saved whole
-    (`modules_to_save`). `dora` is written with `use_dora`. `weft.json` holds the task's settings.
+    (`modules_to_save`). `dora` is written with `use_dora`. `weft.json` holds the task's settings. The head of
+    a task with a temperature is divided by it, so that probabilities are equal.
 
     Args:
         model: the model.
@@ -164,10 +166,17 @@ def _adapter(
 
 
 def _head(model: Model, task: Task) -> dict[str, Tensor]:
-    """The head of the task: logits = weight·x + bias, [C, d] and [C]."""
+    """The head of the task: logits = weight·x + bias, [C, d] and [C].
+
+    PEFT knows no temperature, so both are divided by the task's, if it has one: its softmax of the logits
+    then gives the probabilities of weft.
+    """
     head: Any = model.heads[task.head]
     slot = head.stacks["weight"].slots.of_task[model.task_id(task.name)]
-    return {name: head.get_parameter(name)[slot] for name in ("weight", "bias")}
+    tensors = {name: head.get_parameter(name)[slot] for name in ("weight", "bias")}
+    if task.temperature is None:
+        return tensors
+    return {name: tensor / task.temperature for name, tensor in tensors.items()}
 
 
 def _settings(model: Model, task: Task, head: str) -> dict[str, Any]:
@@ -177,7 +186,7 @@ def _settings(model: Model, task: Task, head: str) -> dict[str, Any]:
         "encoder": {"name": model.encoder_source.name, "weights_sha256": weights_sha256(model.encoder)},
         "seed": model.seed,  # the seed of a random encoder (random:ARCHITECTURE)
         "method": model.method.settings(),
-        "task": task.settings(),
+        "task": replace(task, temperature=None, calibrated_on=None).settings(),  # the head has it
         "pool": model.pool,
         "max_length": model.max_length,
         "head": head,

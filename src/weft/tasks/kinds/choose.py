@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.tasks.kinds.candidates import Candidates
-from weft.tasks.kinds.kind import Inputs, shares
+from weft.tasks.kinds.kind import Inputs
+from weft.tasks.kinds.probabilities import softmax
 from weft.tasks.values import listed, whole
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from weft.core.layout import Layout
     from weft.data.readers.example import ExampleRows
+    from weft.tasks.kinds.decisions import Decisions
     from weft.tasks.task import Task
 
 
@@ -28,7 +30,7 @@ class Choose(Candidates):
 
     name = "choose"
     answer_types = ("choices", "texts")
-    options = ("choices",)
+    options = ("choices", "temperature", "calibrated_on")
     stand_in = 1.0  # keeps the loss of rows of other kinds finite
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> tuple[int, ...]:
@@ -76,6 +78,18 @@ class Choose(Candidates):
         pairs = zip(labels, examples, strict=True)
         return [[(i, example.texts[first + i]) for i in label] for label, example in pairs]
 
+    def decisions(
+        self,
+        logits: Sequence[NDArray[np.float32]],
+        labels: Sequence[Any],
+        task: Task,
+        examples: Sequence[ExampleRows],
+    ) -> Decisions:
+        """One decision per example, among its choices."""
+        from weft.tasks.kinds.decisions import Decisions
+
+        return Decisions.of_candidates(logits, labels)
+
     def compared(self, answer_type: str, gold: Any, predictions: Any) -> tuple[Any, Any]:
         """Compare choices by their indices, or by their texts."""
         if answer_type == "texts":
@@ -103,4 +117,5 @@ class Choose(Candidates):
         """The index and the text of the best choice, and the probability of each choice."""
         number = int(logits.argmax())
         text = example.texts[len(task.texts) + number]
-        return {"choice": number, "text": text, "probabilities": [float(p) for p in shares(logits)]}
+        chances = [float(p) for p in softmax(logits, task.temperature)]
+        return {"choice": number, "text": text, "probabilities": chances}

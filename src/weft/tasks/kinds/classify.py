@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from weft.tasks.kinds.kind import shares
 from weft.tasks.kinds.labelled import Labelled, label_id
+from weft.tasks.kinds.probabilities import softmax
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from weft.core.layout import Layout
     from weft.data.readers.example import ExampleRows
+    from weft.tasks.kinds.decisions import Decisions
     from weft.tasks.task import Task
 
 
@@ -29,7 +30,7 @@ class Classify(Labelled):
     bag_of_words = "logistic"
     target_type = "int64"
     probe = "classes"
-    options: ClassVar[tuple[str, ...]] = ("apart", "class_weights")
+    options: ClassVar[tuple[str, ...]] = ("apart", "class_weights", "temperature", "calibrated_on")
 
     def parse(self, values: Sequence[object], labels: Sequence[str]) -> int:
         """Return a label's id from its name or, if no name looks like a number, from the id itself."""
@@ -59,6 +60,20 @@ class Classify(Labelled):
 
         return np.stack(list(logits)).argmax(-1)
 
+    def decisions(
+        self,
+        logits: Sequence[NDArray[np.float32]],
+        labels: Sequence[Any],
+        task: Task,
+        examples: Sequence[ExampleRows],
+    ) -> Decisions:
+        """One decision per example, among the C labels."""
+        import numpy as np
+
+        from weft.tasks.kinds.decisions import Decisions
+
+        return Decisions.of_classes(np.stack(list(logits)), labels)
+
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
         """The most frequent label, [N]."""
         import numpy as np
@@ -78,7 +93,8 @@ class Classify(Labelled):
 
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The name of the most likely label, and the probability of each label."""
-        by_label = {name: float(p) for name, p in zip(task.labels, shares(logits), strict=True)}
+        chances = softmax(logits, task.temperature)
+        by_label = {name: float(p) for name, p in zip(task.labels, chances, strict=True)}
         return {"label": task.labels[int(logits.argmax())], "probabilities": by_label}
 
     def answers(
@@ -89,9 +105,10 @@ class Classify(Labelled):
 
         stacked = np.asarray(logits)
         names = task.labels
+        best, chances = stacked.argmax(-1).tolist(), softmax(stacked, task.temperature).tolist()
         return [
-            {"label": names[best], "probabilities": dict(zip(names, chances, strict=True))}
-            for best, chances in zip(stacked.argmax(-1).tolist(), shares(stacked).tolist(), strict=True)
+            {"label": names[i], "probabilities": dict(zip(names, by_label, strict=True))}
+            for i, by_label in zip(best, chances, strict=True)
         ]
 
     def loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.metrics import METRICS
+from weft.tasks.kinds.inputs import BadValue as BadValue
+from weft.tasks.kinds.inputs import ColumnValues as ColumnValues
+from weft.tasks.kinds.inputs import Inputs as Inputs
+from weft.tasks.kinds.inputs import Oddity as Oddity
 from weft.tasks.values import wrong_text
 
 if TYPE_CHECKING:
@@ -18,51 +22,8 @@ if TYPE_CHECKING:
     from weft.data.readers.example import ExampleRows
     from weft.data.tokens.tokens import Tokens
     from weft.tasks.kinds.collate import Places
+    from weft.tasks.kinds.decisions import Decisions
     from weft.tasks.task import Task
-
-
-class ColumnValues(NamedTuple):
-    """The raw values of one example's columns, as read from a file.
-
-    Attributes:
-        texts: one value per text of the task.
-        choices: one value per `choices` column.
-        marks: the two values of each mark.
-    """
-
-    texts: tuple[object, ...]
-    choices: tuple[object, ...] = ()
-    marks: tuple[tuple[object, object], ...] = ()
-
-
-class BadValue(NamedTuple):
-    """A value that cannot be used: its column, the value, and what is wrong with it."""
-
-    column: str
-    value: object
-    message: str
-
-
-class Inputs(NamedTuple):
-    """The encoder's input for one example.
-
-    Attributes:
-        texts: the example's texts; the kind defines their meaning.
-        marks: (text, first character, last character + 1) of each mark.
-    """
-
-    texts: tuple[str, ...]
-    marks: tuple[tuple[int, int, int], ...] = ()
-
-
-class Oddity(NamedTuple):
-    """Something that `weft check` reports about a split, and the first example concerned, if there is one."""
-
-    message: str
-    column: str | None = None
-    value: object = None
-    first: int | None = None
-    severity: str = "warning"
 
 
 class Kind(ABC):
@@ -268,6 +229,25 @@ class Kind(ABC):
         """Return the labels of the same examples in the form that metrics compare."""
         return labels
 
+    def decisions(
+        self,
+        logits: Sequence[NDArray[np.float32]],
+        labels: Sequence[Any],
+        task: Task,
+        examples: Sequence[ExampleRows],
+    ) -> Decisions | None:
+        """Return the choices among labels, tags or candidates that the model makes in its answers.
+
+        Calibration and error reports read them. None if the outputs are no probabilities of such choices.
+        """
+        return None
+
+    def probability(
+        self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
+    ) -> NDArray[np.float64] | None:
+        """Return the probability of each example's answer, [N], if it is not that of its `decisions`."""
+        return None
+
     @abstractmethod
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> Any:
         """Return the answers of a baseline that knows the training labels and does not read the texts."""
@@ -319,11 +299,3 @@ class Kind(ABC):
     ) -> dict[str, float]:
         """Compute the named metrics over all answers."""
         return {name: METRICS[name](*self.compared_by(name, gold, predictions), groups) for name in names}
-
-
-def shares(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    """softmax(logits) over the last dimension in float64, [..., n]."""
-    import numpy as np
-
-    shifted = np.exp((logits - logits.max(-1, keepdims=True)).astype(np.float64))
-    return shifted / shifted.sum(-1, keepdims=True)

@@ -21,7 +21,7 @@ class Marked(Classify):
     """
 
     name = "marked"
-    options = ("marks", "class_weights")
+    options = ("marks", "class_weights", "temperature", "calibrated_on")
     reads = "marked"
     channels = ("marks",)
 

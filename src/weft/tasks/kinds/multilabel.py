@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.tasks.kinds.labelled import Labelled, label_id
+from weft.tasks.kinds.probabilities import sigmoid
 from weft.tasks.values import listed, whole
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from weft.core.layout import Layout
     from weft.data.readers.example import ExampleRows
+    from weft.tasks.kinds.decisions import Decisions
     from weft.tasks.task import Task
 
 
@@ -31,7 +33,7 @@ class Multilabel(Labelled):
     bag_of_words = "logistic per label"
     has_uncertainty = True
     answer_types = ("label_sets",)
-    options = ("apart", "thresholds", "tuned_on")
+    options = ("apart", "thresholds", "tuned_on", "temperature", "calibrated_on")
     kept_type = "bool"
     empty_label = True
     probe = "flags"
@@ -110,6 +112,21 @@ class Multilabel(Labelled):
             targets[number, list(ids)] = 1
         return targets
 
+    def decisions(
+        self,
+        logits: Sequence[NDArray[np.float32]],
+        labels: Sequence[Any],
+        task: Task,
+        examples: Sequence[ExampleRows],
+    ) -> Decisions:
+        """One decision per example and label: whether it holds."""
+        import numpy as np
+
+        from weft.tasks.kinds.decisions import Decisions
+
+        predicted = self.decode(logits, task, ())
+        return Decisions.of_flags(np.stack(list(logits)), self.gold(labels, task, ()), predicted)
+
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
         """The labels that more than half of the examples have, [N, C]."""
         import numpy as np
@@ -131,7 +148,8 @@ class Multilabel(Labelled):
         """The labels that hold, and the probability of each."""
         holds = _predicted(logits, task)
         predicted = [name for name, positive in zip(task.labels, holds, strict=True) if positive]
-        by_label = {name: float(p) for name, p in zip(task.labels, sigmoid(logits), strict=True)}
+        chances = sigmoid(logits, task.temperature)
+        by_label = {name: float(p) for name, p in zip(task.labels, chances, strict=True)}
         return {"labels": predicted, "probabilities": by_label}
 
 
@@ -142,13 +160,6 @@ def _parts(value: object) -> list[object] | None:
     return listed(value)
 
 
-def sigmoid(logits: NDArray[Any]) -> NDArray[np.float64]:
-    """1/(1 + e^−x) in float64, [..., C]."""
-    import numpy as np
-
-    return np.exp(-np.logaddexp(0, -logits.astype(np.float64)))
-
-
 def _predicted(logits: NDArray[Any], task: Task) -> NDArray[np.bool_]:
     """Where a label is predicted, [..., C]."""
-    return sigmoid(logits) > task.thresholds if task.thresholds else logits > 0
+    return sigmoid(logits, task.temperature) > task.thresholds if task.thresholds else logits > 0

@@ -168,6 +168,23 @@ class Span(Kind):
             gold.append(for_evaluation or [text for text, _ in label])
         return gold
 
+    def probability(
+        self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
+    ) -> NDArray[np.float64]:
+        """The softmax of start + end logit over all spans of all windows, at the best span, [N].
+
+        It is 0 where a context has no token.
+        """
+        import numpy as np
+
+        chances = np.zeros(len(examples))
+        for number, (x, example) in enumerate(zip(logits, examples, strict=True)):
+            scores = [window.scores[np.isfinite(window.scores)] for window in _windows(x, example)]
+            if scores:
+                every = np.concatenate(scores).astype(np.float64)
+                chances[number] = 1 / np.exp(every - every.max()).sum()
+        return chances
+
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> list[str]:
         """No answer: without reading the context there is nothing to predict."""
         return [""] * len(examples)
@@ -240,11 +257,24 @@ def token_places(example: ExampleRows, start: int, end: int) -> list[tuple[int, 
     return places
 
 
-def best_span(logits: NDArray[np.float32], example: ExampleRows) -> ContextSpan:
-    """Return the best span of the context over all windows; logits [tokens of all rows, 2]."""
+class _Window(NamedTuple):
+    """The spans of one row.
+
+    Attributes:
+        starts, ends: the first character and the last character + 1 of the row's n context tokens, [n].
+        scores: the start logit + the end logit of each (first, last) token, −∞ for pairs that no answer may
+            have, [n, n].
+    """
+
+    starts: NDArray[Any]
+    ends: NDArray[Any]
+    scores: NDArray[Any]
+
+
+def _windows(logits: NDArray[np.float32], example: ExampleRows) -> Iterator[_Window]:
+    """Yield the spans of each row that has tokens of the context; logits [tokens of all rows, 2]."""
     import numpy as np
 
-    best = ContextSpan(0, 0, -np.inf)
     first = 0
     for starts, ends in zip(example.channel("starts"), example.channel("ends"), strict=True):
         row_logits = logits[first : first + len(starts)]
@@ -254,9 +284,18 @@ def best_span(logits: NDArray[np.float32], example: ExampleRows) -> ContextSpan:
             continue
         begin, stop = row_logits[inside, 0], row_logits[inside, 1]
         scores = np.where(_allowed(len(inside)), begin[:, None] + stop[None, :], -np.inf)
-        i, j = divmod(int(scores.argmax()), len(inside))
+        yield _Window(starts[inside], ends[inside], scores)
+
+
+def best_span(logits: NDArray[np.float32], example: ExampleRows) -> ContextSpan:
+    """Return the best span of the context over all windows; logits [tokens of all rows, 2]."""
+    import numpy as np
+
+    best = ContextSpan(0, 0, -np.inf)
+    for starts, ends, scores in _windows(logits, example):
+        i, j = divmod(int(scores.argmax()), len(starts))
         if scores[i, j] > best.score:
-            best = ContextSpan(int(starts[inside[i]]), int(ends[inside[j]]), float(scores[i, j]))
+            best = ContextSpan(int(starts[i]), int(ends[j]), float(scores[i, j]))
     if not np.isfinite(best.score):
         return ContextSpan(0, 0, 0.0)
     return best._replace(end=_with_accents(example.texts[1], best.end))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from weft.core.layout import Layout
     from weft.data.readers.example import ExampleRows
     from weft.data.tokens.tokens import Tokens
+    from weft.tasks.kinds.decisions import Decisions
     from weft.tasks.task import Task
 
 OUTSIDE = "O"
@@ -162,6 +163,28 @@ class Tag(Labelled):
         """(words, names of their tags) of each sentence."""
         pairs = zip(labels, examples, strict=True)
         return [(example.texts, [task.labels[i] for i in label]) for label, example in pairs]
+
+    def decisions(
+        self,
+        logits: Sequence[NDArray[np.float32]],
+        labels: Sequence[Any],
+        task: Task,
+        examples: Sequence[ExampleRows],
+    ) -> Decisions:
+        """One decision per word that has a token, among the C tags."""
+        import numpy as np
+
+        from weft.tasks.kinds.decisions import Decisions
+
+        scores, gold, sentence = [], [], []
+        for number, (x, label, example) in enumerate(zip(logits, labels, examples, strict=True)):
+            words = np.concatenate(example.channel("words"))
+            begins_word = np.flatnonzero(words >= 0)
+            scores.append(x[begins_word])
+            gold.append(np.asarray(label, np.int64)[words[begins_word]])
+            sentence.append(np.full(len(begins_word), number))
+        every = (np.concatenate(parts) for parts in (scores, gold, sentence))
+        return Decisions.of_classes(next(every), next(every), "word", next(every))
 
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> list[list[str]]:
         """The most frequent tag for every word."""

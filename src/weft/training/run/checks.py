@@ -9,6 +9,7 @@ from weft.evaluation.selection import AVERAGE, Reported, selection_mistake
 from weft.sampling import build_sampler
 from weft.settings import SettingsError
 from weft.training.settings import Training
+from weft.training.trackers import trackers_of
 
 
 def mistakes(
@@ -71,8 +72,24 @@ def mistakes(
     return problems
 
 
+def missing_trackers(training: Training) -> list[tuple[str, str]]:
+    """List the trackers whose package is not installed, as (key, message).
+
+    This is no mistake of the run file, which may be read on a machine without the package, but training
+    would not start.
+    """
+    missing = [tracker.missing() for tracker in trackers_of(training)]
+    return [("trackers", message) for message in missing if message is not None]
+
+
+def check_trackers(training: Training) -> None:
+    """Raise SettingsError if the package of a tracker is not installed."""
+    if missing := missing_trackers(training):
+        raise SettingsError(words("train", "Training"), missing)
+
+
 def check_training(training: Training, tasks: Sequence[str], reported: Reported | None = None) -> None:
     """Raise SettingsError with all mistakes if settings contradict each other. See `mistakes`."""
-    problems = mistakes(training, tasks, reported)
+    problems = mistakes(training, tasks, reported) + missing_trackers(training)
     if problems:
         raise SettingsError(words("train", "Training"), problems)

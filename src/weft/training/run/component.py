@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from weft.errors import WeftError, words
 
@@ -77,6 +77,7 @@ class RunContext(Protocol):
         training: the settings of `train`.
         names: the names of the tasks that train, [T]; examples refer to tasks by number.
         folder: the run's folder.
+        settings: the content of run.yaml; set before the first line of the log.
         processes: the processes that train together; each has every component, and all make the same calls.
         state: the loop's state: `step`, the number of steps done; `stops`; `tasks`, with their scores.
         before: the number of steps of the L0 gate phase; 0 without gates.
@@ -91,6 +92,8 @@ class RunContext(Protocol):
     def names(self) -> Sequence[str]: ...  # noqa: D102
     @property
     def folder(self) -> Path: ...  # noqa: D102
+    @property
+    def settings(self) -> Mapping[str, Any]: ...  # noqa: D102
     @property
     def processes(self) -> Processes: ...  # noqa: D102
     @property
@@ -127,7 +130,7 @@ class Component:
         run: the run, from `begin` on.
     """
 
-    name: ClassVar[str] = ""
+    name: str = ""
     needs_losses: bool = False
     run: RunContext
 
@@ -173,6 +176,20 @@ class Component:
             event: `step`, every `train.log_every` steps; `evaluation`; or `end`.
         """
         return {}
+
+    def logged(self, line: Mapping[str, Any]) -> None:
+        """Called after a line of log.jsonl was written, in the process that writes it.
+
+        Args:
+            line: the whole line: `event`, `time` and its other fields.
+        """
+
+    def close(self, failed: bool) -> None:
+        """Called once when the run ends, also by an error.
+
+        Args:
+            failed: whether the run was interrupted, or has failed.
+        """
 
     def state(self) -> dict[str, Any] | None:
         """The state for checkpoints: by key a tensor or a JSON-serializable value.

@@ -20,6 +20,8 @@ from weft.training.run.component import Component, LogEvent, RunContext, StepDon
 from weft.training.run.ema import Ema
 from weft.training.run.stopping import Stopping
 from weft.training.run.usage import Usage
+from weft.training.trackers import trackers_of
+from weft.training.trackers.tracking import Tracking
 from weft.training.uncertainty.entropy_log import EntropyLog
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ def components_of(
         components.append(EntropyLog(training.measure_uncertainty, sizes, gradients))
     if training.ema is not None:
         components.append(Ema(training.ema))
+    components += [Tracking(tracker) for tracker in trackers_of(training)]
     return components
 
 
@@ -169,6 +172,16 @@ class Components:
                     )
                 fields[key] = value
         return fields
+
+    def logged(self, line: Mapping[str, Any]) -> None:
+        """Call `logged` of every component."""
+        for component in self:
+            component.logged(line)
+
+    def close(self, failed: bool) -> None:
+        """Call `close` of every component."""
+        for component in self:
+            component.close(failed)
 
     def states(self) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor]]:
         """The states of all components in the form of a checkpoint.

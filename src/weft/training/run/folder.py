@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bundle.writing import writing_bundle
 from weft.errors import WeftError, words
+from weft.evaluation.run_metrics import ERRORS
 from weft.evaluation.run_metrics import FILES as METRICS
 from weft.training.run.checkpoint_files import last_checkpoint
 from weft.training.run.recorded import as_yaml, check_settings, start_from_run
 from weft.utils.files import new_folder, sweep, write_text
 from weft.utils.lock import LOCK, held
-from weft.utils.plain_files import check_plain_entries
+from weft.utils.plain_files import check_not_linked, check_plain_entries
 from weft.utils.temporary import is_leftover_name, sweep_leftovers
 
 if TYPE_CHECKING:
@@ -24,8 +25,13 @@ class RunEnded(WeftError):
     """A run that was to be resumed has ended already. `weft train --resume` says so with exit code 0."""
 
 
-FILES = ("run.yaml", "log.jsonl", *METRICS.values(), "checkpoints", "bundle", "tensorboard")
+FILES = (
+    *("run.yaml", "log.jsonl", *METRICS.values(), *ERRORS.values()),
+    *("checkpoints", "bundle", "tensorboard"),
+)
 """What a run, and an evaluation of it, write into its folder."""
+FOREIGN = ("wandb",)
+"""Folders that other programs write there. They may hold links; weft reads nothing of them."""
 
 
 def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite: bool = False) -> None:
@@ -43,6 +49,8 @@ def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite
         raise WeftError("found resume=True and overwrite=True; expected one of them")
     if resume:
         check_plain_entries(folder, FILES, "a run")  # it writes into them
+        for name in FOREIGN:
+            check_not_linked(folder / name, "a run")
         without = words("--resume", "resume=True")
         if not file.is_file() and last_checkpoint(folder / "checkpoints") is None:
             raise WeftError(f"{folder} has no run to resume: run.yaml is missing; leave out {without}")
@@ -90,7 +98,7 @@ def check_replaceable(folder: Path) -> None:
 
 def _of_a_run(name: str) -> bool:
     # .bundle-…, .metrics.json.new: what a killed run has left
-    return name.removeprefix(".").startswith(FILES) if name.startswith(".") else name in FILES
+    return name.removeprefix(".").startswith(FILES) if name.startswith(".") else name in (*FILES, *FOREIGN)
 
 
 def begin_folder(folder: Path, resolved: dict[str, Any], overwrite: bool) -> None:

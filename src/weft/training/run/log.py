@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,20 @@ from weft.utils.write_errors import explained
 
 
 class Log:
-    """Writes log.jsonl and, if requested, TensorBoard events.
+    """Writes log.jsonl.
 
     Args:
         folder: the run's folder.
-        tensorboard: whether to write TensorBoard events.
         cut_to: the length in bytes to truncate an existing log to; None: begin a new log.
+        watch: called with every line after it was written.
     """
 
-    def __init__(self, folder: Path, tensorboard: bool = False, cut_to: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cut_to: int | None = None,
+        watch: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> None:
         self.path = folder / "log.jsonl"
         if cut_to is None:
             self.path.write_bytes(b"")
@@ -29,7 +35,7 @@ class Log:
             with self.path.open("ab") as file:
                 # never longer: a log that has lost lines would get zeros for them
                 file.truncate(min(cut_to, self.path.stat().st_size))
-        self._board: Any = _board(folder) if tensorboard else None
+        self._watch = watch
 
     @property
     def size(self) -> int:
@@ -41,19 +47,13 @@ class Log:
         return start_sha256(self.path, self.size)
 
     def write(self, event: str, **facts: Any) -> None:
-        """Add one line; the numbers of a step are also written to TensorBoard."""
+        """Add one line."""
         line = {"event": event, "time": round(time.time(), 3), **facts}
         check_still_ours(self.path.parent)
         with explained(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(strict_json(line) + "\n")
-        if self._board is not None and "step" in facts:
-            for name, value in _numbers(event, facts):
-                self._board.add_scalar(name, value, facts["step"])
-
-    def close(self) -> None:
-        """Close the TensorBoard writer."""
-        if self._board is not None:
-            self._board.close()
+        if self._watch is not None:
+            self._watch(line)
 
 
 class NoLog(Log):
@@ -73,22 +73,3 @@ class NoLog(Log):
 
     def write(self, event: str, **facts: Any) -> None:
         """See `Log`."""
-
-    def close(self) -> None:
-        """See `Log`."""
-
-
-def _numbers(place: str, value: Any) -> list[tuple[str, float]]:
-    if isinstance(value, dict):
-        return [pair for k, v in value.items() if k != "step" for pair in _numbers(f"{place}/{k}", v)]
-    return [(place, float(value))] if isinstance(value, int | float) and not isinstance(value, bool) else []
-
-
-def _board(folder: Path) -> Any:
-    from weft.errors import WeftError
-
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise WeftError("train.tensorboard needs TensorBoard; type: pip install tensorboard") from None
-    return SummaryWriter(str(folder / "tensorboard"))

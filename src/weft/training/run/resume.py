@@ -12,7 +12,7 @@ from weft.tasks.in_memory import RowsRecord
 from weft.training.settings import Training
 
 FREE = (
-    *("log_every", "tensorboard", "checkpoint_every", "starved", "baselines"),
+    *("log_every", "trackers", "tensorboard", "checkpoint_every", "starved", "baselines"),
     *("parallel", "engine", "verify_engine", "measure_uncertainty"),
 )
 """Keys of `train` that may differ when a run is resumed: they change no weight beyond rounding."""

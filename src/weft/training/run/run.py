@@ -18,6 +18,7 @@ from weft.errors import Diverged, words
 from weft.evaluation.baselines import Baselines, quick_baselines
 from weft.evaluation.scores import Scores
 from weft.evaluation.selection import reported_metrics
+from weft.evaluation.temperature import without_fitted
 from weft.evaluation.thresholds import without_tuned
 from weft.training.head_start.start import apply_probes, probe_heads
 from weft.training.optim.sharding import whole_model
@@ -123,9 +124,10 @@ def train(
     training = training or Training()
     if training.lr is None:
         training = training.model_copy(update={"lr": model.method.default_lr})
-    # thresholds that were tuned belong to the weights that they were tuned with
+    # thresholds that were tuned and temperatures that were fitted belong to the weights at that time
     model.tasks = tuple(
-        without_tuned(task) if tasks is None or task.name in tasks else task for task in model.tasks
+        without_tuned(without_fitted(task)) if tasks is None or task.name in tasks else task
+        for task in model.tasks
     )
     resolved = resolved or _resolved(model, training)
     trained = [task for task in model.tasks if tasks is None or task.name in tasks]
@@ -177,10 +179,11 @@ def train(
     log: Log = NoLog()
     shown: Progress = Quiet()
     if processes.is_main:
-        log = Log(folder, training.tensorboard, None if saved is None else saved["log_bytes"])
+        log = Log(folder, None if saved is None else saved["log_bytes"], loop.components.logged)
         display = progress_for if progress is True else progress
         shown = display(loop.total, loop.state.step) if display else shown
-    world = processes.world
+    loop.log, loop.progress = log, shown  # now: a component may report something at the first line
+    world, ended = processes.world, False
     try:
         if saved is None:
             log.write(
@@ -227,10 +230,11 @@ def train(
             baselines = final["baselines"] = _baselines(trained, splits, loop)
         # written last: metrics.json marks the run as finished
         processes.on_main(lambda: write_json(folder / "metrics.json", finite_or_null(final)))
+        ended = True
     finally:
         loop.driver.close()
+        loop.components.close(failed=not ended)
         shown.close()
-        log.close()
     return Run(folder, metrics, baselines, tuple(trained))
 
 
