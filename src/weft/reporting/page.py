@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.reporting.assets import asset
+from weft.reporting.pictures.frame import legend_key
 from weft.utils.markup import Html, join, tag
 
 
@@ -81,7 +82,12 @@ def policy(style: str, script: str) -> str:
 
 
 def figure(
-    caption: str, picture: Html, table: Html | None = None, class_: str = "", notes: Sequence[str] = ()
+    caption: str,
+    picture: Html,
+    table: Html | None = None,
+    class_: str = "",
+    notes: Sequence[str] = (),
+    legend: Html | None = None,
 ) -> Html:
     """A picture with its caption and, to be unfolded, the table of its numbers.
 
@@ -89,22 +95,38 @@ def figure(
         caption: what it shows.
         picture: the SVG element.
         table: its numbers.
-        class_: `wide`: as wide as the page; `fill`: stretched to the width; `keep`: never shrunk, but scrolled.
+        class_: `wide`: as wide as the page; `fill`: stretched to the width; `keep`: never shrunk, but
+            scrolled.
         notes: sentences below the picture.
+        legend: what stands beside the picture, or below it on a narrow screen.
     """
     numbers = (
         tag("details", tag("summary", "Numbers behind this picture"), table) if table is not None else None
     )
     # a picture that is not shrunk may be scrolled, so the keyboard must reach it
     focus = {"tabindex": 0, "role": "group", "aria_label": caption} if "keep" in class_.split() else {}
+    shown = tag("div", picture, class_="scroll", **focus)
     return tag(
         "figure",
         tag("figcaption", caption),
-        tag("div", picture, class_="scroll", **focus),
+        shown if legend is None else tag("div", shown, legend, class_="side"),
         *(tag("p", note, class_="note") for note in notes),
         numbers,
         class_=class_ or None,
     )
+
+
+def legend(names: Sequence[str], numbers: Sequence[int] | None = None, filled: bool = False) -> Html:
+    """A list of series with a sample of each.
+
+    Args:
+        names: the series.
+        numbers: the number of each, which says how it looks; by default their places.
+        filled: whether series are areas.
+    """
+    places = range(len(names)) if numbers is None else numbers
+    items = [tag("li", legend_key(number, filled), name) for number, name in zip(places, names, strict=True)]
+    return tag("ul", *items, class_="legend")
 
 
 def absent(what: str, how: object) -> Html:

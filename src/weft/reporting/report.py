@@ -18,6 +18,10 @@ from weft.utils.version import __version__
 FILE = "report.html"
 """The page's name in the folder that it is about."""
 
+EXPECTED = (
+    "expected a folder as made by weft train RUN.yaml --out FOLDER, or by weft compare GRID.yaml --out FOLDER"
+)
+
 Source = RunData | ComparisonData
 
 
@@ -50,7 +54,8 @@ def place_of(folders: Sequence[Path], out: Path | None) -> Path:
         raise WeftError(f"{option} {target}: this is a folder; expected the name of a file")
     if not target.parent.is_dir() and out is not None:
         raise WeftError(
-            f"{option} {target}: there is no folder {target.parent}; create it first: mkdir -p {target.parent}"
+            f"{option} {target}: there is no folder {target.parent}; create it first: mkdir -p "
+            f"{target.parent}"
         )
     return target
 
@@ -62,14 +67,10 @@ def read_source(folder: Path) -> Source:
     if is_comparison(folder):
         return read_comparison(folder)
     if not folder.exists():
-        raise WeftError(f"there is no folder {folder}; {_expected(folder)}")
+        raise WeftError(f"there is no folder {folder}; {EXPECTED}")
     if folder.is_file():
-        raise WeftError(f"{folder} is a file; {_expected(folder)}")
-    raise WeftError(f"{folder} holds neither a run nor a comparison; {_expected(folder)}")
-
-
-def _expected(folder: Path) -> str:
-    return "expected a folder as made by weft train RUN.yaml --out FOLDER or by weft compare GRID.yaml --out FOLDER"
+        raise WeftError(f"{folder} is a file; {EXPECTED}")
+    raise WeftError(f"{folder} holds neither a run nor a comparison; {EXPECTED}")
 
 
 def report_html(sources: Sequence[Source]) -> str:
@@ -108,7 +109,8 @@ def _about(sources: Sequence[Source]) -> list[str]:
     if isinstance(source, RunData):
         return [f"{len(source.tasks)} tasks: {', '.join(source.tasks)}"]
     seeds = [len(facts["seeds"]) for facts in source.variants.values()]
-    runs = sum(seeds)
+    most = max(seeds, default=0)
     return [
-        f"{len(source.names)} variants, {len(source.tasks)} tasks, {runs} runs with up to {max(seeds, default=0)} seeds"
+        f"{len(source.names)} variants, {len(source.tasks)} tasks, {sum(seeds)} runs, at most {most} seeds "
+        "per variant"
     ]

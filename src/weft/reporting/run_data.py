@@ -1,4 +1,4 @@
-"""What a run's folder says: run.yaml, log.jsonl, metrics.json and the files of its bundle, read without torch.
+"""What a run's folder says: run.yaml, log.jsonl and metrics.json, read without torch.
 
 A run that still trains, was stopped or has diverged has a log too, so only run.yaml must be there. Lines of
 the log that are not in the form that a run writes are skipped, and counted.
@@ -205,7 +205,7 @@ def evaluation_of(line: Mapping[str, Any]) -> Evaluation | None:
 
 
 def number(value: object) -> float:
-    """A number of a log; nan for null, which stands for a number that was not finite, and for anything else."""
+    """A number of a log; nan for anything else. Null stands for a number that was not finite."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
 
 

@@ -34,8 +34,8 @@ class Table:
         columns: the titles of its columns.
         rows: its rows; the first cell of each is the row's title.
         texts: the columns that hold texts and not numbers, by place; the first one always does.
+        long: those of them that hold sentences, which may have several lines.
         sortable: whether a reader may sort it.
-        wrap: whether the titles of rows are sentences, which may have several lines.
         notes: sentences below it.
     """
 
@@ -43,8 +43,8 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     texts: Sequence[int] = ()
+    long: Sequence[int] = ()
     sortable: bool = True
-    wrap: bool = False
     notes: Sequence[str] = field(default_factory=tuple)
 
     def html(self, hide_caption: bool = False) -> Html:
@@ -71,12 +71,13 @@ class Table:
     def _cell(self, place: int, cell: object) -> Html:
         value = cell if isinstance(cell, Cell) else Cell(cell)
         name, scope = ("th", "row") if place == 0 else ("td", None)
-        wrap = "wrap" if place == 0 and self.wrap else None
-        classes = " ".join(filter(None, (self._class(place), wrap, value.class_))) or None
+        classes = " ".join(filter(None, (self._class(place), value.class_))) or None
         number = None if value.sort is None else f"{value.sort:.10g}"
         return tag(name, value.text, scope=scope, class_=classes, data_v=number)
 
     def _class(self, place: int) -> str | None:
+        if place in self.long:
+            return "text long"
         return "text" if place == 0 or place in self.texts else None
 
 

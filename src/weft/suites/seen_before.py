@@ -1,4 +1,4 @@
-"""Texts that a model has seen before it is tested: in the encoder's training, or in another task of the run."""
+"""Texts that a model has seen before its test: in the encoder's training, or in another task of the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.suites.tables import read_yaml, table_names
 
 
 def seen_before(settings: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, list[str]]:
-    """Why the scores of tasks are not scores on new texts, by task; tasks without a known reason are left out.
+    """Why scores are not scores on new texts, by task; tasks without a known reason are left out.
 
     Known are tasks of the built-in suites alone: nothing is looked up in any file of data.
 

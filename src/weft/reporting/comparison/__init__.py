@@ -19,9 +19,9 @@ Maker = Callable[[ComparisonData, str], Section | None]
 SECTIONS: tuple[tuple[str, str, Maker], ...] = (
     ("limits", "What must not be concluded", limits_section),
     ("scores", "Scores", scores_section),
+    ("published", "Published figures", published_section),
     ("contrasts", "Differences", contrasts_section),
     ("claims", "Claims", claims_section),
-    ("published", "Published figures", published_section),
     ("curves", "Learning curves", curves_section),
     ("speed", "Steps to a score", speed_section),
     ("cost", "Score against cost", cost_section),

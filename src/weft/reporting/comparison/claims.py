@@ -26,5 +26,5 @@ def claims_section(data: ComparisonData, key: str) -> Section | None:
         ]
         for claim in claims
     ]
-    table = Table("Claims", ("claim", "verdict", "why", "test"), rows, texts=(1, 2, 3), wrap=True)
+    table = Table("Claims", ("claim", "verdict", "why", "test"), rows, texts=(1,), long=(0, 2, 3))
     return Section(key, "Claims", join([tag("p", f"{summary}."), table.html()]))

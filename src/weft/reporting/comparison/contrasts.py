@@ -32,8 +32,8 @@ def contrasts_section(data: ComparisonData, key: str) -> Section:
     parts: list[object] = [
         tag(
             "p",
-            "An interval that does not contain 0 is not yet a verdict: verdicts are corrected for the number of "
-            "differences (Holm). Undecided does not mean equal.",
+            "An interval that does not contain 0 is not yet a verdict: verdicts are corrected for the number "
+            "of differences (Holm). Undecided does not mean equal.",
         )
     ]
     table = _table(data, contrasts)
@@ -45,7 +45,7 @@ def contrasts_section(data: ComparisonData, key: str) -> Section:
             description=description,
             x_name=f"difference of the {data.average}, in points",
         )
-        parts.append(figure(f"differences of the {data.average}", picture, None, "wide keep", [description]))
+        parts.append(figure(f"differences of the {data.average}", picture, None, "fill", [description]))
     parts.append(table)
     parts.append(_by_task(data, contrasts, key))
     return Section(key, title, join(parts))
@@ -59,7 +59,7 @@ def _bar(contrast: Mapping[str, Any], difference: Mapping[str, Any]) -> Bar:
         None if low is None else 100 * low,
         None if high is None else 100 * high,
         text=f"{100 * difference['estimate']:+.2f}",
-        class_=str(contrast["verdict"] or "none").replace(" ", "-"),
+        verdict=str(contrast["verdict"] or "none").replace(" ", "-"),
     )
 
 
@@ -112,7 +112,7 @@ def _by_task(data: ComparisonData, contrasts: Any, key: str) -> Html | None:
         )
         numbers = [[row.name, row.text, _ends(row)] for row in rows]
         table = Table(f"Differences on {task}", ("contrast", "difference", "95 % interval"), numbers)
-        blocks.append(figure(task, picture, table.html(hide_caption=True), "keep"))
+        blocks.append(figure(task, picture, table.html(hide_caption=True), "fill"))
     if not blocks:
         return None
     note = tag(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -74,9 +75,9 @@ def cost_section(data: ComparisonData, key: str) -> Section | None:
     if not drawn:
         return None
     text = (
-        "Each point is a variant; the bar is the 95 percent interval of its mean. Ringed points form the Pareto "
-        "front of the means: no other variant is cheaper and at least as good. Intervals that overlap do not "
-        "decide who is on it."
+        "Each point is a variant; the bar is the 95 percent interval of its mean. Ringed points form the "
+        "Pareto front of the means: no other variant is cheaper and at least as good. Intervals that overlap "
+        "do not decide who is on it."
     )
     return Section(key, "Score against cost", join([tag("p", text), tag("div", *drawn, class_="charts")]))
 
@@ -87,9 +88,10 @@ def _figure(data: ComparisonData, cost: Cost, key: str) -> Html | None:
         value, estimate = cost.of(data, name), data.estimate(name, data.average)
         if value is None or estimate is None:
             continue
-        low, high = estimate["interval"] or (None, None)
-        ends = (None, None) if low is None or high is None else (100 * low, 100 * high)
-        points.append(Point(name, value, 100 * estimate["mean"], *ends, number=number))
+        low, high = estimate["interval"] or (math.nan, math.nan)
+        known = math.isfinite(low) and math.isfinite(high)
+        ends = (100 * low, 100 * high) if known else (None, None)
+        points.append(Point(name, value, 100 * estimate["mean"], ends[0], ends[1], number))
     if len({point.x for point in points}) < 2:
         return None
     front = pareto(points)

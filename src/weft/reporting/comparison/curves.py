@@ -8,6 +8,7 @@ from statistics import median
 from weft.reporting.comparison_data import ComparisonData
 from weft.reporting.curves import Curve, curve_of, first_reaching, table_of
 from weft.reporting.page import Section, absent, code, figure
+from weft.reporting.pictures.bars import Bar, bars
 from weft.reporting.pictures.frame import legend_key
 from weft.reporting.pictures.lines import Line, line_chart
 from weft.reporting.tables import NONE, Cell, Table
@@ -29,8 +30,8 @@ def curves_section(data: ComparisonData, key: str) -> Section:
     tasks = ["", *(task for task in data.tasks if any(_has(data, name, task) for name in names))]
     figures = [_chart(data, task, names, shown, f"{key}-{place}") for place, task in enumerate(tasks)]
     text = (
-        "The line is the median over seeds, the band reaches from the lowest to the highest seed. Scores are of "
-        "the evaluations during training, on the rows of train.evaluate_rows."
+        "The line is the median over seeds, the band reaches from the lowest to the highest seed. Scores are "
+        "of the evaluations during training, on the rows of train.evaluate_rows."
     )
     parts = [tag("p", text), switches(data.names, names, shown), tag("div", *figures, class_="charts")]
     return Section(key, title, join(parts))
@@ -54,8 +55,7 @@ def first_shown(data: ComparisonData, names: Sequence[str]) -> list[str]:
     if len(names) <= SHOWN:
         return list(names)
     ranked = sorted(names, key=lambda name: -(data.mean(name) or -1.0))
-    baseline = data.results.get("baseline")
-    first = [baseline] if baseline in names else []
+    first = [name for name in names if name == data.results.get("baseline")]
     return [*first, *(name for name in ranked if name not in first)][:SHOWN]
 
 
@@ -142,12 +142,30 @@ def speed_section(data: ComparisonData, key: str) -> Section | None:
         *(f"{goal:.1f} ({100 * share:.0f} %)" for share, goal in zip(GOALS, goals, strict=True)),
     ]
     notes = [
-        f"The first evaluated step at which the {data.average} reaches 90, 95 and 99 percent of {best:.1f}, the "
-        "largest last median of any variant: the median over the seeds that reach it, and how many do. Steps "
-        "between two evaluations are not seen."
+        f"The first evaluated step at which the {data.average} reaches 90, 95 and 99 percent of {best:.1f}, "
+        "the largest last median of any variant: the median over the seeds that reach it, and how many do. "
+        "Steps between two evaluations are not seen."
     ]
     table = Table(f"Steps until the {data.average} reaches a score", columns, rows, notes=notes)
-    return Section(key, "Steps to a score", table.html())
+    shown = _speed_picture(data, names, goals[1], f"{key}-0")
+    return Section(key, "Steps to a score", join([table.html(), shown]))
+
+
+def _speed_picture(data: ComparisonData, names: Sequence[str], goal: float, key: str) -> Html:
+    """The steps to one score as bars, the fastest variant first."""
+    rows = []
+    for name in names:
+        seeds = [of_seed.get("", {}) for of_seed in data.points[name].values()]
+        cell = _reached(seeds, goal)
+        text = "never" if cell.sort is None else str(cell.text)
+        rows.append(Bar(name, cell.sort, text=text, number=data.names.index(name)))
+    rows.sort(key=lambda row: float("inf") if row.value is None else row.value)
+    reached = [row for row in rows if row.value is not None]
+    fastest = f" The fastest: {reached[0].name}, {reached[0].text}." if reached else ""
+    description = f"{len(reached)} of {len(rows)} variants reach {goal:.1f}.{fastest}"
+    title = f"steps to {goal:.1f}"
+    picture = bars(rows, key=key, title=title, description=description, x_name="steps")
+    return figure(title, picture, None, "fill", [description])
 
 
 def _reached(seeds: Sequence[dict[int, float]], goal: float) -> Cell:

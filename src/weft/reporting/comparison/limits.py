@@ -17,8 +17,8 @@ def limits_section(data: ComparisonData, key: str) -> Section:
     if not limits:
         limits = ["nothing that weft knows of: runs are complete, and no texts are known to be shared"]
     always = (
-        "The intervals say what new seeds and new rows of the same kind would do. They say nothing about other "
-        "training data, encoders, lengths of training or languages."
+        "The intervals say what new seeds and new rows of the same kind would do. They say nothing about "
+        "other training data, encoders, lengths of training or languages."
     )
     body = tag("div", tag("ul", *(tag("li", limit) for limit in limits)), tag("p", always), class_="warn")
     return Section(key, "What must not be concluded", body)
@@ -49,15 +49,19 @@ def _limits(data: ComparisonData) -> Iterator[object]:
         most = max(few.values())
         who = "all variants have" if len(few) == len(data.names) else f"{_listed(list(few))} have"
         yield (
-            f"{who} at most {most} {'seed' if most == 1 else 'seeds'}: a difference may be luck, and there is no "
-            f"verdict below {FEWEST_SEEDS} seeds"
+            f"{who} at most {most} {'seed' if most == 1 else 'seeds'}: a difference may be luck, and there "
+            f"is no verdict below {FEWEST_SEEDS} seeds"
         )
     undecided = [c for c in data.statistics.get("contrasts") or () if c.get("verdict") == "undecided"]
     if undecided:
-        yield f"{len(undecided)} differences are undecided, which does not mean that the variants are equal"
+        count = "one difference is" if len(undecided) == 1 else f"{len(undecided)} differences are"
+        yield f"{count} undecided, which does not mean that the variants are equal"
     edges = [name for name, facts in data.variants.items() if facts["edges"]]
     if edges:
-        yield f"the tuned value of {_listed(edges)} is the smallest or largest that was tried: a better one may lie beyond"
+        yield (
+            f"the tuned value of {_listed(edges)} is the smallest or largest that was tried: a better one "
+            "may lie beyond"
+        )
     failed = {name: facts["failed"] for name, facts in data.variants.items() if facts["failed"]}
     for name, seeds in failed.items():
         for seed, reason in seeds.items():
@@ -68,7 +72,8 @@ def _limits(data: ComparisonData) -> Iterator[object]:
         yield f"{data.lost} records are missing or damaged: curves and costs are without them"
     machines = {machine for facts in data.variants.values() for machine in facts.get("machines", ())}
     if len(machines) > 1:
-        yield f"runs were made on different machines ({', '.join(sorted(machines))}): do not compare their seconds"
+        listed = ", ".join(sorted(machines))
+        yield f"runs were made on different machines ({listed}): do not compare their seconds"
     yield from (str(note) for note in data.statistics.get("notes", ()))
 
 

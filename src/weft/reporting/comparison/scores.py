@@ -42,10 +42,10 @@ def scores_section(data: ComparisonData, key: str) -> Section:
             ]
         )
     notes = [
-        f"Scores in percent on the {data.results.get('report', 'validation')} rows: mean over seeds ± standard "
-        "error, which holds the variation of seeds and of rows. Bold: the largest mean of a column, which "
-        "does not have to be better than the next one. Trained: parameters outside heads, in percent of the "
-        "encoder."
+        f"Scores in percent on the {data.results.get('report', 'validation')} rows: mean over seeds ± "
+        "standard error, which holds the variation of seeds and of rows. Bold: the largest mean of a column, "
+        "which need not be better than the next one. Trained: parameters outside heads, in percent of "
+        "the encoder."
     ]
     if marked:
         notes.append(

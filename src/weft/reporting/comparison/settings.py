@@ -62,8 +62,24 @@ def _differing(data: ComparisonData) -> Table | None:
     ]
     if not rare:
         return None
-    rows = [[name, *(str(values.get(key, NONE)) for key in rare)] for name, values in settings.items()]
-    return Table("Settings in which variants differ", ("variant", *rare), rows, texts=range(1, len(rare) + 1))
+    rows = [
+        [name, "; ".join(f"{key}: {_plain(values[key])}" for key in rare if key in values)]
+        for name, values in settings.items()
+    ]
+    return Table("Settings in which variants differ", ("variant", "settings"), rows, long=(1,))
+
+
+def _plain(value: Any) -> str:
+    """A value as a run file has it, about."""
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value)) or "[]"
+    return (
+        {True: "true", False: "false", None: "null"}.get(value, str(value)) if _is_word(value) else str(value)
+    )
+
+
+def _is_word(value: Any) -> bool:
+    return value is None or isinstance(value, bool)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,17 +1,22 @@
-"""Horizontal bars, and intervals around estimates (a forest plot)."""
+"""Horizontal bars, and intervals around estimates (a forest plot).
+
+The name of a row stands above its bar and not beside it, so that long names fit a phone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.reporting.pictures.frame import TEXT, Box, color_class, fixed, svg
+from weft.reporting.pictures.frame import Box, color_class, fixed, svg
 from weft.reporting.pictures.scale import Scale, fitted, short_number
 from weft.utils.markup import Html, tag
 
-ROW = 22
-"""The height of a row."""
-LONGEST = 34
+ROW = 36
+"""The height of a row: its name, and the bar below."""
+MIDDLE = 26
+"""The place of the bar in its row."""
+LONGEST = 52
 
 
 @dataclass(frozen=True)
@@ -19,26 +24,26 @@ class Bar:
     """A bar, or an interval.
 
     Attributes:
-        name: its name, at the left.
-        value: its length, or the estimate.
+        name: its name.
+        value: its length, or the estimate; None: there is none, and `text` says why.
         low: the lower end of the interval.
         high: the upper end.
         text: what is written at the right.
         number: which look it has.
-        class_: a further class, such as a verdict.
+        verdict: of an interval, `better`, `worse` or another word.
     """
 
     name: str
-    value: float
+    value: float | None
     low: float | None = None
     high: float | None = None
     text: str = ""
     number: int = 0
-    class_: str = ""
+    verdict: str = ""
 
 
 def bars(
-    rows: Sequence[Bar], *, key: str, title: str, description: str, x_name: str, width: float = 520
+    rows: Sequence[Bar], *, key: str, title: str, description: str, x_name: str, width: float = 420
 ) -> Html:
     """Horizontal bars from 0.
 
@@ -51,32 +56,33 @@ def bars(
         width: of the picture.
     """
     box = _box(rows, width)
-    x = fitted([0.0, *(row.value for row in rows)], *box.x, pad=0.0)
+    x = fitted([0.0, *(row.value for row in rows if row.value is not None)], *box.x, pad=0.0)
     drawn = []
     for place, row in enumerate(rows):
-        at = box.top + place * ROW
+        if row.value is None:
+            continue
         start, end = sorted((x.at(0.0), x.at(row.value)))
         drawn.append(
             tag(
                 "rect",
                 tag("title", f"{row.name}: {row.text}"),
-                class_=f"bar {color_class(row.number)} {row.class_}".strip(),
+                class_=f"bar {color_class(row.number)}",
                 x=fixed(start),
-                y=fixed(at + 4),
+                y=fixed(box.top + place * ROW + MIDDLE - 6),
                 width=fixed(max(end - start, 1.0)),
-                height=ROW - 8,
+                height=12,
             )
         )
-    return svg(key, title, description, box, _rows(rows, box), _ticks(box, x, x_name), *drawn)
+    return svg(key, title, description, box, _ticks(box, x, x_name), *drawn, _names(rows, box))
 
 
 def forest(
-    rows: Sequence[Bar], *, key: str, title: str, description: str, x_name: str, width: float = 640
+    rows: Sequence[Bar], *, key: str, title: str, description: str, x_name: str, width: float = 420
 ) -> Html:
     """Intervals, one below the other, with a line at 0.
 
     Args:
-        rows: the intervals; `class_` is the verdict: `better`, `worse` or `undecided`.
+        rows: the intervals.
         key: unique in its page.
         title: what they show.
         description: for readers who do not see them.
@@ -89,56 +95,46 @@ def forest(
     zero = fixed(x.at(0.0))
     drawn = [tag("line", class_="zero", x1=zero, x2=zero, y1=fixed(box.top), y2=fixed(box.y[0]))]
     for place, row in enumerate(rows):
-        middle = fixed(box.top + (place + 0.5) * ROW)
+        middle = box.top + place * ROW + MIDDLE
         inside: list[Html] = [tag("title", f"{row.name}: {row.text}")]
         if row.low is not None and row.high is not None:
+            at = fixed(middle)
             inside.append(
-                tag(
-                    "line",
-                    class_="whisker",
-                    x1=fixed(x.at(row.low)),
-                    x2=fixed(x.at(row.high)),
-                    y1=middle,
-                    y2=middle,
-                )
+                tag("line", class_="whisker", x1=fixed(x.at(row.low)), x2=fixed(x.at(row.high)), y1=at, y2=at)
             )
-        inside.append(_mark(x.at(row.value), float(middle), row.class_))
-        drawn.append(tag("g", *inside, class_=f"interval {row.class_}".strip()))
-    return svg(key, title, description, box, _rows(rows, box), _ticks(box, x, x_name), *drawn)
+        if row.value is not None:
+            inside.append(_mark(x.at(row.value), middle, row.verdict))
+        drawn.append(tag("g", *inside, class_=f"interval {row.verdict}".strip()))
+    return svg(key, title, description, box, _ticks(box, x, x_name), *drawn, _names(rows, box))
 
 
 def _mark(x: float, y: float, verdict: str) -> Html:
     """A triangle upwards, downwards, or a circle: the verdict without color."""
     if verdict in ("better", "worse"):
         tip = -5 if verdict == "better" else 5
-        corners = (
-            f"{fixed(x - 5)},{fixed(y - tip)} {fixed(x + 5)},{fixed(y - tip)} {fixed(x)},{fixed(y + tip)}"
-        )
-        return tag("polygon", class_="dot", points=corners)
+        sides = f"{fixed(x - 5)},{fixed(y - tip)} {fixed(x + 5)},{fixed(y - tip)}"
+        return tag("polygon", class_="dot", points=f"{sides} {fixed(x)},{fixed(y + tip)}")
     return tag("circle", class_="dot", cx=fixed(x), cy=fixed(y), r=4)
 
 
 def _box(rows: Sequence[Bar], width: float) -> Box:
-    name = max((min(len(row.name), LONGEST) for row in rows), default=0)
-    text = max((len(row.text) for row in rows), default=0)
-    left, right = 12 + TEXT * 0.95 * name, 12 + TEXT * 0.95 * text
-    return Box(max(width, left + right + 200), 10 + ROW * len(rows) + 40, left, right, 10, 40)
+    return Box(width, 6 + ROW * len(rows) + 42, 10, 14, 6, 42)
 
 
-def _rows(rows: Sequence[Bar], box: Box) -> Html:
+def _names(rows: Sequence[Bar], box: Box) -> Html:
     parts = []
     for place, row in enumerate(rows):
-        at = fixed(box.top + (place + 0.5) * ROW + 4)
+        at = fixed(box.top + place * ROW + 14)
         name = row.name if len(row.name) <= LONGEST else f"{row.name[: LONGEST - 1]}…"
-        parts.append(tag("text", name, class_="label", x=fixed(box.left - 8), y=at, text_anchor="end"))
-        parts.append(tag("text", row.text, class_="tick", x=fixed(box.x[1] + 8), y=at))
+        parts.append(tag("text", name, class_="label halo", x=fixed(box.left), y=at))
+        parts.append(tag("text", row.text, class_="label halo", x=fixed(box.x[1]), y=at, text_anchor="end"))
     return tag("g", *parts, aria_hidden="true")
 
 
 def _ticks(box: Box, x: Scale, x_name: str) -> Html:
     bottom = box.y[0]
     parts: list[Html] = []
-    for value in x.ticks(5):
+    for value in x.ticks(4):
         at = fixed(x.at(value))
         parts.append(tag("line", class_="grid", x1=at, x2=at, y1=fixed(box.top), y2=fixed(bottom)))
         parts.append(

@@ -108,7 +108,7 @@ def axes(
         x_ticks: the ticks of the horizontal axis; by default round numbers.
     """
     left, right = box.x
-    bottom, top = box.y
+    bottom = box.y[0]
     parts: list[Html] = []
     for value in y.ticks(4):
         at = fixed(y.at(value))

@@ -13,6 +13,12 @@ STRONGEST = 0.62
 """The opacity of the strongest shade; the number in the cell stays readable on it, in both themes."""
 
 
+def two_decimals(value: float) -> str:
+    """A number with two decimals and a real minus sign; no zero has one."""
+    text = f"{value:.2f}"
+    return "0.00" if text == "-0.00" else text.replace("-", "−")
+
+
 def heat_map(
     rows: Sequence[str],
     columns: Sequence[str],
@@ -23,7 +29,7 @@ def heat_map(
     description: str,
     low: float = -1.0,
     high: float = 1.0,
-    text: Callable[[float], str] = "{:.2f}".format,
+    text: Callable[[float], str] = two_decimals,
     x_name: str = "",
     y_name: str = "",
 ) -> Html:
@@ -47,7 +53,7 @@ def heat_map(
     left = 14 + TEXT * 0.95 * max((min(len(name), LONGEST) for name in rows), default=0)
     top = 22 + TEXT * 0.8 * max((min(len(name), LONGEST) for name in columns), default=0)
     # slanted names of the last columns need room at the right
-    room = TEXT * 0.6 * max((min(len(name), LONGEST) for name in columns), default=0)
+    room = 6 + TEXT * 0.66 * max((min(len(name), LONGEST) for name in columns), default=0)
     box = Box(left + side * len(columns) + room, top + 26 * len(rows) + 8, left, room, top, 8)
     parts: list[Html] = []
     for place, name in enumerate(columns):

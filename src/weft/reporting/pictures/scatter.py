@@ -148,7 +148,7 @@ def _labels(named: Sequence[tuple[Point, tuple[float, float]]], box: Box) -> lis
                     tag(
                         "text",
                         name,
-                        class_="label",
+                        class_="label halo",
                         x=fixed(a + 8 if right else a - 8),
                         y=fixed(b + shift),
                         text_anchor=None if right else "end",

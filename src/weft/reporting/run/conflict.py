@@ -18,7 +18,11 @@ from weft.utils.markup import Html, join, tag
 from weft.utils.safe_json import read_json
 
 SIMILARITY, COVARIANCE = "similarity.json", "covariance.json"
-"""Files of a run's folder with the output of `weft show similarity --json` and `weft show covariance --json`."""
+"""Files of a run's folder: the output of `weft show similarity --json` and `weft show covariance --json`."""
+
+
+UPDATES = {"weight": "updates of weights", "bias": "updates of biases"}
+"""The titles of the parts of an update."""
 
 
 def conflict_section(run: RunData, key: str) -> Section:
@@ -141,13 +145,10 @@ def _matrices(path: Path) -> list[tuple[str, list[str], list[list[float]]]]:
     contents = read_json(path, "a command with --json writes it")
     tasks = [str(task) for task in contents.get("order", contents.get("tasks", ()))]
     average = contents.get("average")
-    titles = {"weight": "updates of weights", "bias": "updates of biases"}
-    named = (
-        {titles.get(part, part): value for part, value in average.items()}
-        if isinstance(average, dict)
-        else {}
-    )
-    named |= {"covariance of inputs": contents["covsim"]} if "covsim" in contents else {}
+    named: dict[str, Any] = {}
+    if isinstance(average, dict):
+        named = {title: average.get(part) for part, title in UPDATES.items()}
+    named["covariance of inputs"] = contents.get("covsim")
     found = []
     for title, value in named.items():
         if not isinstance(value, list) or not all(isinstance(row, list) for row in value):

@@ -6,8 +6,8 @@ import math
 
 from weft.metrics import is_error
 from weft.reporting.curves import Curve, curve_of, table_of
-from weft.reporting.page import Section, absent, code, figure
-from weft.reporting.pictures.frame import Box, legend_key
+from weft.reporting.page import Section, absent, code, figure, legend
+from weft.reporting.pictures.frame import Box
 from weft.reporting.pictures.lines import Line, line_chart
 from weft.reporting.run_data import RunData, number, numbers_of
 from weft.utils.markup import Html, join, tag
@@ -55,11 +55,8 @@ def _task(run: RunData, task: str, key: str) -> Html | None:
         y_name=f"{metrics[0]}{'' if is_error(metrics[0]) else ', percent'}",
     )
     table = table_of(f"Metrics of {task} at each evaluation", curves).html(hide_caption=True)
-    legend = None
-    if len(metrics) > 1:
-        items = [tag("li", legend_key(place), name) for place, name in enumerate(metrics)]
-        legend = tag("ul", *items, class_="legend")
-    return figure(task, join([legend, picture]), table, "fill", [description])
+    key_of = legend(metrics) if len(metrics) > 1 else None
+    return figure(task, join([key_of, picture]), table, "fill", [description])
 
 
 def _average(run: RunData, key: str) -> Html | None:
@@ -124,6 +121,5 @@ def losses_section(run: RunData, key: str) -> Section:
         box=Box(width=760, height=300),
     )
     table = table_of("Training losses", curves, digits=3).html(hide_caption=True)
-    items = [tag("li", legend_key(place), name) for place, name in enumerate(curves)]
-    legend = tag("ul", *items, class_="legend")
-    return Section(key, title, figure("loss of each task", join([legend, picture]), table, "wide keep"))
+    shown = figure("loss of each task", picture, table, "wide keep", legend=legend(list(curves)))
+    return Section(key, title, shown)

@@ -178,7 +178,7 @@ def _examples(examples: Sequence[Mapping[str, Any]], by: str) -> Html:
             ]
         )
     columns = ("place", "input", "gold", "predicted", "error")
-    return Table(f"The worst errors, by {by}", columns, rows, texts=(1, 2, 3)).html()
+    return Table(f"The worst errors, by {by}", columns, rows, texts=(2, 3), long=(1,)).html()
 
 
 def _answer(value: Any) -> str:

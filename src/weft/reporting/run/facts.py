@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from weft.reporting.page import Section, absent, code
 from weft.reporting.pictures.scale import short_number
-from weft.reporting.run_data import RunData
+from weft.reporting.run_data import RunData, number, numbers_of
 from weft.reporting.tables import NONE, Cell, Table
 from weft.utils.markup import Html, join, tag
 
@@ -40,26 +41,19 @@ def parameters_section(run: RunData, key: str) -> Section:
 
 
 def _ledger(logged: Mapping[str, Any]) -> Html:
-    names = {
-        "encoder": "one encoder",
-        "shared": "what the method adds for all tasks or for groups",
-        "per_task": "what the method adds for each task, all together",
-        "heads": "heads of all tasks",
-        "trained": "trained, heads not counted",
-        "total_ratio": "what serving all tasks holds, divided by one encoder",
-    }
-    encoder = logged.get("encoder")
-    rows: list[list[object]] = []
-    for name, about in names.items():
-        value = logged.get(name)
-        if not isinstance(value, int | float):
-            continue
-        if name == "total_ratio":
-            rows.append([about, f"{value:.4f}", NONE])
-        else:
-            share = f"{100 * value / encoder:.2f}" if isinstance(encoder, int) and encoder else NONE
-            rows.append([about, f"{value:,.0f}", share])
-    return Table("Ledger", ("", "parameters", "percent of the encoder"), rows, sortable=False).html()
+    """The counts that `weft show params` prints, as the run has logged them."""
+    encoder = number(logged.get("encoder"))
+    counts = {"encoder": encoder, "added for all tasks or for groups": number(logged.get("shared"))}
+    counts |= {f"added for task {name}": x for name, x in numbers_of(logged.get("per_task")).items()}
+    counts |= {"all that serves all tasks, without heads": number(logged.get("total"))}
+    counts |= {"trained, without heads": number(logged.get("trained"))}
+    counts |= {f"head of task {name}": x for name, x in numbers_of(logged.get("heads")).items()}
+    rows = [
+        [name, f"{count:,.0f}", f"{100 * count / encoder:.3f}" if encoder > 0 else NONE]
+        for name, count in counts.items()
+        if math.isfinite(count)
+    ]
+    return Table("Ledger", ("part", "parameters", "percent of the encoder"), rows, sortable=False).html()
 
 
 def stored_parameters(bundle: Path) -> list[tuple[str, str, int, int]]:
@@ -110,7 +104,7 @@ def environment_section(run: RunData, key: str) -> Section:
         return Section(key, title, absent(title, why))
     rows = [[name.replace("_", " "), str(value)] for name, value in facts.items() if value is not None]
     return Section(
-        key, title, Table("Machine and versions", ("", "value"), rows, texts=(1,), sortable=False).html()
+        key, title, Table("Machine and versions", ("fact", "value"), rows, texts=(1,), sortable=False).html()
     )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.reporting.curves import curve_of, table_of
-from weft.reporting.page import Section, absent, code, figure
-from weft.reporting.pictures.frame import Box, legend_key
+from weft.reporting.page import Section, absent, code, figure, legend
+from weft.reporting.pictures.frame import Box
 from weft.reporting.pictures.lines import Line, line_chart
-from weft.reporting.pictures.stacked import stacked
+from weft.reporting.pictures.stacked import WIDE, stacked
 from weft.reporting.run_data import RunData, numbers_of
 from weft.reporting.tables import NONE, Table
 from weft.utils.markup import Html, join, tag
@@ -95,7 +95,7 @@ def _of_choices(chosen: Sequence[tuple[int, Sequence[int]]], tasks: tuple[str, .
     )
 
 
-def composition_picture(composition: Composition, key: str, box: Box | None = None) -> tuple[Html, str]:
+def composition_picture(composition: Composition, key: str, box: Box = WIDE) -> tuple[Html, str]:
     """The stacked areas of a composition, and their description."""
     x = [edge for pair in zip(composition.starts, composition.stops, strict=True) for edge in pair]
     shares = [row for row in composition.shares for _ in range(2)]
@@ -111,7 +111,7 @@ def composition_picture(composition: Composition, key: str, box: Box | None = No
         key=key,
         title="Share of each task over time",
         description=description,
-        **({"box": box} if box else {}),
+        box=box,
     )
     return picture, description
 
@@ -135,10 +135,11 @@ def composition_section(run: RunData, key: str) -> Section:
         )
         return Section(key, title, absent(title, how))
     picture, description = composition_picture(composition, f"{key}-0")
-    items = [tag("li", legend_key(place, filled=True), name) for place, name in enumerate(composition.tasks)]
-    legend = tag("ul", *items, class_="legend")
     table = composition_table(composition).html(hide_caption=True)
-    shown = figure("share of each task", join([legend, picture]), table, "wide keep")
+    # the topmost area first, as in the picture
+    places = list(reversed(range(len(composition.tasks))))
+    key_of = legend([composition.tasks[place] for place in places], places, filled=True)
+    shown = figure("share of each task", picture, table, "wide keep", legend=key_of)
     return Section(key, title, join([tag("p", description), shown, _usage(run)]))
 
 
@@ -189,8 +190,7 @@ def entropy_section(run: RunData, key: str) -> Section:
         y_name="normalized entropy",
         box=Box(width=760, height=300),
     )
-    items = [tag("li", legend_key(run.tasks.index(name)), name) for name in curves]
     table = table_of("Entropy by step", curves, digits=3).html(hide_caption=True)
-    legend = tag("ul", *items, class_="legend")
-    shown = figure("entropy of each task", join([legend, picture]), table, "wide keep")
+    key_of = legend(list(curves), [run.tasks.index(name) for name in curves])
+    shown = figure("entropy of each task", picture, table, "wide keep", legend=key_of)
     return Section(key, title, join([tag("p", description), shown]))

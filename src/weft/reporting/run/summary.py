@@ -25,7 +25,7 @@ def summary_section(run: RunData, key: str) -> Section:
         parts.append(_scores(run))
     happened = _happened(run)
     if happened:
-        parts.append(Table("What happened", ("event", "step", "details"), happened, texts=(2,)).html())
+        parts.append(Table("What happened", ("event", "step", "details"), happened, long=(2,)).html())
     if run.skipped:
         parts.append(
             tag("p", f"{run.skipped} lines of the log could not be read, and were skipped.", class_="warn")
