@@ -17,6 +17,8 @@ from weft.reporting.run_data import evaluation_of
 from weft.utils.safe_json import read_json
 
 RESULTS = TABLES["json"]
+SHOWN = 6
+"""How many variants are drawn in color at first; the others are gray until a reader chooses them."""
 PARTS: Mapping[str, type] = {"statistics": dict, "variants": dict, "published": dict, "claims": list}
 """What tables.json must hold, and its types."""
 
@@ -93,6 +95,22 @@ class ComparisonData:
             variant: {seed: _points(record, self.average) for seed, record in seeds.items() if record.curve}
             for variant, seeds in self.records.items()
         }
+
+    @cached_property
+    def looks(self) -> dict[str, int]:
+        """The number of each variant's look; those that are shown first have different colors."""
+        shown = self.shown_first
+        order = [*shown, *(name for name in self.names if name not in shown)]
+        return {name: place for place, name in enumerate(order)}
+
+    @cached_property
+    def shown_first(self) -> list[str]:
+        """The variants that are drawn in color at first: all if they are few, else baseline and best."""
+        if len(self.names) <= SHOWN:
+            return self.names
+        ranked = sorted(self.names, key=lambda name: -(self.mean(name) or -1.0))
+        first = [name for name in self.names if name == self.results.get("baseline")]
+        return [*first, *(name for name in ranked if name not in first)][:SHOWN]
 
     def first(self, variant: str) -> Record | None:
         """The record of a variant's first seed."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from weft.reporting.assets import asset
 from weft.reporting.pictures.frame import legend_key
+from weft.reporting.pictures.scatter import mark_key
 from weft.utils.markup import Html, join, tag
 
 
@@ -116,16 +117,22 @@ def figure(
     )
 
 
-def legend(names: Sequence[str], numbers: Sequence[int] | None = None, filled: bool = False) -> Html:
+def legend(
+    names: Sequence[str], numbers: Sequence[int] | None = None, filled: bool = False, dots: bool = False
+) -> Html:
     """A list of series with a sample of each.
 
     Args:
         names: the series.
         numbers: the number of each, which says how it looks; by default their places.
         filled: whether series are areas.
+        dots: whether series are marks of a scatter plot.
     """
     places = range(len(names)) if numbers is None else numbers
-    items = [tag("li", legend_key(number, filled), name) for number, name in zip(places, names, strict=True)]
+    items = [
+        tag("li", mark_key(number) if dots else legend_key(number, filled), name)
+        for number, name in zip(places, names, strict=True)
+    ]
     return tag("ul", *items, class_="legend")
 
 

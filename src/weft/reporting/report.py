@@ -11,7 +11,7 @@ from weft.reporting.comparison_data import ComparisonData, is_comparison, read_c
 from weft.reporting.page import Section, page
 from weft.reporting.run import run_sections
 from weft.reporting.run_data import RunData, is_run, read_run
-from weft.reporting.runs_together import together_sections
+from weft.reporting.runs_together import together_section
 from weft.utils.files import write_output
 from weft.utils.version import __version__
 
@@ -83,7 +83,7 @@ def report_html(sources: Sequence[Source]) -> str:
     several = len(sources) > 1
     runs = [source for source in sources if isinstance(source, RunData)]
     if len(runs) > 1:
-        sections += together_sections(runs)
+        sections.append(together_section(runs))
     for place, source in enumerate(sources):
         prefix = f"p{place}-" if several else ""
         heading = f"{source.name}: " if several else ""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from weft.reporting.comparison.claims import claims_section
 from weft.reporting.comparison.contrasts import contrasts_section
 from weft.reporting.comparison.cost import cost_section
+from weft.reporting.comparison.covariance import covariance_section
 from weft.reporting.comparison.curves import curves_section, speed_section
 from weft.reporting.comparison.limits import limits_section
 from weft.reporting.comparison.scores import published_section, scores_section
@@ -25,6 +26,7 @@ SECTIONS: tuple[tuple[str, str, Maker], ...] = (
     ("curves", "Learning curves", curves_section),
     ("speed", "Steps to a score", speed_section),
     ("cost", "Score against cost", cost_section),
+    ("covariance", "Covariance and scores", covariance_section),
     ("settings", "Chosen settings", settings_section),
     ("runs", "Runs", runs_section),
 )

@@ -45,7 +45,9 @@ def contrasts_section(data: ComparisonData, key: str) -> Section:
             description=description,
             x_name=f"difference of the {data.average}, in points",
         )
-        parts.append(figure(f"differences of the {data.average}", picture, None, "fill", [description]))
+        parts.append(
+            figure(f"differences of the {data.average}", picture, None, "fill narrow", [description])
+        )
     parts.append(table)
     parts.append(_by_task(data, contrasts, key))
     return Section(key, title, join(parts))
@@ -112,7 +114,7 @@ def _by_task(data: ComparisonData, contrasts: Any, key: str) -> Html | None:
         )
         numbers = [[row.name, row.text, _ends(row)] for row in rows]
         table = Table(f"Differences on {task}", ("contrast", "difference", "95 % interval"), numbers)
-        blocks.append(figure(task, picture, table.html(hide_caption=True), "fill"))
+        blocks.append(figure(task, picture, table.html(hide_caption=True), "fill narrow"))
     if not blocks:
         return None
     note = tag(

@@ -84,14 +84,14 @@ def cost_section(data: ComparisonData, key: str) -> Section | None:
 
 def _figure(data: ComparisonData, cost: Cost, key: str) -> Html | None:
     points = []
-    for number, name in enumerate(data.names):
+    for name in data.names:
         value, estimate = cost.of(data, name), data.estimate(name, data.average)
         if value is None or estimate is None:
             continue
         low, high = estimate["interval"] or (math.nan, math.nan)
         known = math.isfinite(low) and math.isfinite(high)
         ends = (100 * low, 100 * high) if known else (None, None)
-        points.append(Point(name, value, 100 * estimate["mean"], ends[0], ends[1], number))
+        points.append(Point(name, value, 100 * estimate["mean"], ends[0], ends[1], data.looks[name]))
     if len({point.x for point in points}) < 2:
         return None
     front = pareto(points)

@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from statistics import median
 
 from weft.reporting.comparison_data import ComparisonData
-from weft.reporting.curves import Curve, curve_of, first_reaching, table_of
+from weft.reporting.curve_sets import curves_of_comparison, variant_curve
+from weft.reporting.curves import first_reaching
 from weft.reporting.page import Section, absent, code, figure
 from weft.reporting.pictures.bars import Bar, bars
-from weft.reporting.pictures.frame import legend_key
-from weft.reporting.pictures.lines import Line, line_chart
 from weft.reporting.tables import NONE, Cell, Table
 from weft.utils.markup import Html, join, tag
 
-SHOWN = 6
-"""How many variants are drawn in color at first; the others are gray until a reader chooses them."""
 GOALS = (0.9, 0.95, 0.99)
 """The shares of the best score to which steps are counted."""
 
@@ -23,17 +20,14 @@ GOALS = (0.9, 0.95, 0.99)
 def curves_section(data: ComparisonData, key: str) -> Section:
     """One chart per task, and one of the average: a line per variant."""
     title = "Learning curves"
-    names = [name for name in data.names if data.points.get(name)]
-    if not names:
+    curves = curves_of_comparison(data)
+    if not curves.curves:
         return Section(key, title, _no_curves(data))
-    shown = first_shown(data, names)
-    tasks = ["", *(task for task in data.tasks if any(_has(data, name, task) for name in names))]
-    figures = [_chart(data, task, names, shown, f"{key}-{place}") for place, task in enumerate(tasks)]
     text = (
         "The line is the median over seeds, the band reaches from the lowest to the highest seed. Scores are "
         "of the evaluations during training, on the rows of train.evaluate_rows."
     )
-    parts = [tag("p", text), switches(data.names, names, shown), tag("div", *figures, class_="charts")]
+    parts = [tag("p", text), curves.switches(), tag("div", *curves.figures(key), class_="charts")]
     return Section(key, title, join(parts))
 
 
@@ -44,84 +38,6 @@ def _no_curves(data: ComparisonData) -> Html:
         again = code(f"weft compare GRID.yaml --out {data.folder}")
         how = join(["tables.json of this folder does not name its records; write it again: ", again])
     return absent("Learning curves", how)
-
-
-def _has(data: ComparisonData, variant: str, task: str) -> bool:
-    return any(task in of_seed for of_seed in data.points.get(variant, {}).values())
-
-
-def first_shown(data: ComparisonData, names: Sequence[str]) -> list[str]:
-    """The variants that are drawn in color at first: all if they are few, else the baseline and the best."""
-    if len(names) <= SHOWN:
-        return list(names)
-    ranked = sorted(names, key=lambda name: -(data.mean(name) or -1.0))
-    first = [name for name in names if name == data.results.get("baseline")]
-    return [*first, *(name for name in ranked if name not in first)][:SHOWN]
-
-
-def switches(all_names: Sequence[str], names: Sequence[str], shown: Sequence[str]) -> Html:
-    """The legend: a box per variant, which colors its lines in all charts of the section."""
-    boxes = [
-        tag(
-            "label",
-            tag(
-                "input",
-                type="checkbox",
-                data_series=all_names.index(name),
-                checked=name in shown,
-                disabled=True,
-                autocomplete="off",
-            ),
-            legend_key(all_names.index(name)),
-            tag("span", name),
-        )
-        for name in names
-    ]
-    return tag(
-        "fieldset",
-        tag("legend", "Variants in color"),
-        tag("div", *boxes, class_="choices"),
-        class_="legend",
-    )
-
-
-def variant_curve(data: ComparisonData, variant: str, task: str) -> Curve:
-    """The curve of a variant on a task; "" is the average."""
-    return curve_of([of_seed.get(task, {}) for of_seed in data.points.get(variant, {}).values()])
-
-
-def _chart(data: ComparisonData, task: str, names: Sequence[str], shown: Sequence[str], key: str) -> Html:
-    curves = {name: variant_curve(data, name, task) for name in names}
-    curves = {name: curve for name, curve in curves.items() if curve.steps}
-    lines = [
-        Line(
-            name,
-            curve.steps,
-            curve.middle,
-            curve.low,
-            curve.high,
-            number=data.names.index(name),
-            shown=name in shown,
-        )
-        for name, curve in curves.items()
-    ]
-    title = task or data.average
-    last = {name: curve.middle[-1] for name, curve in curves.items()}
-    best = max(last, key=lambda name: last[name])
-    description = (
-        f"{len(curves)} variants; last medians from {min(last.values()):.1f} to {last[best]:.1f} ({best})."
-    )
-    whole = all(curve.whole for curve in curves.values())
-    notes = [description] + ([] if whole else ["Some steps have values of some seeds only."])
-    picture = line_chart(
-        lines,
-        key=key,
-        title=f"Learning curves: {title}",
-        description=description,
-        y_name="score in percent",
-    )
-    table = table_of(f"Median (lowest to highest seed): {title}", curves).html(hide_caption=True)
-    return figure(title, picture, table, "fill", notes)
 
 
 def speed_section(data: ComparisonData, key: str) -> Section | None:
@@ -158,14 +74,14 @@ def _speed_picture(data: ComparisonData, names: Sequence[str], goal: float, key:
         seeds = [of_seed.get("", {}) for of_seed in data.points[name].values()]
         cell = _reached(seeds, goal)
         text = "never" if cell.sort is None else str(cell.text)
-        rows.append(Bar(name, cell.sort, text=text, number=data.names.index(name)))
+        rows.append(Bar(name, cell.sort, text=text, number=data.looks[name]))
     rows.sort(key=lambda row: float("inf") if row.value is None else row.value)
     reached = [row for row in rows if row.value is not None]
     fastest = f" The fastest: {reached[0].name}, {reached[0].text}." if reached else ""
     description = f"{len(reached)} of {len(rows)} variants reach {goal:.1f}.{fastest}"
     title = f"steps to {goal:.1f}"
     picture = bars(rows, key=key, title=title, description=description, x_name="steps")
-    return figure(title, picture, None, "fill", [description])
+    return figure(title, picture, None, "fill narrow", [description])
 
 
 def _reached(seeds: Sequence[dict[int, float]], goal: float) -> Cell:

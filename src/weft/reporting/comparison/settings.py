@@ -70,16 +70,12 @@ def _differing(data: ComparisonData) -> Table | None:
 
 
 def _plain(value: Any) -> str:
-    """A value as a run file has it, about."""
+    """A value about as a run file has it."""
     if isinstance(value, list):
         return ", ".join(map(_plain, value)) or "[]"
-    return (
-        {True: "true", False: "false", None: "null"}.get(value, str(value)) if _is_word(value) else str(value)
-    )
-
-
-def _is_word(value: Any) -> bool:
-    return value is None or isinstance(value, bool)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -93,9 +93,12 @@ def forest(
     ends = [end for row in rows for end in (row.value, row.low, row.high) if end is not None]
     x = fitted([0.0, *ends], *box.x)
     zero = fixed(x.at(0.0))
-    drawn = [tag("line", class_="zero", x1=zero, x2=zero, y1=fixed(box.top), y2=fixed(box.y[0]))]
+    drawn: list[Html] = []
     for place, row in enumerate(rows):
         middle = box.top + place * ROW + MIDDLE
+        # a piece per row: one line would run through the names
+        ends_of = {"y1": fixed(middle - 8), "y2": fixed(middle + 8)}
+        drawn.append(tag("line", class_="zero", x1=zero, x2=zero, **ends_of))
         inside: list[Html] = [tag("title", f"{row.name}: {row.text}")]
         if row.low is not None and row.high is not None:
             at = fixed(middle)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from weft.reporting.assets import asset
 from weft.reporting.pictures.scale import Scale, short_number
-from weft.utils.markup import Html, join, tag
+from weft.utils.markup import Html, tag
 
 COLORS = 8
 """The number of colors of series; the style sheet defines `.s0` to `.s7`."""
@@ -78,13 +77,6 @@ def svg(
     )
 
 
-def standalone(picture: Html) -> str:
-    """A picture as a file of its own: with its style, and without what a page would add."""
-    style = tag("style", Html(asset("picture.css")))
-    head, _, rest = picture.partition(">")
-    return f"{head}>{style}{rest}\n"
-
-
 def axes(
     box: Box,
     x: Scale,
@@ -124,11 +116,12 @@ def axes(
             )
         )
     for value in x.ticks(4) if x_ticks is None else x_ticks:
-        at = fixed(x.at(value))
+        at, text = fixed(x.at(value)), x_text(value)
         parts.append(tag("line", class_="axis", x1=at, x2=at, y1=fixed(bottom), y2=fixed(bottom + 4)))
-        parts.append(
-            tag("text", x_text(value), class_="tick", x=at, y=fixed(bottom + 16), text_anchor="middle")
-        )
+        # a long number at the right end would be cut off
+        cut = x.at(value) + TEXT * len(text) / 2 > box.width
+        anchor, place = ("end", fixed(box.width - 2)) if cut else ("middle", at)
+        parts.append(tag("text", text, class_="tick", x=place, y=fixed(bottom + 16), text_anchor=anchor))
     parts.append(
         tag("line", class_="axis", x1=fixed(left), x2=fixed(right), y1=fixed(bottom), y2=fixed(bottom))
     )
@@ -155,14 +148,14 @@ def fixed(value: float) -> str:
     return text[:-2] if text.endswith(".0") else text
 
 
-def points(pairs: Iterable[tuple[float, float]]) -> str:
+def coordinates(pairs: Iterable[tuple[float, float]]) -> str:
     """The places of a path's points."""
     return " ".join(f"{fixed(x)},{fixed(y)}" for x, y in pairs)
 
 
 def path(pairs: Sequence[tuple[float, float]], close: bool = False) -> str:
     """A path through points."""
-    return ("M" + points(pairs).replace(" ", "L") + ("Z" if close else "")) if pairs else ""
+    return ("M" + coordinates(pairs).replace(" ", "L") + ("Z" if close else "")) if pairs else ""
 
 
 def legend_key(number: int, filled: bool = False) -> Html:
@@ -181,42 +174,3 @@ def legend_key(number: int, filled: bool = False) -> Html:
         )
     )
     return tag("svg", inside, class_="key", viewBox="0 0 28 14", width=28, height=14, aria_hidden="true")
-
-
-def legend_inside(
-    names: Sequence[str], numbers: Sequence[int], box: Box, filled: bool = False
-) -> tuple[Html, float]:
-    """A legend below the plot of a picture in a file of its own; returns it and its height.
-
-    Args:
-        names: the names of the series.
-        numbers: the number of each series, which says how it looks.
-        box: the picture without the legend.
-        filled: whether series are areas.
-    """
-    x, y, parts = 8.0, box.height + 12, []
-    for name, number in zip(names, numbers, strict=True):
-        width = 40 + TEXT * len(name)
-        if x > 8 and x + width > box.width:
-            x, y = 8.0, y + 18
-        sample = (
-            tag("rect", class_=f"area {color_class(number)}", x=fixed(x), y=fixed(y - 9), width=24, height=10)
-            if filled
-            else tag(
-                "line",
-                class_=f"line {color_class(number)}",
-                x1=fixed(x),
-                x2=fixed(x + 26),
-                y1=fixed(y - 4),
-                y2=fixed(y - 4),
-                stroke_dasharray=dashes(number),
-            )
-        )
-        parts += [sample, tag("text", name, class_="tick", x=fixed(x + 31), y=fixed(y))]
-        x += width
-    return tag("g", *parts), y + 10 - box.height
-
-
-def grouped(parts: Iterable[object], **attributes: object) -> Html:
-    """A group of elements."""
-    return tag("g", join(parts), **attributes)

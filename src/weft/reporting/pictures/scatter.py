@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.reporting.pictures.frame import TEXT, Box, axes, color_class, fixed, path, svg
+from weft.reporting.pictures.frame import TEXT, Box, axes, color_class, coordinates, fixed, path, svg
 from weft.reporting.pictures.scale import fitted
 from weft.utils.markup import Html, tag
 
 LABELS = 12
-"""Up to this many points have their names beside them; with more, only those of the front."""
+"""Up to this many points have their names beside them; with more, only some of the front."""
+FRONT_LABELS = 6
 LONGEST = 22
 
 
@@ -25,6 +26,7 @@ class Point:
         low: the lower end of the interval of y; None: none is drawn.
         high: the upper end.
         number: which look it has.
+        group: what its look stands for, in words.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Point:
     low: float | None = None
     high: float | None = None
     number: int = 0
+    group: str = ""
 
 
 def scatter(
@@ -45,6 +48,7 @@ def scatter(
     y_name: str,
     log: bool = False,
     front: bool = True,
+    zero: bool = False,
     box: Box | None = None,
 ) -> Html:
     """A scatter plot.
@@ -58,6 +62,7 @@ def scatter(
         y_name: what is on the vertical axis.
         log: whether the horizontal axis is logarithmic; points at 0 then stand at its left end.
         front: whether to draw the Pareto front: less of x, more of y.
+        zero: whether to draw a line at y = 0, and other marks for every second look.
         box: its size.
     """
     box = box or Box(height=300)
@@ -67,11 +72,12 @@ def scatter(
     at = {id(point): floor if floor and point.x <= 0 else point.x for point in points}
     x = fitted((value for value in at.values() if value is not None), *box.x, log=log, pad=0.06)
     ends = [end for point in points for end in (point.y, point.low, point.high) if end is not None]
+    ends += [0.0] if zero else []
     y = fitted(ends, *box.y, pad=0.06)
     best = pareto(points) if front else []
     places = {id(point): (x.at(at[id(point)] or 0.0), y.at(point.y)) for point in points}
     stairs = _stairs([places[id(point)] for point in best], box)
-    named = best if front and len(points) > LABELS else points
+    named = points if len(points) <= LABELS else some_of(best, FRONT_LABELS)
     marks = []
     for point in points:
         a, b = places[id(point)]
@@ -80,28 +86,51 @@ def scatter(
             inside.append(
                 tag(
                     "line",
-                    class_="whisker",
+                    class_="whisker faint",
                     x1=fixed(a),
                     x2=fixed(a),
                     y1=fixed(y.at(point.low)),
                     y2=fixed(y.at(point.high)),
                 )
             )
-        tip = f"{point.name}: {y_name} {point.y:.2f}, {x_name} {point.x:,.6g}"
+        who = f"{point.name} ({point.group})" if point.group else point.name
+        tip = f"{who}: {y_name} {point.y:.2f}, {x_name} {point.x:,.6g}"
         ring = "dot front" if point in best else "dot"
-        inside.append(tag("circle", tag("title", tip), class_=ring, cx=fixed(a), cy=fixed(b), r=5))
+        inside.append(_mark(a, b, point.number if zero else 0, tag("title", tip), ring))
         marks.append(
             tag("g", *inside, class_=f"series {color_class(point.number)}", data_series=point.number)
         )
+    level = fixed(y.at(0.0))
     return svg(
         key,
         title,
         description,
         box,
         axes(box, x, y, x_name, y_name),
+        tag("line", class_="zero", x1=fixed(box.x[0]), x2=fixed(box.x[1]), y1=level, y2=level)
+        if zero
+        else None,
         tag("path", class_="stairs", d=stairs) if len(best) > 1 else None,
         *marks,
         *_labels([(point, places[id(point)]) for point in named], box),
+    )
+
+
+def _mark(x: float, y: float, number: int, title: Html, look: str) -> Html:
+    """A circle, a square or a diamond: groups differ without color."""
+    if number % 3 == 0:
+        return tag("circle", title, class_=look, cx=fixed(x), cy=fixed(y), r=5)
+    if number % 3 == 1:
+        return tag("rect", title, class_=look, x=fixed(x - 4.5), y=fixed(y - 4.5), width=9, height=9)
+    corners = ((x, y - 6), (x + 6, y), (x, y + 6), (x - 6, y))
+    return tag("polygon", title, class_=look, points=coordinates(corners))
+
+
+def mark_key(number: int) -> Html:
+    """A sample of a group's marks, for legends."""
+    mark = tag("g", _mark(14, 7, number, Html(""), "dot"), class_=color_class(number))
+    return tag(
+        "svg", mark, class_="key picture", viewBox="0 0 28 14", width=28, height=14, aria_hidden="true"
     )
 
 
@@ -117,6 +146,13 @@ def pareto(points: Sequence[Point]) -> list[Point]:
         if not front or point.y > front[-1].y:
             front.append(point)
     return front
+
+
+def some_of(points: Sequence[Point], count: int) -> list[Point]:
+    """At most `count` of some points: the first, the last, and some between, evenly."""
+    if len(points) <= count:
+        return list(points)
+    return [points[round(place * (len(points) - 1) / (count - 1))] for place in range(count)]
 
 
 def _stairs(places: Sequence[tuple[float, float]], box: Box) -> str:
