@@ -32,7 +32,15 @@ class Section:
     body: Html
 
 
-def page(title: str, about: Sequence[object], sections: Sequence[Section], made_by: str) -> str:
+def page(
+    title: str,
+    about: Sequence[object],
+    sections: Sequence[Section],
+    made_by: str,
+    style: str = "",
+    script: str = "",
+    tail: Html | None = None,
+) -> str:
     """A whole page.
 
     Args:
@@ -40,9 +48,12 @@ def page(title: str, about: Sequence[object], sections: Sequence[Section], made_
         about: lines below the title.
         sections: its parts, in order.
         made_by: the last line, such as the version and the command that writes the page again.
+        style: further rules of the style sheet.
+        script: a further script.
+        tail: what stands below the last section, such as a line that stays in sight.
     """
-    style = asset("picture.css") + "\n" + asset("page.css")
-    script = asset("page.js")
+    style = "\n".join([asset("picture.css"), asset("page.css"), style])
+    script = "\n".join([asset("page.js"), script])
     contents = tag("ul", *(tag("li", tag("a", part.title, href=f"#{part.key}")) for part in sections))
     head = tag(
         "head",
@@ -67,7 +78,7 @@ def page(title: str, about: Sequence[object], sections: Sequence[Section], made_
             *(tag("p", line) for line in about),
             tag("nav", contents, aria_label="Contents") if len(sections) > 1 else None,
         ),
-        tag("main", *map(_section, sections), id="content", tabindex=-1),
+        tag("main", *map(_section, sections), tail, id="content", tabindex=-1),
         tag("footer", tag("p", made_by)),
         tag("script", Html(script)),
     )
