@@ -148,6 +148,14 @@ Plot = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE.svg|FILE.png", help="write a chart to this file; default: no chart"),
 ]
+HandDrawnPlot = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE.svg|FILE.html",
+        help="write a picture to this file, or a web page that shows values at the pointer; default: none",
+    ),
+]
 Layers = Annotated[
     str | None,
     typer.Option(

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from weft.errors import WeftError
 
+HAND_DRAWN = (".svg", ".html")
+"""The formats of pictures that `weft.reporting` draws."""
+
 
 def check_place(option: str, file: Path | None) -> None:
     """Refuse a file path that cannot be written.
@@ -31,6 +34,13 @@ def check_plot(file: Path | None) -> None:
     check_place("--plot", file)
     if file is not None and file.suffix.lower() not in SUFFIXES:
         raise WeftError(f"--plot {file}: expected a name that ends in {' or '.join(SUFFIXES)}")
+
+
+def check_hand_drawn(file: Path | None) -> None:
+    """Refuse a path for `--plot` of a picture that is written as SVG, or as a page around it."""
+    check_place("--plot", file)
+    if file is not None and file.suffix.lower() not in HAND_DRAWN:
+        raise WeftError(f"--plot {file}: expected a name that ends in {' or '.join(HAND_DRAWN)}")
 
 
 def is_run_file(source: str) -> bool:

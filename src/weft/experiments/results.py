@@ -22,6 +22,7 @@ from weft.experiments.grid import Grid
 from weft.experiments.identity import digest
 from weft.experiments.records import Record
 from weft.experiments.run_grid import Compared
+from weft.experiments.tuning import Choice
 from weft.utils.files import write_json
 from weft.utils.safe_json import parse_json
 
@@ -38,13 +39,15 @@ class Results:
         grid: the grid.
         statistics: `Comparison.to_dict()`: estimates of each variant, contrasts, notes.
         facts: by variant: `seeds`, `trained` and `total_ratio` of parameters, mean `seconds` of training,
-            peak `memory`, `chosen` labels of tuned keys, those at `edges`, `failed` seeds with reasons, and
-            `published`: our values of published columns that are no scores.
+            peak `memory`, `chosen` labels of tuned keys, those at `edges`, all that were `tried` with their
+            averages, `failed` seeds with reasons, and `published`: our values of published columns that are
+            no scores.
         missing: how many cells have neither a record nor a failure.
         claims: the claims of the grid with their verdicts.
         setup: what the records say about all runs: `encoders`, `steps`, `batch_sizes`, reported `rows` by
             task, and `versions`; {}: no run has finished.
         metrics: the metric that is the score of each task.
+        runs: the identity of each finished run by variant and seed: its record has this name.
     """
 
     grid: Grid
@@ -54,6 +57,7 @@ class Results:
     claims: tuple[ClaimResult, ...] = ()
     setup: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, str] = field(default_factory=dict)
+    runs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, JSON-ready."""
@@ -61,6 +65,7 @@ class Results:
             "title": self.grid.title,
             "about": self.grid.about,
             "report": self.grid.report,
+            "baseline": self.grid.baseline,
             "statistics": self.statistics,
             "variants": self.facts,
             "published": dict(self.grid.published),
@@ -68,6 +73,7 @@ class Results:
             "metrics": self.metrics,
             "missing": self.missing,
             "claims": [claim.to_dict() for claim in self.claims],
+            "runs": {name: {str(seed): x for seed, x in seeds.items()} for name, seeds in self.runs.items()},
         }
 
 
@@ -86,6 +92,10 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
     missing = len(plan.cells) - done - len(compared.failed)
     if not records:
         return Results(grid, {}, facts, missing, tuple(claim_results(grid, records)))
+    identities = {
+        variant: {seed: record.identity for seed, record in seeds.items()}
+        for variant, seeds in records.items()
+    }
     key = digest(
         {
             "form": FORM,
@@ -93,10 +103,7 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
             "average": grid.average,
             "contrasts": _contrasts(grid, records),
             "sums": claim_sums(grid),
-            "records": {
-                variant: {seed: record.identity for seed, record in seeds.items()}
-                for variant, seeds in records.items()
-            },
+            "records": identities,
         }
     )
     statistics = _cached(plan.out / FILE, key)
@@ -104,7 +111,7 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
         statistics = _statistics(grid, records, resamples)
         write_json(plan.out / FILE, {"key": key, "statistics": statistics})
     claims = tuple(claim_results(grid, records, statistics))
-    return Results(grid, statistics, facts, missing, claims, _setup(records), _metrics(records))
+    return Results(grid, statistics, facts, missing, claims, _setup(records), _metrics(records), identities)
 
 
 def _setup(records: Mapping[str, Mapping[int, Record]]) -> dict[str, Any]:
@@ -199,9 +206,18 @@ def _facts(variant: str, compared: Compared) -> dict[str, Any]:
         "machines": sorted({str(record.machine.get("device")) for record in records}),
         "chosen": dict(choice.labels) if choice else {},
         "edges": list(choice.edges) if choice else [],
+        "tried": _tried(choice) if choice else [],
         "failed": failed,
         "published": _published(variant, compared),
     }
+
+
+def _tried(choice: Choice) -> list[dict[str, Any]]:
+    """Every combination of tuned values that was tried, with its average on the half that chooses."""
+    return [
+        {"values": dict(zip(choice.labels, labels, strict=True)), "average": score}
+        for labels, score in choice.scores.items()
+    ]
 
 
 def _published(variant: str, compared: Compared) -> dict[str, float]:

@@ -27,6 +27,7 @@ from weft.errors import Diverged, WeftError, command_line
 from weft.experiments.actions import ACTIONS, TRAIN, Outcome
 from weft.experiments.job import Job
 from weft.experiments.records import Record, Records
+from weft.utils.machine import machine
 
 EVERY = 0.5
 """The seconds between two reports of a cell's progress."""
@@ -167,23 +168,6 @@ def peak_memory(before: int) -> int:
 
     # in KiB on Linux, in bytes on macOS
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def machine() -> dict[str, Any]:
-    """The machine that a cell ran on, and the versions."""
-    import platform
-
-    import torch
-
-    from weft.utils.version import __version__
-
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {
-        "device": gpu or platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "torch": torch.__version__,
-        "weft": __version__,
-    }
 
 
 def _listen(jobs: queue.Queue[Job], idle: threading.Event) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.analysis.json_numbers import number as finite
 from weft.config.model_data import find_tasks, tasks_with_data
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.utils.notes import Tell, print_note
 
 if TYPE_CHECKING:
@@ -59,6 +62,83 @@ def covariance_of_runs(
         by_folder.append(covariances_of(model, data, rows, pool))
     merged = _merged(folders, by_folder)
     return covariance_similarity(list(merged), list(merged.values()), share)
+
+
+@dataclass(frozen=True)
+class AgainstReference:
+    """A task of a model, beside the same task of a reference.
+
+    Attributes:
+        model: the folder of the model.
+        task: the task.
+        similarity: CovSim_i, its mean CovSim with the model's other tasks; nan if it is not defined.
+        score: its score, from 0 to 1; of an error 1 − error.
+        reference: the best score of the references that have the task; None: none has it.
+    """
+
+    model: str
+    task: str
+    similarity: float
+    score: float
+    reference: float | None
+
+    @property
+    def gain(self) -> float:
+        """The change of the score in percent of the reference; nan without a reference, or if it is 0."""
+        return 100 * (self.score - self.reference) / abs(self.reference) if self.reference else math.nan
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields as JSON values; undefined numbers are null."""
+        return {
+            "model": self.model,
+            "task": self.task,
+            "covsim": finite(self.similarity),
+            "score": self.score,
+            "reference": self.reference,
+            "change_percent": finite(self.gain),
+        }
+
+
+def covariance_against(
+    folders: Sequence[Path],
+    references: Sequence[Path],
+    *,
+    split: str = "validation",
+    **settings: Any,
+) -> list[AgainstReference]:
+    """CovSim of each task within its own model, and the change of its score (CA-MTL, Figure 3.6).
+
+    Args:
+        folders: runs with several tasks each.
+        references: runs that scores are compared with, such as one per task.
+        split: the split of the scores; the inputs are those of the same split.
+        settings: as of `covariance_of_runs`.
+    """
+    from weft.analysis.spread import compare
+    from weft.evaluation.run_metrics import read_metrics
+    from weft.metrics import is_error
+
+    # before any model is loaded: a reference may be missing
+    theirs = {str(folder): read_metrics(folder, split).tasks for folder in references}
+    compared = {folder: compare(read_metrics(folder, split).tasks, theirs) for folder in folders}
+    if not any(task.reference is not None for tasks in compared.values() for task in tasks):
+        known = ", ".join(sorted({task for tasks in theirs.values() for task in tasks}))
+        option = words("--against", "references")
+        raise WeftError(
+            f"no task of the models is in {option}; found {known}; expected runs of the same tasks"
+        )
+    found = []
+    for folder in folders:
+        similarity = covariance_of_runs([folder], split=split, **settings)
+        averages = dict(zip(similarity.tasks, similarity.averages.tolist(), strict=True))
+        for task in compared[folder]:
+            value, other = task.this, task.reference
+            if is_error(task.metric):
+                value, other = 1 - value, None if other is None else 1 - other
+            found.append(
+                AgainstReference(str(folder), task.task, averages.get(task.task, math.nan), value, other)
+            )
+    return found
 
 
 def _merged(folders: Sequence[Path], by_folder: list[dict[str, Covariance]]) -> dict[str, Covariance]:

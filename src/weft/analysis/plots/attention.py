@@ -1,20 +1,19 @@
-"""Attention maps of a text as SVG and as a self-contained HTML page without scripts."""
+"""Attention maps of a text as SVG."""
 
 from __future__ import annotations
 
 import io
-import re
 from base64 import b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from html import escape
+from dataclasses import dataclass
 from typing import Any
 
 from rich.cells import cell_len
 from torch import Tensor
 
-from weft.analysis.attention import AttentionMap, Layer, most, received_attention, title_of
-from weft.analysis.plots.attention_colors import AttentionColors, channels, color, ink, percent
+from weft.analysis.attention import AttentionMap, Layer, most, title_of
+from weft.analysis.plots.attention_colors import AttentionColors, channels, color, percent
+from weft.utils.markup import escape
 
 EACH_CELL = 20_000
 """Up to this many drawn cells, each cell is an element with a tooltip.
@@ -27,7 +26,6 @@ BOXES = 49
 
 LONGEST_LABEL = 18
 GAP, LINE = 14, 16
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -67,52 +65,6 @@ def attention_svg(seen: AttentionMap) -> str:
     return _svg(seen, _Look.of(seen))
 
 
-def attention_html(seen: AttentionMap, source: int | None = None) -> str:
-    """Return the HTML page: the heat maps of each layer and, for each head, the text with shaded tokens.
-
-    Args:
-        seen: the attentions.
-        source: the number of the query token that shades the tokens, or None for the mean over all.
-    """
-    look = _Look.of(seen)
-    shares = received_attention(seen, source)
-    largest = max((float(s.max()) for _, s in shares), default=0.0)
-    colors = AttentionColors.of(largest, len(seen.tokens))
-    who = "all tokens, their mean" if source is None else f"token {source}, {seen.tokens[source]}"
-    parts = [
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>',
-        f"<title>{_xml(f'Attention of task {seen.task}')}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>{_xml(f'Attention of task {seen.task}')}</h1>",
-        *(f'<p class="text" dir="auto">{_xml(text)}</p>' for text in seen.texts),
-        f"<p>Shaded tokens: the attention that each receives from {_xml(who)}; "
-        f"{colors.describe()}. The shares of a head sum to 100%.</p>",
-    ]
-    for layer, (name, of_heads) in zip(seen.layers, shares, strict=True):
-        parts.append(
-            f"<h2>{_xml(title_of(name))}</h2><div>{_svg(replace(seen, layers=(layer,)), look)}</div>"
-        )
-        for head, of_tokens in enumerate(of_heads):
-            words = _sentence(seen.tokens, of_tokens.tolist(), colors)
-            parts.append(f'<p class="head" dir="auto"><b dir="ltr">head {head}</b> {words}</p>')
-    return "\n".join([*parts, "</body></html>\n"])
-
-
-_STYLE = (
-    "body{font-family:sans-serif;margin:2em;color:#222;background:#fff}div{overflow-x:auto}"
-    ".text{white-space:pre-wrap;border-left:4px solid #084a91;padding-left:.7em}"
-    ".head{line-height:2}.head b{font-weight:normal;color:#666}bdi{padding:.15em .3em;border-radius:3px}"
-)
-
-
-def _sentence(tokens: tuple[str, ...], shares: list[float], colors: AttentionColors) -> str:
-    """The tokens, each on the color of its share; `bdi` keeps mixed writing directions in order."""
-    words = []
-    for token, share, level in zip(tokens, shares, colors.levels(shares).tolist(), strict=True):
-        style = f"background:{color(level)};color:{ink(level)}"
-        words.append(f'<bdi style="{style}" title="{percent(share)}">{_xml(token)}</bdi>')
-    return " ".join(words)
-
-
 def _svg(seen: AttentionMap, look: _Look) -> str:
     side = look.margin + look.cell * len(seen.tokens)
     heads = max((len(p) for _, p in seen.layers), default=0)
@@ -127,7 +79,7 @@ def _svg(seen: AttentionMap, look: _Look) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
             f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" fill="#222">',
-            f"<title>{_xml(f'Attention of task {seen.task}')}</title>",
+            f"<title>{_escaped(f'Attention of task {seen.task}')}</title>",
             '<rect width="100%" height="100%" fill="#fff"/>',
             *panels,
             _legend(look.colors, height - 3 * LINE),
@@ -142,7 +94,7 @@ def _panel(tokens: tuple[str, ...], layer: Layer, head: int, look: _Look, x: flo
     size, edge = look.cell, look.margin
     lines = [
         f'<g class="panel" transform="translate({x:.1f},{y:.1f})">',
-        f'<text x="{edge}" y="11" font-size="11">{_xml(title_of(layer.name))}, head {head}</text>',
+        f'<text x="{edge}" y="11" font-size="11">{_escaped(title_of(layer.name))}, head {head}</text>',
         f'<g transform="translate({edge},{edge + LINE})" font-size="{look.font}">',
     ]
     for number, token in enumerate(tokens):
@@ -170,7 +122,7 @@ def _cells(tokens: tuple[str, ...], probabilities: Tensor, colors: AttentionColo
         tooltip = f"{_apart(tokens[row])} attends to {_apart(tokens[column])}: {share}"
         yield (
             f'<rect class="cell" x="{column}" y="{row}" width="1" height="1" '
-            f'fill="{color(levels[row, column])}"><title>{_xml(tooltip)}</title></rect>'
+            f'fill="{color(levels[row, column])}"><title>{_escaped(tooltip)}</title></rect>'
         )
 
 
@@ -198,7 +150,7 @@ def _image(tokens: tuple[str, ...], probabilities: Tensor, colors: AttentionColo
         tooltip = f"{_apart(tokens[row])} attends most to {looks}"
         yield (
             f'<rect class="row" y="{row}" width="{count}" height="1" fill="none" pointer-events="all">'
-            f"<title>{_xml(tooltip)}</title></rect>"
+            f"<title>{_escaped(tooltip)}</title></rect>"
         )
 
 
@@ -226,7 +178,7 @@ def legend_levels() -> list[float]:
 
 def _label(token: str) -> str:
     short = _short(token)
-    return _xml(short) if short == token else f"<title>{_xml(token)}</title>{_xml(short)}"
+    return _escaped(short) if short == token else f"<title>{_escaped(token)}</title>{_escaped(short)}"
 
 
 def _short(token: str) -> str:
@@ -238,6 +190,6 @@ def _apart(token: str) -> str:
     return token if token.isascii() else f"\u2068{token}\u2069"
 
 
-def _xml(text: str) -> str:
-    """Escape text for XML, also between quotes; characters that XML does not allow are spelled out."""
-    return escape(_NOT_XML.sub(lambda bad: bad[0].encode("unicode_escape").decode(), text))
+def _escaped(text: str) -> str:
+    """A text for XML; a token isolates itself (`_apart`), so its direction marks stay."""
+    return escape(text, direction=True)

@@ -37,6 +37,7 @@ COMMANDS: Registry[Callable[..., None] | Command | typer.Typer] = Registry(
         "new": "weft.cli.commands.new:new",
         "policy": "weft.cli.commands.policy:policy",
         "predict": "weft.cli.commands.predict:predict",
+        "report": "weft.cli.commands.report:report",
         "show": "weft.cli.show.show:show",
         "submit": "weft.cli.commands.submit:submit",
         "task": "weft.cli.commands.task:task",

@@ -83,12 +83,14 @@ def attention(
     if attention_map.cut:
         used = len(attention_map.tokens)
         print_note(f"only {used} of the {used + attention_map.cut} tokens are used (the model's max_length)")
-    from weft.analysis.plots.attention import attention_html, attention_svg
+    from weft.analysis.plots.attention import attention_svg
 
     # the files first: the reader of a pipe may close it before everything is printed
     if svg is not None:
         write_output(svg, attention_svg(attention_map))
     if html is not None:
+        from weft.reporting.attention_page import attention_html
+
         write_output(html, attention_html(attention_map, source))
     if as_json:
         print_json(attention_map.as_dict())

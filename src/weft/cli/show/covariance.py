@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weft.cli.completion import among
 from weft.cli.options import Device, EncoderOption, Json, Plot, Split, TaskFiles
 from weft.cli.output import print_json, print_notes, print_table, print_written
-from weft.cli.paths import check_plot
+from weft.cli.paths import check_hand_drawn, check_plot
 from weft.cli.show.matrices import can_print, print_matrix
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.analysis.covariance import CovarianceSimilarity
@@ -48,6 +50,14 @@ def covariance(
     tasks: TaskFiles = None,
     encoder: EncoderOption = None,
     device: Device = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="RUN",
+            help="reference: folder of a run whose scores the models' are compared with, such as one "
+            "single-task run per task; may be repeated; default: none",
+        ),
+    ] = None,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -56,10 +66,20 @@ def covariance(
     CovSim (CA-MTL, eq. 3.7) is the similarity of the covariances of X, the tasks' inputs to the first block.
     The paper does not say what a row of X is: choose with --pool. A task's CovSim with itself is in general
     not 1: it is √(Σ D²) / Σ D, with D its leading singular values. To compare models that were trained on one
-    task each, as in the paper's figure 3.6, list all of them.
+    task each, list all of them.
+
+    With --against, each folder is a model of several tasks: prints the CovSim of each task with the model's
+    other tasks beside the change of its score, in percent of the best reference. --plot FILE.svg draws the
+    scatter of the paper's figure 3.6.
 
     Example: weft show covariance runs/first --rows 200 --plot covsim.svg
+
+    Example: weft show covariance runs/mtl runs/ca --against runs/separate --plot figure3.6.svg
     """
+    if against:
+        settings = {"files": tasks, "rows": rows, "pool": pool, "share": share}
+        _against(folders, against, split, {**settings, "encoder": encoder, "device": device}, plot, as_json)
+        return
     check_plot(plot)
     from weft.workflows.covariance import covariance_of_runs
 
@@ -80,6 +100,54 @@ def covariance(
         print_json({"split": split, "pool": pool, "share": share, **similarity.as_dict()})
     else:
         _print(similarity, title)
+    print_written(plot, as_json)
+
+
+def _against(
+    folders: list[Path],
+    references: list[Path],
+    split: str,
+    settings: dict[str, Any],
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """CovSim beside the change of scores."""
+    check_hand_drawn(plot)
+    if split == "train":
+        raise WeftError("--split train: no scores of it are stored; expected validation or test")
+    from weft.workflows.covariance import covariance_against
+
+    rows = covariance_against(folders, references, split=split, **settings)
+    drawn = [row for row in rows if isfinite(row.similarity) and isfinite(row.gain)]
+    left = [f"{row.task} of {row.model}" for row in rows if row not in drawn]
+    print_notes([f"not drawn, for want of a reference or of a CovSim: {', '.join(left)}"] if left else [])
+    if plot is not None:
+        from weft.reporting.covariance_scatter import TaskPoint
+        from weft.reporting.single_picture import write_covariance
+
+        points = [TaskPoint(row.model, row.task, row.similarity, row.gain) for row in drawn]
+        write_covariance(points, plot, "against the reference")
+    if as_json:
+        print_json(
+            {"split": split, "references": [str(r) for r in references], "tasks": [r.as_dict() for r in rows]}
+        )
+    else:
+        undefined = "–" if can_print("–") else "-"
+        print_table(
+            f"CovSim with the model's other tasks, and scores in percent, {split}",
+            ["model", "task", "CovSim", "score", "reference", "change in percent"],
+            [
+                [
+                    row.model,
+                    row.task,
+                    f"{row.similarity:.3f}" if isfinite(row.similarity) else undefined,
+                    f"{100 * row.score:.1f}",
+                    undefined if row.reference is None else f"{100 * row.reference:.1f}",
+                    f"{row.gain:+.1f}" if isfinite(row.gain) else undefined,
+                ]
+                for row in rows
+            ],
+        )
     print_written(plot, as_json)
 
 

@@ -9,7 +9,9 @@ from weft.cli.options import Json
 from weft.cli.output import print_json
 from weft.cli.show.attention import attention
 from weft.cli.show.averages import averages
+from weft.cli.show.composition import composition
 from weft.cli.show.covariance import covariance
+from weft.cli.show.curves import curves
 from weft.cli.show.difficulty import difficulty
 from weft.cli.show.params import params
 from weft.cli.show.plan import plan
@@ -47,7 +49,9 @@ def methods(as_json: Json = False) -> None:
 for command in (
     attention,
     averages,
+    composition,
     covariance,
+    curves,
     difficulty,
     params,
     plan,

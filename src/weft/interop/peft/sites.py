@@ -107,8 +107,7 @@ def _cut(updates: SiteUpdates, site: Site, parts: Mapping[str, Tensor], weight: 
     A slice of a DoRA without an update whose magnitudes are the norms of the weight is the weight itself, and
     left out.
 
-    A site that is a slice of its module gets the rows of B of that slice, and the components of A that these
-    rows
+    A site that is a slice of its module gets the rows of B of that slice, and the components of A that these rows
     use: a component that only other slices use is left out. A component that no slice uses yet goes to all.
     """
     updates.named.append(site)
@@ -117,7 +116,7 @@ def _cut(updates: SiteUpdates, site: Site, parts: Mapping[str, Tensor], weight: 
     if down.any() and kept.any():  # a bias without a weight update has a LoRA of zeros
         updates.factors[site] = (up[:, kept], down[kept])
     if "m" in parts:
-        magnitudes, norms = parts["m"].chunk(of)[index], weight.chunk(of)[index].float().norm(dim=1)
+        magnitudes, norms = site.rows(parts["m"]), site.rows(weight).float().norm(dim=1)
         if site in updates.factors or not torch.allclose(magnitudes.to(norms.device), norms, rtol=1e-6):
             updates.magnitudes[site] = magnitudes
     if "bias" in parts:

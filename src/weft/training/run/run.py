@@ -37,6 +37,7 @@ from weft.training.run.model_checks import check_model
 from weft.training.run.plan import notes
 from weft.training.run.progress import Progress, Quiet, progress_for
 from weft.training.settings import Training
+from weft.utils import machine
 from weft.utils.files import write_json
 from weft.utils.forks import before_computing
 from weft.utils.out_of_memory import out_of_memory_explained
@@ -155,6 +156,7 @@ def train(
         for key, rows in splits.items():
             tokens[key] = tokenize(rows, tokenizer, training.max_length, progress=display.of(key, rows))
     fresh = not resume or last_checkpoint(folder / "checkpoints") is None
+    ledger = dict(model.ledger())  # before anything is sharded
     head_start = None
     if fresh and model.head_start == "probe":
         train_tokens = {name: tokens[name, "train"] for name in names}
@@ -187,12 +189,23 @@ def train(
     try:
         if saved is None:
             log.write(
-                "start", steps=loop.total, tasks=loop.names, plan=loop.plan.fingerprint(), processes=world
+                "start",
+                steps=loop.total,
+                tasks=loop.names,
+                plan=loop.plan.fingerprint(),
+                processes=world,
+                parameters=ledger,
+                environment=machine.environment(),
             )
         else:
             before = saved.get("processes", 1)
             log.write(
-                "resume", step=loop.state.step, processes=world, before=before, parallel=training.parallel
+                "resume",
+                step=loop.state.step,
+                processes=world,
+                before=before,
+                parallel=training.parallel,
+                environment=machine.environment(),
             )
             _warn(saved, shown, world)
         if head_start is not None:

@@ -1,0 +1,111 @@
+"""Heat maps: numbers in cells, shaded by their size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from weft.reporting.pictures.frame import TEXT, Box, fixed, svg
+from weft.utils.markup import Html, tag
+
+LONGEST = 18
+STRONGEST = 0.62
+"""The opacity of the strongest shade; the number in the cell stays readable on it, in both themes."""
+
+
+def two_decimals(value: float) -> str:
+    """A number with two decimals and a real minus sign; no zero has one."""
+    text = f"{value:.2f}"
+    return "0.00" if text == "-0.00" else text.replace("-", "−")
+
+
+def heat_map(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float]],
+    *,
+    key: str,
+    title: str,
+    description: str,
+    low: float = -1.0,
+    high: float = 1.0,
+    text: Callable[[float], str] = two_decimals,
+    x_name: str = "",
+    y_name: str = "",
+) -> Html:
+    """A heat map. Numbers above 0 have one color, those below 0 another; the larger, the stronger.
+
+    Args:
+        rows: the names of the rows.
+        columns: the names of the columns.
+        values: the numbers, one list per row; one that is not finite leaves its cell empty.
+        key: unique in its page.
+        title: what it shows.
+        description: for readers who do not see it.
+        low: the number with the strongest color below 0.
+        high: the number with the strongest color above 0.
+        text: how a number is written.
+        x_name: what the columns are, at the top.
+        y_name: what the rows are, at the top left.
+    """
+    longest = max((len(text(value)) for row in values for value in row if math.isfinite(value)), default=4)
+    side = max(34.0, 8 + TEXT * longest)
+    left = 14 + TEXT * 0.95 * max((min(len(name), LONGEST) for name in rows), default=0)
+    top = 22 + TEXT * 0.8 * max((min(len(name), LONGEST) for name in columns), default=0)
+    # slanted names of the last columns need room at the right
+    room = 6 + TEXT * 0.66 * max((min(len(name), LONGEST) for name in columns), default=0)
+    box = Box(left + side * len(columns) + room, top + 26 * len(rows) + 8, left, room, top, 8)
+    parts: list[Html] = []
+    for place, name in enumerate(columns):
+        at = f"translate({fixed(left + (place + 0.5) * side)} {fixed(top - 6)}) rotate(-50)"
+        parts.append(tag("text", _short(name), class_="label", transform=at))
+    for place, name in enumerate(rows):
+        middle = fixed(top + (place + 0.5) * 26 + 4)
+        parts.append(
+            tag("text", _short(name), class_="label", x=fixed(left - 6), y=middle, text_anchor="end")
+        )
+    if y_name or x_name:
+        parts.append(tag("text", " / ".join(filter(None, (y_name, x_name))), class_="name", x=4, y=13))
+    cells = [
+        _cell(value, f"{row}, {column}", text, left + j * side, top + i * 26, side, low, high)
+        for i, (row, of_row) in enumerate(zip(rows, values, strict=True))
+        for j, (column, value) in enumerate(zip(columns, of_row, strict=True))
+    ]
+    return svg(key, title, description, box, tag("g", *parts, aria_hidden="true"), *cells)
+
+
+def _cell(
+    value: float,
+    name: str,
+    text: Callable[[float], str],
+    x: float,
+    y: float,
+    side: float,
+    low: float,
+    high: float,
+) -> Html:
+    known = math.isfinite(value)
+    limit = high if value >= 0 else -low
+    share = min(1.0, abs(value) / limit) if known and limit > 0 else 0.0
+    box = tag(
+        "rect",
+        tag("title", f"{name}: {text(value) if known else 'not known'}"),
+        class_=f"cell {'above' if value >= 0 else 'below'}" if known else "cell unknown",
+        x=fixed(x),
+        y=fixed(y),
+        width=fixed(side),
+        height=26,
+        fill_opacity=fixed2(STRONGEST * share),
+    )
+    label = text(value) if known else "–"
+    middle = fixed(x + side / 2)
+    return tag("g", box, tag("text", label, class_="value", x=middle, y=fixed(y + 17), text_anchor="middle"))
+
+
+def fixed2(value: float) -> str:
+    """An opacity with two decimals."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
