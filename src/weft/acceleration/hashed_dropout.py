@@ -54,8 +54,8 @@ class FusedDropout(OwnForwards):
     """Hashed dropout for blocks, for adapters in blocks and for heads.
 
     The keys of a pass are drawn together, before the first block: the key of a dropout does not depend on the
-    order in which compiled code runs. Blocks that run several times in a pass (ALBERT's) keep torch's dropout:
-    with one key per pass, every run would drop the same elements.
+    order in which compiled code runs. Blocks that run several times in a pass (ALBERT's) keep torch's
+    dropout: with one key per pass, every run would drop the same elements.
 
     Args:
         model: the model.

@@ -236,7 +236,9 @@ def _of_updates(
             new_up, new_down = _of_rank(up, down, adapter.rank)
             adapter.slot("B", 0).zero_()[:, : new_up.size(1)] = new_up
             adapter.slot("A", 0)[: new_down.size(0)] = new_down
-            written_up, written_down = adapter.low_rank_delta(0)
+            written = adapter.low_rank_delta(0)
+            assert written is not None, "the merged method is a plain LoRA"
+            written_up, written_down = written
             norm = product_norm(up, down)
             error = product_norm(
                 torch.cat([up, -written_up.to(up)], 1), torch.cat([down, written_down.to(down)])

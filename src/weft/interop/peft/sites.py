@@ -107,8 +107,9 @@ def _cut(updates: SiteUpdates, site: Site, parts: Mapping[str, Tensor], weight: 
     A slice of a DoRA without an update whose magnitudes are the norms of the weight is the weight itself, and
     left out.
 
-    A site that is a slice of its module gets the rows of B of that slice, and the components of A that these rows
-    use: a component that only other slices use is left out. A component that no slice uses yet goes to all.
+    A site that is a slice of its module gets the rows of B of that slice, and the components of A that these
+    rows use: a component that only other slices use is left out. A component that no slice uses yet goes to
+    all.
     """
     updates.named.append(site)
     up, down = site.rows(parts["B"]), parts["A"]
