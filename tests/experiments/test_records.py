@@ -105,3 +105,27 @@ def test_paths_are_left_out():
         {"encoder": "/home/me/bert", "tasks": [{"train": "/data/a.csv", "kind": "classify"}]}
     )
     assert found == {"encoder": "bert", "tasks": [{"train": "a.csv", "kind": "classify"}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": []}, "settings is list, expected dict"),
+        ({"metrics": {"cat": 3}}, "metrics of 'cat' are no numbers"),
+        ({"metrics": {"cat": {"accuracy": "x"}}}, "'accuracy' is 'x', expected a number"),
+        ({"rows": {"cat": True}}, "'cat' is True, expected a number"),
+        ({"statistics": 3}, "statistics is int, expected str"),
+        ({"curve": [3]}, "its curve is no list of evaluations"),
+        ({"memory": "much"}, "memory is str, expected int"),
+        ({"step": True}, "step is bool, expected int"),
+        ({"seconds": None}, "seconds is NoneType, expected dict"),
+    ],
+    ids=str,
+)
+def test_a_record_of_a_stranger_has_fields_of_their_types(change, message):
+    from dataclasses import replace
+
+    record = Record("0" * 64, metrics={"cat": {"accuracy": 0.5}})
+    assert read_record(record.to_bytes(), "here") == record
+    with pytest.raises(WeftError, match=f"here is damaged: {message}"):
+        read_record(replace(record, **change).to_bytes(), "here")

@@ -233,7 +233,7 @@ def test_wrong_arguments(tmp_path, settings, message):
 
 def test_workers_share_the_cores(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)), raising=False)
     assert environment(4)["OMP_NUM_THREADS"] == "2"
     assert environment(16)["OMP_NUM_THREADS"] == "1"
     monkeypatch.setenv("OMP_NUM_THREADS", "5")

@@ -109,6 +109,8 @@ def test_the_command(runs, tmp_path, capsys):
         (["--merge", "ties", "--as", "morris"], "--merge ties cannot be combined with --as morris"),
         (["--density", "0.5"], "--density belongs to --merge"),
         (["--weights", "cat=1"], "--weights belongs to --merge"),
+        (["--rows", "5"], "--rows belongs to --merge"),
+        (["--no-scores"], "--no-scores belongs to --merge"),
     ],
     ids=str,
 )

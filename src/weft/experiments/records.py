@@ -15,11 +15,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ ENDING = ".json.gz"
 LARGEST = 64 * 2**20
 """The largest record, in bytes, compressed or not; a record of fifty tasks has about 200,000."""
 IDENTITY = re.compile(r"[0-9a-f]{64}")
+OPTIONAL: dict[str, type] = {"chosen_by": dict, "memory": int, "step": int, "failed": str}
+"""The types of fields that may be null."""
 CELLS = "cells.json"
 """The file in a packed file that lists the grid's cells."""
 
@@ -109,7 +112,41 @@ def read_record(content: bytes, source: str) -> Record:
         raise WeftError(f"{source} was written by a later version of weft; update weft, or delete it")
     if not isinstance(facts.get("identity"), str) or not IDENTITY.fullmatch(facts["identity"]):
         raise WeftError(f"{source} is no record of weft: it has no identity; delete it")
-    return Record(**{key: value for key, value in facts.items() if key in known})
+    record = Record(**{key: value for key, value in facts.items() if key in known})
+    _check_types(record, source)
+    return record
+
+
+def _check_types(record: Record, source: str) -> None:
+    """Refuse a record whose fields do not have their types: the file may come from a stranger."""
+    for item in fields(Record):
+        value, default = getattr(record, item.name), _default_of(item)
+        wanted = OPTIONAL.get(item.name) or type(default)
+        if value is None and item.name in OPTIONAL:
+            continue
+        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+            raise WeftError(
+                f"{source} is damaged: {item.name} is {type(value).__name__}, expected {wanted.__name__}; "
+                "delete it"
+            )
+    numbers = [*record.seconds.items(), *record.rows.items()]
+    tables = [("metrics", record.metrics), ("chosen_by", record.chosen_by or {})]
+    for name, table in tables:
+        for task, metrics in table.items():
+            if not isinstance(metrics, dict):
+                raise WeftError(f"{source} is damaged: {name} of {task!r} are no numbers; delete it")
+            numbers += metrics.items()
+    for name, value in numbers:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise WeftError(f"{source} is damaged: {name!r} is {value!r}, expected a number; delete it")
+    if not all(isinstance(entry, dict) for entry in (*record.curve, *record.losses)):
+        raise WeftError(f"{source} is damaged: its curve is no list of evaluations; delete it")
+
+
+def _default_of(item: Field[Any]) -> Any:
+    if item.default_factory is not MISSING:
+        return item.default_factory()
+    return "" if item.default is MISSING else item.default
 
 
 class Records:

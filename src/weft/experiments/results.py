@@ -160,8 +160,7 @@ def _statistics(grid: Grid, records: Mapping[str, Mapping[int, Record]], resampl
 
     runs = {
         variant: {
-            seed: unpack(base64.b64decode(record.statistics), f"record {record.identity}")
-            for seed, record in seeds.items()
+            seed: unpack(_decoded(record), f"record {record.identity}") for seed, record in seeds.items()
         }
         for variant, seeds in records.items()
     }
@@ -172,6 +171,13 @@ def _statistics(grid: Grid, records: Mapping[str, Mapping[int, Record]], resampl
         return comparison.to_dict()
     except WeftError as wrong:
         raise WeftError(f"{grid.source}: {wrong}") from None
+
+
+def _decoded(record: Record) -> bytes:
+    try:
+        return base64.b64decode(record.statistics)
+    except ValueError:
+        return b""  # reported as damaged
 
 
 def _cached(path: Path, key: str) -> dict[str, Any] | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
+from dataclasses import fields, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,8 +41,12 @@ def build_grid(draw: Random, base: Base, folder: Path) -> Case:
     if draw.random() < 0.1:
         arguments += overrides(draw)
     if sound:
-        content = _packed(draw)
-        records.write_bytes(damaged_bytes(draw, content) if draw.random() < 0.8 else content)
+        content = _packed(draw, document)
+        records.write_bytes(damaged_bytes(draw, content) if draw.random() < 0.5 else content)
+        if draw.random() < 0.5:  # tables from the file alone, which trains nothing
+            return Case(
+                ("compare", "grid.yaml", "--out", "new", "--records", "all.records"), inputs=(file, records)
+            )
         return Case((*arguments, "--unpack", "all.records"), inputs=(file, records))
     return Case(tuple(arguments), inputs=(file,))
 
@@ -75,15 +81,42 @@ def _yaml(document: dict[str, Any]) -> bytes:
     return yaml.safe_dump(document, sort_keys=False).encode()
 
 
-def _packed(draw: Random) -> bytes:
-    """A file of packed records."""
-    from weft.experiments.records import ENDING, Record
+def _statistics() -> str:
+    """Row statistics with a score and no arrays."""
+    import base64
 
+    from weft.evaluation.rows.pack import pack
+    from weft.evaluation.rows.run_rows import RunRows, SetRows, Units
+
+    rows = SetRows(12, Units(12, None), "0" * 64, {"accuracy": 0.5}, {})
+    return base64.b64encode(pack(RunRows({"cat": rows}))).decode()
+
+
+ODD: tuple[Any, ...] = (None, 3, -1.5, "", "x", [], [1], {}, {"a": None}, {"cat": 3}, True)
+"""Values that a field of a record may have in a file of a stranger."""
+
+
+def _packed(draw: Random, document: dict[str, Any]) -> bytes:
+    """A file of packed records, of runs of the grid; some fields of some records are odd."""
+    from weft.experiments.records import CELLS, ENDING, Record
+
+    methods = document["axes"]["method"]
+    names = [f"{variant}, {method}" for variant in document["variants"] for method in methods]
     content = io.BytesIO()
+    cells: dict[str, Any] = {}
     with zipfile.ZipFile(content, "w") as archive:
         for _ in range(draw.randint(1, 3)):
             identity = "".join(draw.choices("0123456789abcdef", k=64))
-            record = Record(identity, metrics={"cat": {"accuracy": 0.5}}, rows={"cat": 12})
+            record = Record(
+                identity, metrics={"cat": {"accuracy": 0.5}}, rows={"cat": 12}, statistics=_statistics()
+            )
+            if draw.random() < 0.7:
+                field = draw.choice([field.name for field in fields(Record) if field.name != "identity"])
+                record = replace(record, **{field: draw.choice(ODD)})
+            cells[f"{draw.choice(names)} · seed 1"] = draw.choice(
+                [{"identity": identity}, {"identity": identity}, draw.choice(ODD)]
+            )
             # a fixed time, so that the case is a function of its number
             archive.writestr(zipfile.ZipInfo(f"{identity}{ENDING}"), record.to_bytes())
+        archive.writestr(zipfile.ZipInfo(CELLS), json.dumps({"format": 1, "cells": cells}))
     return content.getvalue()

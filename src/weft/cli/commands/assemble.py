@@ -109,6 +109,9 @@ def assemble(
         for option, value in (("--rank", None if merge else rank), ("--bias-rank", bias_rank)):
             if value is not None:
                 raise WeftError(f"{option} {value} belongs to --as morris; leave it out, or add --as morris")
+    if merge is None and (tasks or rows is not None or not scores):
+        option = "--tasks" if tasks else "--no-scores" if not scores else "--rows"
+        raise WeftError(f"{option} belongs to --merge, which evaluates; leave it out, or add --merge ties")
     done = assemble_bundles(
         bundles,
         out,
