@@ -54,7 +54,7 @@ class FusedDropout(OwnForwards):
     """Hashed dropout for blocks, for adapters in blocks and for heads.
 
     The keys of a pass are drawn together, before the first block: the key of a dropout does not depend on the
-    order in which compiled code runs. Blocks that run several times in a pass (ALBERT's) keep torch's dropout:
+    order in which compiled code runs. Blocks that run several times in a pass (ALBERT's) keep torch's:
     with one key per pass, every run would drop the same elements.
 
     Args:
