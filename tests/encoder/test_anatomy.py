@@ -17,7 +17,7 @@ from weft.errors import WeftError
 
 EVERY = [*FAMILIES, *CORE_FAMILIES]
 EVERYWHERE = {
-    *(kind for kind in BLOCK_LINEAR if kind != "ffn_gate"),
+    *BLOCK_LINEAR,
     "norm_1",
     "norm_2",
     "scores",

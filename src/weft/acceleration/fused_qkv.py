@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from weft.acceleration.patch import OwnForwards
 from weft.encoder.anatomy import anatomy_of, find
-from weft.encoder.sites import BLOCK_LINEAR
+from weft.encoder.sites import BLOCK_MAPS
 from weft.encoder.weave import woven_of
 from weft.encoder.woven import WovenLinear
 
@@ -105,7 +105,7 @@ def groups_of(encoder: nn.Module) -> list[list[nn.Linear]]:
     groups: list[list[nn.Linear]] = []
     for block in encoder.get_submodule(anatomy.blocks).children():
         maps: dict[str, Any] = {}
-        for name in BLOCK_LINEAR:
+        for name in BLOCK_MAPS:
             place = anatomy.in_block.get(name)
             located = None if place is None else find(block, place if isinstance(place, str) else place[0])
             if located is not None and isinstance(located[1], nn.Linear) and located[1] not in maps.values():

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
-from weft.encoder.weave import woven_of
+from weft.encoder.weave import innermost_woven
 
 
 class Patch(Protocol):
@@ -65,10 +65,7 @@ class OwnForwards(Forwards):
     """Replaces the original computation of modules; the adapters that are woven around it stay."""
 
     def _under(self, module: nn.Module) -> Any:
-        woven = woven_of(module)
-        while woven is not None and getattr(woven.inner, "__self__", module) is not module:
-            woven = woven.inner.__self__
-        return woven
+        return innermost_woven(module)
 
 
 def _now(module: nn.Module, woven: Any) -> Any:

@@ -24,8 +24,11 @@ from weft.errors import WeftError, did_you_mean
 if TYPE_CHECKING:
     from torch import Tensor
 
-BLOCK_LINEAR = ("query", "key", "value", "attention_out", "ffn_in", "ffn_gate", "ffn_out")
-LINEAR = (*BLOCK_LINEAR, "pooler")
+BLOCK_LINEAR = ("query", "key", "value", "attention_out", "ffn_in", "ffn_out")
+"""The linear maps that a block of every family has."""
+BLOCK_MAPS = (*BLOCK_LINEAR, "ffn_gate")
+"""All linear maps of a block; `ffn_gate` exists where the gate of an FFN has a map of its own."""
+LINEAR = (*BLOCK_MAPS, "pooler")
 BLOCK_NORM = ("norm_1", "norm_2")
 NORM = (*BLOCK_NORM, "embeddings_norm", "final_norm")
 VALUE = ("embeddings", "attention_delta", "ffn_hidden", "ffn_delta", "block", "top")

@@ -148,6 +148,17 @@ def woven_of(module: nn.Module) -> Any:
     return getattr(module.__dict__.get("forward"), "__self__", None)
 
 
+def innermost_woven(module: nn.Module) -> Any:
+    """Return the object whose `inner` is the module's own computation; None if the module was not woven.
+
+    A module may be two sites, a linear map and the value that it returns.
+    """
+    woven = woven_of(module)
+    while woven is not None and getattr(woven.inner, "__self__", module) is not module:
+        woven = woven.inner.__self__
+    return woven
+
+
 def _around(encoder: nn.Module, path: str, kind: Callable[..., Any], *rest: Any) -> None:
     module: Any = encoder.get_submodule(path)
     # a bound method: a compiled block guards on its function, which all blocks have in common; it would guard

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, LINEAR, NORM, SiteKinds
+from weft.encoder.sites import BLOCK_MAPS, BLOCK_NORM, LINEAR, NORM, SiteKinds
 from weft.methods.method import LAYERS, MORRIS_TASKS, ROUND_BERT_BASE, Layers, Method, Share, slots_for
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 BIASES: dict[str, tuple[str, ...]] = {
     "all": (*LINEAR, *NORM),
-    "blocks": (*BLOCK_LINEAR, *BLOCK_NORM),
-    "dense": BLOCK_LINEAR,
+    "blocks": (*BLOCK_MAPS, *BLOCK_NORM),
+    "dense": BLOCK_MAPS,
 }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from weft.core.gate_settings import L0, L0_ABOUT, L0Setting
-from weft.encoder.sites import BLOCK_LINEAR, BLOCK_NORM, SiteKinds, parse_layers
+from weft.encoder.sites import BLOCK_MAPS, BLOCK_NORM, SiteKinds, parse_layers
 from weft.errors import WeftError, did_you_mean
 from weft.methods.method import LAYERS, MORRIS_TASKS, ROUND_BERT_BASE, Layers, Method, Miscount
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from weft.encoder.sites import Site, Sites
 
 Biases = Literal["dense", "all", "none"]
-"""The biases of the blocks: of the six dense maps, of the two norms too, or none."""
+"""The biases of the blocks: of the dense maps, of the two norms too, or none."""
 
-BIASES: dict[str, tuple[str, ...]] = {"dense": BLOCK_LINEAR, "all": (*BLOCK_LINEAR, *BLOCK_NORM), "none": ()}
+BIASES: dict[str, tuple[str, ...]] = {"dense": BLOCK_MAPS, "all": (*BLOCK_MAPS, *BLOCK_NORM), "none": ()}
 
 BIASES_ABOUT = "the biases that are updated: of the dense maps, all (of the norms too), or none"
 

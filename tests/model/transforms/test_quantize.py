@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from tests.conformance.table import METHODS
-from tests.support.tiny import FAMILIES, batch, build, scramble
+from tests.support.tiny import CORE_FAMILIES, FAMILIES, batch, build, scramble
 from weft.errors import WeftError
 from weft.model.transforms.quantize import Int8Map, _sums_in_32_bits, quantize
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *CORE_FAMILIES])
 def test_it_is_near_the_model_and_leaves_it_alone(family):
     model = scramble(build(family, METHODS["lora"]))
     inputs = batch(model)
@@ -49,6 +49,24 @@ def test_what_scales_the_input_of_a_map_acts_as_before():
             with model.adapters_off():
                 bare = model.run(**inputs).hidden
         assert (found - plain).norm() < 0.5 * (plain - bare).norm()
+
+
+@pytest.mark.parametrize("family", ["xlm-roberta-xl", "albert"])
+@pytest.mark.parametrize("method", [["houlsby"], ["lora-everywhere", "houlsby"]])
+def test_adapters_at_a_map_and_at_its_value_still_act(method, family):
+    """`ffn_out` and `ffn_delta` are one module where no dropout follows the map."""
+    model = quantize(scramble(build(family, [METHODS[name] for name in method])))
+    inputs = batch(model)
+    paths = [site.path for site, _ in model.placements if site.kind in ("ffn_out", "ffn_delta")]
+    assert len(set(paths)) < len(paths) or len(method) == 1
+    for kind in ("ffn_out", "ffn_delta") if len(method) > 1 else ("ffn_delta",):
+        with torch.no_grad():
+            before = model.run(**inputs).hidden
+            for site, adapter in model.placements:
+                if site.kind == kind:
+                    for parameter in adapter.parameters():
+                        parameter.add_(0.1)
+            assert not torch.allclose(model.run(**inputs).hidden, before, atol=1e-3)
 
 
 def test_bodies_of_their_own_are_all_taken():

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from weft.encoder.anatomy import anatomy_of
-from weft.encoder.weave import woven_of
-from weft.encoder.woven import Inner, WovenLinear
+from weft.encoder.weave import innermost_woven
+from weft.encoder.woven import Inner
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -70,13 +70,11 @@ def quantize(model: Model) -> Model:
 
 def _put_in(module: Any, mapped: Inner) -> None:
     """Replace the computation of a map; its adapters stay."""
-    woven = woven_of(module)
-    while woven is not None and isinstance(getattr(woven.inner, "__self__", None), WovenLinear):
-        woven = woven.inner.__self__
-    if woven is not None:
-        woven.inner = mapped
-    else:
+    woven = innermost_woven(module)
+    if woven is None:
         module.forward = mapped
+    else:
+        woven.inner = mapped
 
 
 def _sums_in_32_bits() -> bool:
