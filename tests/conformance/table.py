@@ -50,6 +50,7 @@ METHODS: dict[str, object] = {
     "mtl_lora": {"use": "mtl_lora", "rank": 3, "alpha": 6},
     "mtl_lora-two": {"use": "mtl_lora", "rank": 4, "maps": 2, "temperature": 1.5, "sites": "key, ffn_out"},
     "lora_xs": {"use": "lora_xs", "rank": 4},
+    "vera": {"use": "vera", "rank": 40},
     "bitfit": "bitfit",
     "pals": {"use": "pals", "d_s": 12},
     "pals-zero": {"use": "pals", "d_s": 12, "heads": 3, "zero_init": True, "share": "none"},

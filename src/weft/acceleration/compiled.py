@@ -159,9 +159,12 @@ def patches_of(model: Model, fused: bool, gpu: bool) -> Iterator[Patch]:
     from weft.acceleration.gelu import CheapGelu
     from weft.acceleration.hashed_dropout import FusedDropout
     from weft.acceleration.joined_maps import JoinedMaps
+    from weft.acceleration.merged_maps import MergedMaps
 
     encoders = model.encoders
     joins = model.kernels == "auto"
+    if joins and not fused and gpu:  # in inference
+        yield MergedMaps(model, [m for encoder in encoders for maps in groups_of(encoder) for m in maps])
     joined = JoinedMaps([maps for encoder in encoders for maps in groups_of(encoder)] if joins else [])
     yield joined
     if fused:

@@ -76,6 +76,10 @@ class Adapter(StackedModule):
         """Return its term as components, for the rows of a batch; see `weft.kernels.joined`."""
         raise WeftError(f"{type(self).__name__} does not define its components")
 
+    def is_wide(self) -> bool:
+        """At a linear map, in inference: whether one merged weight per task is cheaper than its term."""
+        return False
+
     def bind_norm(self, module: nn.Module) -> None:
         """At a norm: called once, when the adapter is woven in, with the norm, whose weights it may read.
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from weft.methods.top_attention import TopAttention
     from weft.methods.top_ffn import TopFfn
     from weft.methods.top_layer import TopLayer
+    from weft.methods.vera import Vera
 
 METHODS: Registry[type[Method]] = Registry(
     "method",
@@ -74,6 +75,7 @@ METHODS: Registry[type[Method]] = Registry(
         "top_attention": "weft.methods.top_attention:TopAttention",
         "top_ffn": "weft.methods.top_ffn:TopFfn",
         "top_layer": "weft.methods.top_layer:TopLayer",
+        "vera": "weft.methods.vera:Vera",
     },
 )
 
@@ -109,6 +111,7 @@ __all__ = [
     "TopAttention",
     "TopFfn",
     "TopLayer",
+    "Vera",
     "build_method",
 ]
 

@@ -249,6 +249,11 @@ class Model(ModelFacade, ModelThreads, nn.Module):
         """Modules that compute something for all blocks before the first block runs, in every pass."""
         return self._ordered.prepared
 
+    @property
+    def ordered(self) -> OrderedBody:
+        """The body, whose rows are sorted by task while it runs if that makes some map faster."""
+        return self._ordered
+
     def collate_labels(
         self, values: Sequence[Any], task: Tensor, example: Tensor | None = None, length: int = 0
     ) -> dict[str, Tensor]:
