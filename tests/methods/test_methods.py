@@ -23,7 +23,7 @@ def test_names_settings_objects_and_lists_build_methods():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("lroa", "method 'lroa' does not exist; did you mean 'lora'"),
+        ("lorra", "method 'lorra' does not exist; did you mean 'lora'"),
         ({"rank": 4}, "lacks the key 'use'"),
         ({"use": "lora", "rnak": 4}, "rnak: no such setting; did you mean 'rank'"),
         ({"use": "lora", "rank": 0}, r"rank: .*greater than 0; found 0"),

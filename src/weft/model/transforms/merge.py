@@ -52,8 +52,8 @@ def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) 
         module: Any = plain.get_submodule(site.path)
         weight = module.get_parameter("weight")
         bias = getattr(module, "bias", None)
-        of_site = None if bias is None else site.rows(bias)
-        new_weight, new_bias = adapter.merge_into(task, site.rows(weight), of_site)
+        of_site = None if bias is None else site.rows(bias).clone()
+        new_weight, new_bias = adapter.merge_into(task, site.rows(weight).clone(), of_site)
         site.set_rows(weight, new_weight)
         if new_bias is not None:
             if bias is None:
