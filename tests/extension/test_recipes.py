@@ -9,7 +9,7 @@ from tests.support.paths import ROOT
 
 SECTIONS = (
     *("A method", "An encoder family", "A task kind", "A metric", "A sampler", "A data format"),
-    *("A CLI command", "An engine", "An export format", "A training component"),
+    *("A CLI command", "An engine", "An export format", "A training component", "A tracker"),
 )
 
 

@@ -29,14 +29,14 @@ def print_errors(report: Mapping[str, Any]) -> None:
     for name, entry in report["tasks"].items():
         print_text("")
         print_text(_heading(name, entry))
-        for table in entry["tables"][:TABLES]:
+        small = [matrix for matrix in entry["matrices"] if len(matrix["predicted"]) <= WIDEST]
+        # a matrix shows what the second table, the most frequent confusions, lists
+        for table in entry["tables"][: 1 if small else TABLES]:
             _print_table(name, table)
-        for matrix in entry["matrices"]:
-            if len(matrix["predicted"]) <= WIDEST:
-                rows = [
-                    [label, *counts] for label, counts in zip(matrix["gold"], matrix["counts"], strict=True)
-                ]
-                print_table(f"{name}: {matrix['title']}", ["", *matrix["predicted"]], rows)
+        for matrix in small:
+            pairs = zip(matrix["gold"], matrix["counts"], strict=True)
+            rows = [[label, *counts] for label, counts in pairs]
+            print_table(f"{name}: {matrix['title']}", ["", *matrix["predicted"]], rows)
         _print_examples(name, entry)
 
 
