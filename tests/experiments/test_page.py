@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
@@ -37,6 +39,18 @@ def test_it_begins_with_what_was_found(results):
     assert about == "What a reader should know."
     assert "3 tasks, 3 steps of" in setup
     assert "3 seeds per variant. Scores are on the validation rows (cat 12, same 12, count 12)." in setup
+
+
+def test_an_unfinished_grid_says_so_and_names_no_variant_of_few_seeds_the_best(results):
+    statistics = deepcopy(results.statistics)
+    means = {name: of["average"]["mean"] for name, of in statistics["variants"].items()}
+    best, other = sorted(means, key=means.get, reverse=True)
+    scores = statistics["variants"][best]["average"]["scores"]
+    statistics["variants"][best]["average"]["scores"] = dict(list(scores.items())[:1])
+    first = page(replace(results, statistics=statistics, missing=2)).split("\n\n")[1]
+    assert first.startswith(
+        f"**Unfinished: 2 runs have not been made yet.** **The highest average is that of {other}, "
+    )
 
 
 def test_every_table_is_a_table(results):
@@ -88,7 +102,5 @@ def test_commands(call, lines):
 
 
 def test_a_grid_without_results(results):
-    from dataclasses import replace
-
     nothing = replace(results, statistics={}, claims=(), setup={}, facts={}, metrics={})
     assert "No run has finished yet." in page(nothing)

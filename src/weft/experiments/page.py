@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.experiments.claims.evaluate import HELD
+from weft.experiments.claims.evaluate import FEWEST_SEEDS, HELD
 from weft.experiments.results import Results
 from weft.experiments.tables import (
     NONE,
@@ -91,9 +91,13 @@ def summary(results: Results) -> str:
     averages = {variant: of[name] for variant, of in estimates.items() if of.get(name)}
     if not averages:
         return "No run has finished yet."
+    # of a variant with fewer seeds nothing is decided: it is not called the best
+    enough = {variant: of for variant, of in averages.items() if len(of["scores"]) >= FEWEST_SEEDS}
+    averages = enough or averages
     best = max(averages, key=lambda variant: averages[variant]["mean"])
     worst = min(averages, key=lambda variant: averages[variant]["mean"])
-    text = f"**The highest average is that of {best}, {_percent(averages[best])}"
+    text = f"**Unfinished: {_runs(results.missing)} not been made yet.** " if results.missing else ""
+    text += f"**The highest average is that of {best}, {_percent(averages[best])}"
     text += f"; the lowest is that of {worst}, {_percent(averages[worst])}.**" if worst != best else ".**"
     decided = [c for c in results.statistics["contrasts"] if c["verdict"] in ("better", "worse")]
     count = len(results.statistics["contrasts"])
@@ -175,6 +179,10 @@ def _percent(estimate: Mapping[str, Any]) -> str:
 
 def _some(count: int) -> str:
     return "1 is" if count == 1 else f"{count or 'none'} are"
+
+
+def _runs(count: int) -> str:
+    return "1 run has" if count == 1 else f"{count} runs have"
 
 
 def _times(count: int, noun: str) -> str:
