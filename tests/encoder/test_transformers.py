@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import pytest
 import transformers.masking_utils
+from transformers import CONFIG_MAPPING
 
-from tests.support.internals import SOURCE, Internal, attention, deberta, imports, loading, modules
+from tests.support.internals import SOURCE, Internal, albert, attention, deberta, imports, loading, modules
 from tests.support.tiny_run import save_encoder
-from weft.encoder.families import FAMILIES
+from weft.encoder.families import FAMILIES as KNOWN
+
+FAMILIES = [family for family in KNOWN if family in CONFIG_MAPPING]
+"""The families that this transformers has; test_families.py checks which these are."""
 
 
 def assert_all_hold(internals: list[Internal]) -> None:
@@ -36,13 +40,24 @@ def test_relative_positions_of_deberta():
     assert_all_hold(deberta())
 
 
+def test_repeated_blocks_of_albert():
+    assert_all_hold(albert())
+
+
 def test_loading(tmp_path):
     assert_all_hold(loading(save_encoder(tmp_path)))
 
 
 def test_every_entry_names_a_file_of_weft(tmp_path):
     families = [internal for family in FAMILIES for internal in modules(family)]
-    for internal in (*imports(), *families, *attention(), *deberta(), *loading(save_encoder(tmp_path))):
+    for internal in (
+        *imports(),
+        *families,
+        *attention(),
+        *deberta(),
+        *albert(),
+        *loading(save_encoder(tmp_path)),
+    ):
         assert (SOURCE / internal.file.partition(":")[0]).is_file(), internal.file
 
 
@@ -58,7 +73,7 @@ def test_what_moved_is_named(monkeypatch):
 def test_a_module_that_moved_is_named(monkeypatch):
     from dataclasses import replace
 
-    anatomy = replace(FAMILIES["bert"], in_block={**FAMILIES["bert"].in_block, "query": "attention.self.q"})
+    anatomy = replace(KNOWN["bert"], in_block={**KNOWN["bert"].in_block, "query": "attention.self.q"})
     monkeypatch.setattr("tests.support.internals.FAMILIES", {"bert": anatomy})
     (problem,) = [problem for internal in modules("bert") if (problem := internal.problem()) is not None]
     assert (

@@ -23,6 +23,8 @@ from tests.support.paths import ROOT
 from tests.support.tiny import tiny
 from weft.encoder.anatomy import find
 from weft.encoder.families import FAMILIES, Anatomy
+from weft.encoder.norms import is_norm
+from weft.encoder.sites import BLOCK_NORM
 
 PACKAGES = ("transformers", "huggingface_hub")
 SOURCE = ROOT / "src" / "weft"
@@ -138,6 +140,23 @@ def modules(family: str) -> list[Internal]:
                 f"{family}: a module {path!r}, for the site {kind!r}",
                 table,
                 lambda path=path: find(encoder_of(family), path) is not None,
+            )
+        )
+    for path in anatomy.constant:
+        expected.append(
+            Internal(
+                f"{family}: a module {path!r} that never trains",
+                "encoder/trainable.py",
+                lambda path=path: find(encoder_of(family), path) is not None,
+            )
+        )
+    for kind in BLOCK_NORM:
+        path = anatomy.in_block[kind]
+        expected.append(
+            Internal(
+                f"{family}: a norm at {path!r}, for the site {kind!r}",
+                "encoder/norms.py",
+                lambda path=path: is_norm(_block(family).get_submodule(path)),
             )
         )
     for path, name in anatomy.from_lengths:
@@ -264,22 +283,52 @@ def attention() -> list[Internal]:
 
 def deberta() -> list[Internal]:
     """The attributes of DeBERTa's attention that its relative terms are computed from."""
-    names = ("pos_ebd_size", "share_att_key", "pos_att_type", "query_proj", "key_proj", "num_attention_heads")
+    common = ("pos_att_type", "num_attention_heads")
+    names = {
+        "deberta-v2": (*common, "pos_ebd_size", "share_att_key", "query_proj", "key_proj"),
+        "deberta": (*common, "max_relative_positions", "in_proj", "pos_proj", "pos_q_proj"),
+    }
+    methods = {"deberta-v2": "disentangled_attention_bias", "deberta": "disentangled_att_bias"}
     expected = [
         Internal(
-            f"deberta-v2: an attribute {name} of the attention",
+            f"{family}: an attribute {name} of the attention",
             "encoder/deberta.py",
-            lambda name=name: hasattr(_attention("deberta-v2"), name),
+            lambda family=family, name=name: hasattr(_attention(family), name),
         )
-        for name in names
+        for family, attributes in names.items()
+        for name in attributes
     ]
-    return [
-        *expected,
+    return expected + [
         Internal(
-            "deberta-v2: disentangled_attention_bias(query, key, relative positions, embeddings, scale)",
+            f"{family}: {method}(query, key, relative positions, embeddings, scale)",
             "encoder/deberta.py",
-            lambda: len(_parameters(_attention("deberta-v2").disentangled_attention_bias)) == 5,
+            lambda family=family, method=method: len(_parameters(getattr(_attention(family), method))) == 5,
+        )
+        for family, method in methods.items()
+    ]
+
+
+def albert() -> list[Internal]:
+    """ALBERT's pooler, and how often its blocks run."""
+
+    def runs() -> bool:
+        encoder, ran = encoder_of("albert"), []
+        hooks = [block.register_forward_hook(lambda m, i, o: ran.append(m)) for block in _blocks("albert")]
+        with torch.no_grad():
+            encoder(torch.full((1, 3), 7))
+        for hook in hooks:
+            hook.remove()
+        return ran == [_blocks("albert")[0]] * 2 + [_blocks("albert")[1]] * 2
+
+    return [
+        Internal(
+            "albert: a linear map pooler and a pooler_activation",
+            "encoder/body.py",
+            lambda: (
+                isinstance(encoder_of("albert").pooler, nn.Linear) and encoder_of("albert").pooler_activation
+            ),
         ),
+        Internal("albert: the runs of a group of layers follow each other", "encoder/woven_block.py", runs),
     ]
 
 

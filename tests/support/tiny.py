@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModel
 
 import weft
+from weft.encoder.catalogue import ARCHITECTURES
 from weft.encoder.norms import is_norm
 
 _SIZES = {
@@ -104,6 +105,9 @@ CORE_CONFIGS: dict[str, tuple[str, dict]] = {
 }
 CORE_FAMILIES = [family for family, (model_type, _) in CORE_CONFIGS.items() if model_type in CONFIG_MAPPING]
 """Further encoders, which the core of the conformance table runs on; those that this transformers has."""
+
+INSTALLED = [name for name, (model_type, _) in ARCHITECTURES.items() if model_type in CONFIG_MAPPING]
+"""The names of `random:` encoders whose family this transformers has."""
 
 TASKS = (
     weft.Task("a", labels=("no", "yes")),

@@ -52,6 +52,5 @@ ESM = replace(
         only_if=("position_embedding_type", "absolute"),
         only_if_is="absolute",
     ),
-    # the contact head reads attention maps that a forward pass does not keep; rotations are constants
-    constant=("contact_head", "rotary_embeddings"),
+    constant=("contact_head",),  # it reads attention maps, which a forward pass does not keep
 )

@@ -71,8 +71,9 @@ def model_from_files(name: str, source: str) -> tuple[PreTrainedModel, set[str],
         )
         model.name_or_path = model.config._name_or_path = source
     constant = tuple(f"{path}." for path in FAMILIES[checked.model_type].constant)
-    missing = {name for name in info["missing_keys"] if not name.startswith(constant)}
-    return model, missing, checked.notes
+    # buffers are computed: the frequencies of rotary positions
+    weights = {name for name, _ in model.named_parameters() if not name.startswith(constant)}
+    return model, weights & set(info["missing_keys"]), checked.notes
 
 
 def check_size(config: Any, tensors: Mapping[str, Tensor], path: Path | str) -> type[PreTrainedModel]:
