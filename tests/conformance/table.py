@@ -18,6 +18,7 @@ METHODS: dict[str, object] = {
         "sites": "query, key, value, attention_out, ffn_in, ffn_out",
         "layers": "1",
     },
+    "lora-pissa": {"use": "lora", "rank": 3, "alpha": 6, "init": "pissa", "scaling": "rslora", "lr_ratio": 4},
     "lora-l0": {"use": "lora", "rank": 3, "l0": {"steps": 4}, "rank_pattern": {"0/query": 2}},
     "dora": {"use": "dora", "rank": 3, "alpha": 6},
     "dora-everywhere": {

@@ -108,7 +108,7 @@ class _Merged:
         merged = [_of_task(linear, woven, task) for task in range(tasks)]
         self.weight = torch.stack([weight for weight, _ in merged])  # [T, P·o, i]
         bias = torch.stack([bias for _, bias in merged])  # [T, P·o]
-        self.bias = bias if linear.bias is not None or bias.any() else None
+        self.bias = bias if bias.any() else None
 
     def whole(self, x: Tensor) -> Tensor:
         """[R, L, i] → [R, L, P·o]; without a route, only the map."""

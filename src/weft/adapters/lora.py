@@ -32,6 +32,7 @@ class LoraAdapter(RankedAdapter):
         dropout: dropout probability of x, in training.
         seed: the random seed of A's initial values.
         l0: settings of the gates on the components; None: no gates.
+        lr_ratio: the learning rate of B divided by that of A.
     """
 
     fits = LINEAR
@@ -47,12 +48,13 @@ class LoraAdapter(RankedAdapter):
         dropout: float,
         seed: int,
         l0: L0 | None = None,
+        lr_ratio: float = 1.0,
     ) -> None:
         super().__init__(site, rank, l0, slots)
         self.scale = scale
         self.dropout = dropout
         self.stack("A", (rank, site.in_width), slots, "weight")
-        self.stack("B", (site.out_width, rank), slots, "weight")
+        self.stack("B", (site.out_width, rank), slots, "weight", rate=lr_ratio)
         self.start("A", lambda t, g: nn.init.kaiming_uniform_(t, math.sqrt(5), generator=g), seed, site.key)
         nn.init.zeros_(self.get_parameter("B"))
 
@@ -64,20 +66,25 @@ class LoraAdapter(RankedAdapter):
         """y and the term, [R, L, o]."""
         return self._update(x, route, y)
 
+    def maps(self) -> tuple[Tensor, Tensor]:
+        """The map down and the map up of every slot without gates and scale, [S, k, i] and [S, o, k]."""
+        return self.get_parameter("A"), self.get_parameter("B")
+
     def _update(self, x: Tensor, route: Route, onto: Tensor | None) -> Tensor:
         x = dropped(x, self.dropout, self)
-        down, up = self.get_parameter("A"), self.get_parameter("B")
+        down, up = self.maps()
         return self.pair(x, route, down, up, "A", self.gate_values(), self.scale, onto)
 
     def can_join(self) -> bool:
         """See `Adapter`: not with dropout, because each map then reads x under a different mask."""
-        a = self.get_parameter("A")
-        return self.dropout == 0 and joins(a.size(0), self.rank, self.site.in_width, a.device)
+        down, _ = self.maps()
+        return self.dropout == 0 and joins(down.size(0), down.size(1), self.site.in_width, down.device)
 
     def components(self, route: Route) -> Components:
         """See `Adapter`: the components of all slots, of which a row keeps those of its slot."""
-        down, mix = self.mixed(self.get_parameter("A"), "A", route)
-        up, _ = self.mixed(self.get_parameter("B"), "A", route)
+        every_down, every_up = self.maps()
+        down, mix = self.mixed(every_down, "A", route)
+        up, _ = self.mixed(every_up, "A", route)
         slots, rank = down.shape[:2]
         if mix is None:
             keep = down.new_full((1, rank), self.scale)

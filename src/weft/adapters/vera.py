@@ -1,4 +1,4 @@
-"""VeRA: random factors that all layers and tasks share, scaled by two vectors per task (Kopiczko et al., 2024)."""
+"""VeRA: random factors for all layers and tasks, scaled by two vectors per task (Kopiczko et al., 2024)."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _drawn(shape: tuple[int, int], key: np.ndarray) -> Tensor:
 class VeraAdapter(RankedAdapter):
     """y = W·x + b + v_t∘(B·(d_t∘(A·dropout(x)))), with random A and B that do not train.
 
-    d [S, r] starts at a small constant, v [S, o] (the paper's b) at zero, so the initial model equals the base
-    exactly.
+    d [S, r] starts at a small constant, v [S, o] (the paper's b) at zero, so the initial model equals the
+    base exactly.
 
     Args:
         site: a linear site, [R, L, i] → [R, L, o].

@@ -32,7 +32,10 @@ from weft.utils.files import new_folder
 from weft.utils.tensor_files import save_file
 from weft.utils.version import __version__
 
-UNIFIED = ("rank", "alpha", "rank_pattern", "l0", "dropout", "sites", "layers", "biases")
+UNIFIED = (
+    *("rank", "alpha", "rank_pattern", "l0", "dropout", "sites", "layers", "biases"),
+    *("scaling", "init", "lr_ratio"),
+)
 """Settings of LoRA that may differ between bundles: they say where an update acts and how it is stored."""
 
 
@@ -89,10 +92,12 @@ def _assemble(folders: Sequence[str | Path], out: Path, encoder: Any) -> Assembl
     sources = read_sources(folders, out)
     together = check_together(sources)
     same_method = all(source.method == sources[0].method for source in sources)
-    if not (same_method and _equal_constants(sources)):
-        for source in sources:
+    equal = same_method and _equal_constants(sources)
+    for source in sources:
+        # LoRA that is unified holds the constants in its factors
+        if not equal and not (_is_lora(source.method) and source.method.shares_constants):
             check_nothing_shared(source)
-    if same_method:
+    if equal or (same_method and not any(source.shared_keys() for source in sources)):
         _join(sources, together, out)
         method, notes = sources[0].method, together.notes
     else:
@@ -160,7 +165,7 @@ def _check_unifiable(sources: Sequence[Source]) -> None:
     """Check that the methods differ only in `UNIFIED` settings of LoRA."""
     first = sources[0]
     for other in sources[1:]:
-        lora = all(type(source.method) in (Lora, LoraBitfit) for source in (first, other))
+        lora = _is_lora(first.method) and _is_lora(other.method)
         if not lora and _method_name(first) != _method_name(other):
             raise WeftError(
                 f"the bundles have different methods: {_method_name(first)} in {first.manifest_path}, "
@@ -176,6 +181,11 @@ def _check_unifiable(sources: Sequence[Source]) -> None:
                 f"method {_method_name(first)!r} has different settings in {first.manifest_path} and "
                 f"{other.manifest_path}:\n" + "\n".join(lines) + f"\n  Train both with the same settings{may}"
             )
+
+
+def _is_lora(method: Method) -> bool:
+    """Whether a method can be unified with others of its kind."""
+    return type(method) in (Lora, LoraBitfit)
 
 
 def _method_name(source: Source) -> str:
@@ -237,6 +247,9 @@ def _unified(sources: Sequence[Source], updates: Sequence[TaskUpdates], sites: S
         "rank": rank,
         "rank_pattern": {key: r for key, r in ranks.items() if r != rank},
         "alpha": None,
+        "scaling": "lora",
+        "init": "lora",
+        "lr_ratio": max(method.lr_ratio for method in methods),
         "l0": None,
         "dropout": max(method.dropout for method in methods),
         "sites": kinds,

@@ -96,11 +96,13 @@ class Stack:
         slots: its slots.
         role: its role.
         constant: whether it never trains: a factor that is computed or drawn once, and saved with the model.
+        rate: what its learning rate is multiplied by.
     """
 
     slots: Slots
     role: Role
     constant: bool = False
+    rate: float = 1.0
 
 
 Init = Callable[[Tensor, torch.Generator], object]
@@ -121,12 +123,18 @@ class StackedModule(nn.Module):
         self.stacks: dict[str, Stack] = {}
 
     def stack(
-        self, name: str, shape: Sequence[int], slots: Slots, role: Role, constant: bool = False
+        self,
+        name: str,
+        shape: Sequence[int],
+        slots: Slots,
+        role: Role,
+        constant: bool = False,
+        rate: float = 1.0,
     ) -> None:
         """Declare the parameter `name` of shape [S, *shape]; `start` fills it; a constant never trains."""
         parameter = nn.Parameter(torch.empty(len(slots), *shape), requires_grad=not constant)
         self.register_parameter(name, parameter)
-        self.stacks[name] = Stack(slots, role, constant)
+        self.stacks[name] = Stack(slots, role, constant, rate)
         if not (slots.is_shared or slots.is_identity):
             # not persistent: it follows from the model's tasks, and a file of one task must not hold it
             index = torch.tensor(slots.of_task, dtype=torch.long)

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 
 class Vera(RankedSites):
-    """W·x + v_t∘(B·(d_t∘(A·x))), A and B random and constant (Kopiczko et al., 2024); starts at the base exactly.
+    """W·x + v_t∘(B·(d_t∘(A·x))), A and B random and constant (Kopiczko et al., 2024); starts at the base.
 
-    A task owns r + o numbers per map. All maps of one shape, in all layers, use the same A and B. No file holds
-    them: they are drawn from `factor_seed`.
+    A task owns r + o numbers per map. All maps of one shape, in all layers, use the same A and B. No file
+    holds them: they are drawn from `factor_seed`.
     """
 
     name = "vera"
     rank: PositiveInt = Field(256, description="r, the rank of the random factors; the paper takes 1024")
     d_start: PositiveFloat = Field(0.1, description="the initial value of d")
     factor_seed: NonNegativeInt = Field(
-        0, description="the seed of A and B; tasks of one bundle must have the same, whatever the run's seed is"
+        0,
+        description="the seed of A and B; tasks of one bundle must have the same, whatever the run's seed is",
     )
     dropout: NonNegativeFloat = Field(
         0.0, lt=1, description="dropout probability of the update's input, in training"

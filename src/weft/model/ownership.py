@@ -32,6 +32,7 @@ class Owned:
         parameter: the parameter itself.
         role: its role, which decides about weight decay.
         constant: whether it is a factor that never trains, though it is not the encoder's.
+        rate: what its learning rate is multiplied by.
     """
 
     owner: str
@@ -41,6 +42,7 @@ class Owned:
     parameter: nn.Parameter
     role: Role
     constant: bool = False
+    rate: float = 1.0
 
     @property
     def data(self) -> Tensor:
@@ -93,4 +95,4 @@ def _stacked(root: nn.Module, part: Part, prefix: str) -> Iterator[Owned]:
                 parameter = module.get_parameter(name)
                 for slot, owner in enumerate(stack.slots.owners):
                     place = f"{prefix}{path}.{name}"
-                    yield Owned(owner, part, place, slot, parameter, stack.role, stack.constant)
+                    yield Owned(owner, part, place, slot, parameter, stack.role, stack.constant, stack.rate)

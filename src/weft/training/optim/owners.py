@@ -133,7 +133,7 @@ class OwnerOptimizers:
         """The learning rate of a parameter group; see `set_factor`."""
         if group["constant"]:
             return float(group["peak"])
-        top: float = group["peak"] if peak is None or group["has_own_rate"] else peak
+        top: float = group["peak"] if peak is None or group["has_own_rate"] else peak * group["times"]
         return top if self._own_schedule else top * factor
 
     def clip(
@@ -253,15 +253,16 @@ def owners_of_tasks(model: Model) -> list[set[str]]:
 
 def _groups(views: list[_View], lr: float, weight_decay: float, rates: LearningRates) -> list[dict[str, Any]]:
     """The parameter groups of one owner, by decay, by learning rate, and by whether they are sharded."""
-    by_key: dict[tuple[int, float | None, bool], list[Tensor]] = {}
+    by_key: dict[tuple[int, float | None, float, bool], list[Tensor]] = {}
     for view in views:
         # fused kernels refuse a list that mixes sharded and plain tensors
-        key = (_GROUPS.index(view.group), peak_of(view.item, rates), is_sharded(view.tensor))
+        item = view.item
+        key = (_GROUPS.index(view.group), peak_of(item, rates), item.rate, is_sharded(view.tensor))
         by_key.setdefault(key, []).append(view.tensor)
     groups = []
     # by decay first, then in the order of the parameters
-    for (number, set_rate, _), params in sorted(by_key.items(), key=lambda entry: entry[0][0]):
-        peak = lr if set_rate is None else set_rate
+    for (number, set_rate, times, _), params in sorted(by_key.items(), key=lambda entry: entry[0][0]):
+        peak = (lr if set_rate is None else set_rate) * times
         is_gate = _GROUPS[number] == "gate"
         groups.append(
             {
@@ -270,6 +271,7 @@ def _groups(views: list[_View], lr: float, weight_decay: float, rates: LearningR
                 "lr": peak,
                 "peak": peak,
                 "has_own_rate": set_rate is not None,
+                "times": times,
                 "constant": is_gate,
             }
         )
