@@ -118,5 +118,17 @@ METHODS: dict[str, object] = {
         "share": {"first": ["a", "c"], "second": ["b"]},
         "zero_init": False,
     },
+    "hyperformer": {"use": "hyperformer", "size": 5, "embedding": 6, "hidden": 10, "mixed": 7},
+    "hyperformer-zero": {
+        "use": "hyperformer",
+        "size": 4,
+        "embedding": 3,
+        "hidden": 8,
+        "mixed": 5,
+        "activation": "relu",
+        "layers": "1",
+        "train_encoder": "none",
+        "zero_init": True,
+    },
     "lora+bitfit": ["lora", {"use": "bitfit", "share": "all", "train_encoder": "layers 1"}],
 }

@@ -60,7 +60,7 @@ class AttachedTables:
         tables = derive(adapters, whole)
         vectors = [torch.stack([of_site[i] for of_site in tables], 1) for i in adapters[0].vectors]
         if self._once:
-            tables = [tuple(_rounded(table) for table in of_site) for of_site in tables]
+            tables = [tuple(_rounded(table).contiguous() for table in of_site) for of_site in tables]
         return tables, vectors
 
     def apply(self) -> None:

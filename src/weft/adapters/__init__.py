@@ -18,6 +18,7 @@ from weft.adapters.derived import DerivedAdapter
 from weft.adapters.feed_forward import StackedFeedForward
 from weft.adapters.film import Film
 from weft.adapters.gate import RankGate
+from weft.adapters.hyperformer import HyperAdapter, HyperNetwork
 from weft.adapters.lhuc import LhucAdapter
 from weft.adapters.lora import LoraAdapter
 from weft.adapters.low_rank_bias import LowRankBiasAdapter
@@ -46,6 +47,8 @@ __all__ = [
     "FilmAlignment",
     "FilmBottleneck",
     "HydraAdapter",
+    "HyperAdapter",
+    "HyperNetwork",
     "LhucAdapter",
     "LoraAdapter",
     "LowRankBiasAdapter",

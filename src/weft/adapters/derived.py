@@ -91,11 +91,16 @@ class DerivedAdapter(Adapter):
         mixed = [holder.mixed(table, self.by, route) for table in tables]
         return tuple(table for table, _ in mixed), mixed[0][1]
 
-    def row_vectors(self, route: Route) -> Tables:
-        """Return the tables that are vectors for each row, [R, …], or [1, …] if all rows use one slot."""
+    def row_vectors(self, route: Route, of_slots: tuple[Tables, Mix | None] | None = None) -> Tables:
+        """Return the tables that are vectors for each row, [R, …], or [1, …] if all rows use one slot.
+
+        Args:
+            route: the batch's route.
+            of_slots: the result of `slot_tables`, if it is known already.
+        """
         if self.rows is not None:
             return self.rows
-        tables, mix = self.slot_tables(route)
+        tables, mix = self.slot_tables(route) if of_slots is None else of_slots
         chosen = (tables[index] for index in self.vectors)
         return tuple(table if mix is None else select(table, mix.slot) for table in chosen)
 

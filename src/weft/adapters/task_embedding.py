@@ -10,7 +10,7 @@ from weft.core.stacked import Slots, StackedModule
 
 
 class TaskEmbedding(StackedModule):
-    """z_t, one vector per task: z [S, d] starts at N(0, 0.02²).
+    """z_t, one vector per task: z [S, d] starts at N(0, std²), by default 0.02.
 
     In a conditional method it is the only parameter of a single task, apart from its head.
 
@@ -19,12 +19,13 @@ class TaskEmbedding(StackedModule):
         slots: the slots of z.
         seed: the random seed of the initial values.
         place: its name in the model, which the initial values depend on.
+        std: the standard deviation of the initial values.
     """
 
-    def __init__(self, width: int, slots: Slots, seed: int, place: str) -> None:
+    def __init__(self, width: int, slots: Slots, seed: int, place: str, std: float = STD) -> None:
         super().__init__()
         self.stack("z", (width,), slots, "weight")
-        self.start("z", lambda t, g: t.normal_(0.0, STD, generator=g), seed, place)
+        self.start("z", lambda t, g: t.normal_(0.0, std, generator=g), seed, place)
 
     def forward(self, route: Route) -> Tensor:
         """The rows' z, [R, d], or [1, d] where all rows have one."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weft.methods.houlsby_pals import HoulsbyPals
     from weft.methods.houlsby_parallel import HoulsbyParallel
     from weft.methods.hydra import Hydra
+    from weft.methods.hyperformer import Hyperformer
     from weft.methods.ia3 import Ia3
     from weft.methods.lhuc import Lhuc
     from weft.methods.lora import Lora
@@ -56,6 +57,7 @@ METHODS: Registry[type[Method]] = Registry(
         "houlsby_pals": "weft.methods.houlsby_pals:HoulsbyPals",
         "houlsby_parallel": "weft.methods.houlsby_parallel:HoulsbyParallel",
         "hydra": "weft.methods.hydra:Hydra",
+        "hyperformer": "weft.methods.hyperformer:Hyperformer",
         "ia3": "weft.methods.ia3:Ia3",
         "lhuc": "weft.methods.lhuc:Lhuc",
         "lora": "weft.methods.lora:Lora",
@@ -91,6 +93,7 @@ __all__ = [
     "HoulsbyPals",
     "HoulsbyParallel",
     "Hydra",
+    "Hyperformer",
     "Ia3",
     "Lhuc",
     "Lora",
