@@ -75,3 +75,13 @@ def token_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WEFT_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="module")
+def warm_workers():
+    """The workers of grids start in milliseconds, for the tests of one file."""
+    from tests.support.warm_workers import use_warm_workers
+
+    with pytest.MonkeyPatch.context() as patch:
+        use_warm_workers(patch)
+        yield

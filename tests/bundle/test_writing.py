@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import threading
 
@@ -11,6 +10,7 @@ import pytest
 import weft
 from tests.support import bundle_writers
 from tests.support.apart import LORA
+from tests.support.fork_server import context
 from tests.support.forked import Forked
 from tests.support.more import some_of
 from tests.support.tiny import TASKS
@@ -21,9 +21,6 @@ from weft.errors import WeftError
 from weft.utils import files
 from weft.utils.files import new_folder
 from weft.utils.lock_file import LockHeld
-
-context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["tests.support.child"])
 
 A, B, C, D = TASKS
 

@@ -12,6 +12,8 @@ from tests.support.recipe_runs import write_recipe_data
 from weft.cli import run
 from weft.errors import WeftError
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):

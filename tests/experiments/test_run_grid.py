@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,15 +11,18 @@ import time
 
 import pytest
 
-from tests.support.tiny_grid import kill, results, run_here, start, write_grid
+from tests.support.tiny_grid import kill, results, run_here, running, start, write_grid
+from tests.support.warm_workers import start_warm
 from weft.errors import WeftError
 from weft.experiments.run_grid import environment
+
+pytestmark = pytest.mark.usefixtures("warm_workers")
 
 GRID = "seeds: 2\naxes: {method: [full, lora]}\n"
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def done(tmp_path_factory, warm_workers):
     """A grid of four cells that has run once."""
     folder = tmp_path_factory.mktemp("grid")
     grid = write_grid(folder, GRID, steps=6, evaluate_every=3)
@@ -166,23 +170,27 @@ def test_tuned_values_are_chosen_on_one_half_and_reported_on_the_other(tmp_path)
     assert run_here(grid, tmp_path / "out").ran == 0
 
 
-@pytest.mark.parametrize("kills", [pytest.param(1), pytest.param(5, marks=pytest.mark.slow)])
-def test_a_killed_grid_ends_as_an_unbroken_one(tmp_path, kills):
-    text = "seeds: 6\naxes: {method: [full, lora], train.sampler: [uniform, proportional]}\n"
-    text = text if kills > 1 else "seeds: 3\naxes: {method: [full, lora]}\n"
-    cells = 24 if kills > 1 else 6
+KILLS = [pytest.param(1, start, id="once"), pytest.param(5, start_warm, id="often", marks=pytest.mark.more)]
+
+
+@pytest.mark.parametrize(("kills", "begin"), KILLS)
+def test_a_killed_grid_ends_as_an_unbroken_one(tmp_path, kills, begin):
+    """The first has workers as users have them, which notice that their caller is gone."""
+    text = "seeds: 3\naxes: {method: [full, lora], train.sampler: [uniform, proportional]}\n"
+    text = text if kills > 1 else "seeds: 2\naxes: {method: [full, lora]}\n"
+    cells = 12 if kills > 1 else 4
     grid = write_grid(tmp_path, text, steps=30, evaluate_every=10, checkpoint_every=5)
     expected = run_here(grid, tmp_path / "unbroken", jobs=2)
     assert expected.ran == cells
     records = tmp_path / "out" / "records"
     for number in range(kills):
-        process = start(grid, tmp_path / "out")
+        process = begin(grid, tmp_path / "out")
         wanted = (number * cells) // (kills + 1)
         until = time.monotonic() + 120
-        while time.monotonic() < until and process.poll() is None:
+        while time.monotonic() < until and running(process):
             if records.is_dir() and len(list(records.iterdir())) > wanted:
                 break
-            time.sleep(0.05)
+            time.sleep(0.01)
         kill(process)
     compared = run_here(grid, tmp_path / "out", jobs=2)
     assert 0 < compared.ran < cells
@@ -190,16 +198,21 @@ def test_a_killed_grid_ends_as_an_unbroken_one(tmp_path, kills):
 
 
 def test_an_interrupted_grid_keeps_its_checkpoints(tmp_path):
-    grid = write_grid(tmp_path, "seeds: 2\n", steps=3000, checkpoint_every=100_000)
-    process = start(grid, tmp_path / "out")
+    grid = write_grid(tmp_path, "seeds: 2\n", steps=3000, checkpoint_every=100_000, log_every=1)
+    process = start_warm(grid, tmp_path / "out")
     until = time.monotonic() + 120
-    while time.monotonic() < until and not list(tmp_path.glob("out/runs/*/log.jsonl")):
-        time.sleep(0.05)
-    time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode != 0
-    assert list(tmp_path.glob("out/runs/*/checkpoints/*"))
+    while time.monotonic() < until and not began(tmp_path / "out", 2):
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGINT)
+    process.join(60)
+    assert process.exitcode not in (None, 0)
+    assert len(list(tmp_path.glob("out/runs/*/checkpoints/step-*"))) == 2
+
+
+def began(out, cells):
+    """Whether so many cells have logged a step."""
+    logs = [path.read_bytes() for path in out.glob("runs/*/log.jsonl")]
+    return sum(b'"event": "step"' in log for log in logs) == cells
 
 
 def test_a_second_caller_is_refused(tmp_path):

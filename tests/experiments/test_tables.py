@@ -16,6 +16,8 @@ from weft.experiments.results import FILE, results_of
 from weft.experiments.run_grid import recorded
 from weft.experiments.tables import chosen, notes_of, score, tables_of, to_csv, verdict
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 TEXT = """
 seeds: 3
 axes: {method: [full, lora]}
@@ -27,7 +29,7 @@ published: {source: a paper, rows: {"a, full": {cat: 71.5, average: 60.0}}}
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory):
+def compared(tmp_path_factory, warm_workers):
     folder = tmp_path_factory.mktemp("tables")
     return run_here(write_grid(folder, TEXT, steps=6), folder / "out", jobs=2)
 

@@ -11,15 +11,16 @@ import time
 from pathlib import Path
 
 from tests.fuzz.areas import AREAS
-from tests.fuzz.runner import ANEW, Fuzzer, Numbered, Result, import_everything, spread
+from tests.fuzz.runner import ANEW, Fuzzer, Numbered, Result, spread
 from tests.fuzz.table import failures_of, table_of
+from tests.support.everything import import_everything
 
 
 def main() -> int:
     """Run the cases, print the table, and return 1 if a case failed."""
     options = _options()
     os.environ["HF_HUB_OFFLINE"] = "1"
-    import_everything()
+    import_everything("tests.fuzz.areas", "tests.support.tiny_run")
     builds = {area: build for area, (build, _) in AREAS.items()}
     fuzzer = Fuzzer(builds, options.folder, options.seed, anew=options.anew)
     fuzzer.prepare(rebuild=options.case is None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import sys
 import traceback
 from collections.abc import Sequence
@@ -11,9 +10,7 @@ from pathlib import Path
 
 from tests.fuzz.case import Build
 from tests.fuzz.runner import Fuzzer, Numbered, Result
-
-context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["tests.support.child"])  # the server of all tests that fork
+from tests.support.fork_server import context
 
 
 def run_apart(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-import importlib
 import json
 import os
-import pkgutil
 import selectors
 import shutil
 import sys
@@ -177,29 +174,6 @@ class Fuzzer:
 def _printed(file: Path) -> str:
     with file.open("rb") as stream:
         return stream.read(LARGEST).decode("utf-8", "backslashreplace")
-
-
-def import_everything() -> None:
-    """Import weft and what it imports late: once here, instead of in every case."""
-    import torch
-
-    import weft
-
-    torch.set_num_threads(1)
-    for module in pkgutil.walk_packages(weft.__path__, "weft."):
-        if not module.name.endswith(("__main__", "attention_triton")):
-            importlib.import_module(module.name)
-    for name in (
-        *("pyarrow.parquet", "rich.console", "rich.table", "rich.progress", "safetensors.torch"),
-        *("scipy.stats",),
-        *("scipy.cluster.hierarchy", "sklearn.linear_model", "sklearn.feature_extraction.text"),
-        *("sklearn.multiclass",),
-        *("transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
-        *("transformers.models.bert.modeling_bert", "tests.fuzz.areas", "tests.support.tiny_run"),
-    ):
-        importlib.import_module(name)
-    gc.collect()
-    gc.freeze()  # else every child copies what a collection touches
 
 
 def spread(shares: dict[str, int], count: int) -> list[Numbered]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-import tests.support.child  # noqa: F401  (imported once, in the server)
-
 
 def copies(source: str, target: str, number: int, count: int) -> None:
     """Copy a task several times, under different names."""

@@ -1,24 +1,13 @@
-"""What the children of the fork server do. Imported once, in the server: a child starts in milliseconds."""
+"""What the children of the fork server do; see fork_server.py."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-# a run imports these when it needs them: here once, else in each child
-import rich.console
-import rich.table  # noqa: F401
-import scipy.stats  # noqa: F401
 import torch
-import transformers.models.auto.modeling_auto
-import transformers.models.bert.modeling_bert  # noqa: F401
 
 import weft.cli
-import weft.config
-import weft.model.model
-import weft.training.engines.eager
-import weft.training.run.run
-import weft.training.step.driver
 
 
 def train_together(calls: list[list[str]], rank: int, world: int, port: int, cache: str) -> None:

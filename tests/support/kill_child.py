@@ -11,8 +11,6 @@ import signal
 import sys
 from pathlib import Path
 
-import tests.support.child  # noqa: F401  (what a command needs, imported once)
-
 COUNTED = {
     *("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.truncate"),
     *("shutil.rmtree", "shutil.copyfile", "shutil.copytree", "fcntl.flock", "ctypes.dlsym"),

@@ -8,7 +8,6 @@ killed one. `python -m tests.fuzz` and `tests/cli/test_kills.py` call `check`.
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import random
 import shutil
 import signal
@@ -18,11 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support import kill_child
+from tests.support.fork_server import context
 from tests.support.writing_commands import WritingCommand
 from weft.utils.temporary import is_leftover_name
-
-context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["tests.support.child", "tests.support.kill_child"])
 
 Snapshot = Mapping[str, str]
 """The sha256 of every file of a folder, by its path there; that of a folder without files is empty."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -50,10 +49,15 @@ def start(grid: Path, out: Path, jobs: int = 2) -> subprocess.Popen[str]:
     )
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def running(process: Any) -> bool:
+    """Whether a process of `start`, or of `start_warm`, has not ended."""
+    return process.poll() is None if isinstance(process, subprocess.Popen) else process.is_alive()
+
+
+def kill(process: Any) -> None:
     """Kill the calling process alone: its workers notice by themselves."""
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    process.communicate() if isinstance(process, subprocess.Popen) else process.join()
 
 
 def untimed(record: Record) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import re
 import shutil
 import socket
@@ -14,11 +13,9 @@ import torch
 from safetensors.torch import load_file
 
 from tests.support import child
+from tests.support.fork_server import context
 from tests.support.more import params_of, some_of
 from tests.support.tiny_run import write_run
-
-context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["tests.support.child"])
 
 GATES = "method={use: morris, rank: 6, l0: {steps: 5, penalty: 0.01, gate_lr: 0.5}}"
 MIXED = "train.mixed=true"

@@ -46,6 +46,7 @@ def test_a_grid_from_a_dry_run_to_packed_records(grid, tmp_path, capsys):
     assert "0 of 2 runs to do" in shown.out
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_a_page_from_packed_records_alone(grid, tmp_path, capsys):
     packed = str(tmp_path / "all.records")
     first = ["compare", str(grid), "--out", str(tmp_path / "out"), "--device", "cpu"]
@@ -72,6 +73,7 @@ def test_a_page_from_packed_records_alone(grid, tmp_path, capsys):
     assert "--records makes tables alone" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_a_failed_run_is_a_row_with_its_reason(grid, tmp_path, capsys):
     call = ["compare", str(grid), "train.lr=1.0e+30", "--out", str(tmp_path / "out"), "--device", "cpu"]
     assert cli.run(call) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import socket
@@ -14,15 +13,13 @@ import torch
 
 import weft
 from tests.support import child
+from tests.support.fork_server import context
 from tests.support.tiny_run import metrics_of, write_run
 from weft.config import load_run
 from weft.config.build import model_of
 from weft.errors import command_line
 from weft.training.run.interrupt import CHECKPOINT_SECONDS, Interrupted, Interruptions
 from weft.utils.processes import Processes
-
-context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["tests.support.child"])
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 

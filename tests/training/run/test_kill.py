@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -14,11 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import child
+from tests.support.fork_server import context
 from tests.support.more import some_of
 from tests.support.tiny_run import metrics_of, untimed, write_run
-
-context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["tests.support.child"])
 
 
 @pytest.fixture(scope="module", autouse=True)

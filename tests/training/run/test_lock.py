@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import shutil
 import socket
@@ -13,6 +12,7 @@ import pytest
 
 import weft
 from tests.support import child
+from tests.support.fork_server import context
 from tests.support.forked import Forked, wait_for
 from tests.support.more import some_of
 from tests.support.tiny_run import assert_refused, rows_of, write_run
@@ -23,8 +23,6 @@ from weft.training.run.lock import writing_run
 from weft.utils.lock_file import LockHeld
 
 pytestmark = pytest.mark.usefixtures("token_cache")
-context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["tests.support.child"])
 
 FAST = weft.Training(steps=4, batch_size=8, max_length=16, lr=0.01, checkpoint_every=2, log_every=1)
 CONTENT = ["bundle", "checkpoints", "log.jsonl", "metrics.json", "run.yaml"]

@@ -133,9 +133,9 @@ class GraphByTask(GraphEngine):
         """The passes of a group of tasks, each in a stream of its own; then what they have in common."""
         lanes = lanes_of(batch)
         losses, owned = [], []
-        # Until all streams have met, no gradient may be freed. Autograd adds gradients up in the stream in which
-        # a parameter was first used, which may be that of a different lane. The memory of a freed one would
-        # belong to that stream again, which may write to it before this lane has copied from it.
+        # Until all streams have met, no gradient may be freed. Autograd adds gradients up in the stream in
+        # which a parameter was first used, which may be that of a different lane. The memory of a freed one
+        # would belong to that stream again, which may write to it before this lane has copied from it.
         alive: list[list[Tensor | None]] = []
         with self._beside(len(lanes)) as streams:
             for number, (lane, stream) in enumerate(zip(lanes, streams, strict=True)):
