@@ -103,7 +103,12 @@ def _record(
         rows={task: of.rows for task, of in run.sets.items()},
         statistics=base64.b64encode(pack(run)).decode(),
         curve=curve,
-        parameters={"encoder": encoder, "trained": trained, "total_ratio": 1 + trained / encoder, "heads": 3000},
+        parameters={
+            "encoder": encoder,
+            "trained": trained,
+            "total_ratio": 1 + trained / encoder,
+            "heads": 3000,
+        },
         seconds={"train": 60 + 7 * variant + noise.random(), "all": 90.0 + 7 * variant},
         memory=int(1e9 + 3e7 * variant),
         machine={"device": "a simulated machine", "cores": 2, "torch": "2.0", "weft": "0.1.0"},
