@@ -8,6 +8,7 @@ cell that the arrow keys have reached.
 from __future__ import annotations
 
 import io
+import math
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -98,7 +99,9 @@ def attention_html(seen: AttentionMap, source: int | None = None) -> str:
         f"weft {__version__}: weft show attention",
         style=asset("attention.css") + token_style(),
         script=asset("attention.js"),
-        tail=status,
+        tail=join(
+            [status, tag("ol", *(tag("li", token) for token in seen.tokens), id="tokens", hidden=True)]
+        ),
     )
 
 
@@ -147,21 +150,14 @@ def _head(
     margin = round(10 + TEXT * 0.95 * max(min(len(token), LONGEST) for token in tokens), 1)
     box = Box(margin + cell * count + 4, margin + cell * count + 4)
     parts: list[Html] = []
+    every = math.ceil(12 / cell)  # names of small cells would overlap
     for number, token in enumerate(tokens):
+        if number % every:
+            continue
         at = margin + (number + 0.5) * cell + 4
-        label = short(token)
         turned = f"translate({fixed(at)} {fixed(margin - 4)}) rotate(-90)"
-        parts.append(
-            tag(
-                "text",
-                label,
-                class_="label",
-                x=fixed(margin - 4),
-                y=fixed(at),
-                text_anchor="end",
-                data_token=token,
-            )
-        )
+        label = short(token)
+        parts.append(tag("text", label, class_="label", x=fixed(margin - 4), y=fixed(at), text_anchor="end"))
         parts.append(tag("text", label, class_="label", transform=turned))
     levels = colors.levels(probabilities.numpy())
     if cells:

@@ -22,6 +22,9 @@ SHOWN = 6
 PARTS: Mapping[str, type] = {"statistics": dict, "variants": dict, "published": dict, "claims": list}
 """What tables.json must hold, and its types."""
 
+FACTS: Mapping[str, type] = {"seeds": list, "chosen": dict, "edges": list, "failed": dict}
+"""What is known of every variant."""
+
 
 @dataclass(frozen=True)
 class ComparisonData:
@@ -148,12 +151,15 @@ def read_comparison(folder: Path) -> ComparisonData:
     for part, kind in PARTS.items():
         if not isinstance(results.get(part), kind):
             raise WeftError(f"{folder / RESULTS}: {part} is not what weft compare writes; {again}")
+    for name, facts in results["variants"].items():
+        if not isinstance(facts, dict) or not all(isinstance(facts.get(k), t) for k, t in FACTS.items()):
+            raise WeftError(f"{folder / RESULTS}: variants.{name} is not what weft compare writes; {again}")
     runs = results.get("runs")
     stored = Records(folder)
     records: dict[str, dict[int, Record]] = {}
     lost = 0
     for variant, seeds in runs.items() if isinstance(runs, dict) else ():
-        for seed, identity in seeds.items():
+        for seed, identity in seeds.items() if isinstance(seeds, dict) else ():
             record = _record(stored, str(identity))
             if record is None:
                 lost += 1

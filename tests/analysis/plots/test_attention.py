@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import re
-from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
@@ -13,9 +12,8 @@ import torch
 
 from weft.analysis.attention import AttentionMap, Layer
 from weft.analysis.plots import attention as attention_picture
-from weft.analysis.plots.attention import attention_html, attention_svg, legend_levels
+from weft.analysis.plots.attention import attention_svg, legend_levels
 from weft.analysis.plots.attention_colors import AttentionColors, color, percent
-from weft.errors import WeftError
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = {
@@ -134,60 +132,3 @@ def test_a_large_picture_shows_the_same_cells_in_fewer_bytes(monkeypatch):
 def test_a_text_as_long_as_encoders_take_stays_small():
     seen = made(("word",) * 126, heads=6, sharp=2.0, names=[f"{n}/ffn_delta" for n in range(2)])
     assert len(attention_svg(seen)) / 2 < 550_000  # a layer of six heads
-    page = attention_html(seen)
-    outline = Outline()
-    outline.feed(page)
-    links = [value for name, value in outline.attributes if name in ("src", "href")]
-    assert len(links) == 12
-    assert all(link.startswith("data:image/png;base64,") for link in links)  # nothing from outside
-
-
-class Outline(HTMLParser):
-    """Whether tags close in order, and what a browser would fetch or run."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.seen, self.attributes = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-        self.seen.append(tag)
-        self.attributes += attrs
-
-    def handle_startendtag(self, tag, attrs):
-        self.attributes += attrs
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-@pytest.mark.parametrize("case", HOSTILE)
-def test_the_page_parses_and_needs_nothing_from_outside(case):
-    seen = made(HOSTILE[case])
-    page = attention_html(seen)
-    outline = Outline()
-    outline.feed(page)
-    assert outline.open == []
-    assert outline.seen.count("svg") == 2
-    assert outline.seen.count("bdi") == 4 * len(seen.tokens)
-    assert not {"script", "link", "img", "iframe", "object"} & set(outline.seen)
-    assert not {"src", "href", "onload"} & {name for name, _ in outline.attributes}
-    tree = ElementTree.fromstring(page)  # it is XML as well
-    assert len(of_class(tree, "rect", "cell")) == drawn(seen)
-    assert tree.find("body/h1").text == "Attention of task t"
-
-
-def test_the_page_shades_words_by_who_looks():
-    seen = made(("the", "<cat>"), text='<i>the</i> & "<cat>"')
-    for source, who in ((None, "all tokens, their mean"), (2, "token 2, <cat>")):
-        tree = ElementTree.fromstring(attention_html(seen, source))
-        paragraphs = ["".join(p.itertext()) for p in tree.iter("p")]
-        assert paragraphs[0] == '<i>the</i> & "<cat>"'
-        assert f"the attention that each receives from {who};" in paragraphs[1]
-        first = list(tree.iter("bdi"))[: len(seen.tokens)]
-        head = seen.layers[0].probabilities[0]
-        expected = head.mean(0) if source is None else head[source]
-        assert [word.text for word in first] == list(seen.tokens)
-        assert [word.get("title") for word in first] == [percent(share) for share in expected.tolist()]
-    with pytest.raises(WeftError, match="token 9 is outside"):
-        attention_html(seen, 9)

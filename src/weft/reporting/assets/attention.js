@@ -3,11 +3,11 @@
   const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const place = new Map([...letters].map((letter, i) => [letter, i]));
   const shown = document.getElementById("value-at");
+  const tokens = [...document.querySelectorAll("#tokens li")].map((item) => item.textContent);
+  const count = tokens.length;
   for (const box of document.querySelectorAll("[data-values]")) {
     const picture = box.querySelector("svg.map");
     const { values, name, origin, cell } = box.dataset;
-    const tokens = [...picture.querySelectorAll("text[data-token]")].map((text) => text.dataset.token);
-    const count = tokens.length;
     const mark = document.createElementNS("http://www.w3.org/2000/svg", "rect");
     mark.setAttribute("class", "at");
     let row = 0, column = 0;

@@ -32,6 +32,8 @@ FILES = (
 """What a run, and an evaluation of it, write into its folder."""
 FOREIGN = ("wandb",)
 """Folders that other programs write there. They may hold links; weft reads nothing of them."""
+REPORTS = ("report.html", "similarity.json", "covariance.json")
+"""What `weft report` writes into it, and the results of `weft show` that it reads there."""
 
 
 def check_folder(folder: Path, resolved: dict[str, Any], resume: bool, overwrite: bool = False) -> None:
@@ -98,7 +100,8 @@ def check_replaceable(folder: Path) -> None:
 
 def _of_a_run(name: str) -> bool:
     # .bundle-…, .metrics.json.new: what a killed run has left
-    return name.removeprefix(".").startswith(FILES) if name.startswith(".") else name in (*FILES, *FOREIGN)
+    known = (*FILES, *REPORTS)
+    return name.removeprefix(".").startswith(known) if name.startswith(".") else name in (*known, *FOREIGN)
 
 
 def begin_folder(folder: Path, resolved: dict[str, Any], overwrite: bool) -> None:
