@@ -28,7 +28,19 @@ def show(capsys, *words):
 def test_the_table_has_first_best_last_and_kept(tmp_path, capsys):
     run = write_run_folder(tmp_path / "first")
     lines = show(capsys, run, "--task", "rte").splitlines()
-    assert lines[1].split() == "task series first best at step last at step kept step".split()
+    assert lines[1].split() == [
+        "task",
+        "series",
+        "first",
+        "best",
+        "at",
+        "step",
+        "last",
+        "at",
+        "step",
+        "kept",
+        "step",
+    ]
     assert lines[2].split() == ["rte", "first", "65.0", "75.0", "200", "75.0", "200", "150"]
 
 
