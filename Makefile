@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: quickstart test test-all test-floors test-gpu fuzz lint bench clean
+.PHONY: quickstart test test-all test-floors test-gpu browser fuzz lint bench clean
 
 # torch goes in first and alone: asked for by a range, pip would take the newest build with all of CUDA.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -59,6 +59,12 @@ test-gpu:
 	PYTHONPATH=src$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON) -m pytest -n 8 --dist worksteal -m "gpu or gpu_too" --durations 12 \
 	  tests/acceleration tests/training/engines tests/inference tests/kernels \
 	  tests/training/run/test_everything.py tests/training/run/test_ema.py tests/cli/test_on_gpu.py $(ARGS)
+
+# What the tests of pages need besides: Chromium, Playwright, and axe-core from npm. Without it they are skipped.
+browser: $(VENV)/.installed
+	command -v chromium >/dev/null || { apt-get update && apt-get install --yes chromium; }
+	$(PIP) install playwright
+	npm install --silent --no-save --prefix .browser axe-core
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
