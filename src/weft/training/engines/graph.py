@@ -151,6 +151,7 @@ class GraphEngine(Engine):
             captured.run()
         if self._update is not None:
             self._update()
+        self.model.body.outdate()
 
     def losses(self) -> TaskLosses:
         """See `Engine`; this waits for the device."""
@@ -173,6 +174,7 @@ class GraphEngine(Engine):
                 check_measure(self, self.probe, captured, packed, tasks, candidates.number, purpose)
             self.gradients.seed(candidates.number, purpose)
             captured.memory.copy_(packed.memory, non_blocking=True)
+            self.model.body.refresh()
             captured.run()
             measured[chunk] = captured.values[0][: len(chunk)].double().cpu().numpy()
         return measured
