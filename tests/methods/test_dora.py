@@ -152,13 +152,45 @@ def a_step(model):
     model.eval()
 
 
+def a_fused_step_in_eval_mode(model):
+    """A loop of a user's own, which leaves the model in eval mode; a fused optimizer counts no version."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=0.1, fused=True)
+    inputs = batch(model)
+    model.loss(model.run(**inputs), labels(model, inputs["task"])).backward()
+    versions = [p._version for p in parameters]
+    optimizer.step()
+    assert [p._version for p in parameters] == versions
+
+
+def a_captured_step(model):
+    """On a CPU the captured code runs uncaptured; here, as in a graph, nothing of it is noticed."""
+    versions = [p._version for p in model.adapters.parameters()]
+    for parameter in model.adapters.parameters():
+        parameter.data.mul_(1.5)
+    assert [p._version for p in model.adapters.parameters()] == versions
+    model.body.outdate()
+
+
 def the_encoder(model):
     with torch.no_grad():
         for layer in model.encoder.encoder.layer:
             layer.attention.self.query.weight.mul_(1.2)
 
 
-@pytest.mark.parametrize("change", [written, through_a_view, a_slot, loaded, a_step, the_encoder])
+KINDS = [
+    written,
+    through_a_view,
+    a_slot,
+    loaded,
+    a_step,
+    a_fused_step_in_eval_mode,
+    a_captured_step,
+    the_encoder,
+]
+
+
+@pytest.mark.parametrize("change", KINDS)
 def test_inference_follows_its_parameters(change):
     """What is kept equals what is computed anew, after every kind of change."""
     model = no_dropout(scramble(build("bert", METHOD))).eval()

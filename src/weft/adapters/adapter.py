@@ -95,7 +95,10 @@ class Adapter(StackedModule):
         """
 
     def refresh(self) -> None:
-        """Bring the tensors that it keeps for inference up to date; called before every pass if `keeps`."""
+        """Bring the tensors that it keeps for inference up to date; called before a pass if `keeps`."""
+
+    def outdate(self) -> None:
+        """Mark what it keeps as outdated: parameters have changed without counting a version."""
 
     def weight_delta(self, task: int) -> tuple[Tensor | None, Tensor | None] | None:
         """Return what it adds to the site's weight and bias for one task: (ΔW, Δb), each may be None.

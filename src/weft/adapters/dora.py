@@ -26,9 +26,10 @@ class DoraAdapter(LoraAdapter):
 
         ‖W + s·B·A‖² = ‖W‖² + Σ_r B∘(2s·W·Aᵀ + s²·B·(A·Aᵀ))
 
-    In inference g is constant. It is kept, and computed again only if a parameter has changed: its version,
-    which every write to it increases, is a different one, or the model was in training mode. Dropout is
-    applied to the input of the update alone; PEFT applies it to that of W too.
+    In inference g is constant. It is kept, and computed again only if a parameter may have changed: its
+    version, which every write to it increases, is a different one, or there was a pass with gradients or a
+    captured step, after which optimizers count no versions. Dropout is applied to the input of the update
+    alone; PEFT applies it to that of W too.
 
     Args:
         site: a linear site, [R, L, i] → [R, L, o].
@@ -98,8 +99,6 @@ class DoraAdapter(LoraAdapter):
 
         While a whole model is compiled, versions cannot be read, and g is computed in the graph.
         """
-        if self.training:
-            return
         compiling = torch.compiler.is_compiling()
         if not compiling:
             if not self._is_whole():
@@ -119,6 +118,10 @@ class DoraAdapter(LoraAdapter):
         if gain.is_cuda and not compiling and not torch.cuda.is_current_stream_capturing():
             torch.cuda.current_stream().synchronize()  # a second thread may read it on a different stream
         self.fresh = True
+
+    def outdate(self) -> None:
+        """See `Adapter`."""
+        self.fresh = False
 
     def low_rank_delta(self, task: int) -> tuple[Tensor, Tensor] | None:
         """None: the update has a full rank."""
@@ -144,6 +147,8 @@ class DoraAdapter(LoraAdapter):
         trains = torch.is_grad_enabled() and self.get_parameter("m").requires_grad
         if self.fresh and not self.training and not trains:
             return self.get_buffer("_gain"), self.get_buffer("_shift")
+        if trains and not torch.compiler.is_compiling():
+            self.fresh = False  # a step may follow, and fused optimizers count no versions
         return self._computed()
 
     def _computed(self, apart: bool = False) -> tuple[Tensor, Tensor]:

@@ -39,6 +39,10 @@ class Body(Protocol):
         """Bring what adapters keep for inference up to date; `encode` does it too, a captured pass cannot."""
         ...
 
+    def outdate(self) -> None:
+        """Mark it as outdated; called after a captured step, which changes parameters without a trace."""
+        ...
+
     def enable_checkpointing(self) -> None:
         """Recompute blocks in the backward pass instead of storing them."""
         ...
@@ -70,7 +74,9 @@ class WovenBody:
         if not self.takes_token_types:
             inputs = {name: value for name, value in inputs.items() if name != "token_type_ids"}
         if not route.bare:
-            self.refresh()
+            for adapter in self.keeping:
+                if not adapter.training:
+                    adapter.refresh()
         before, self.holder.route = self.holder.route, route
         try:
             if route.trunk is not None and route.layers is not None:
@@ -93,6 +99,11 @@ class WovenBody:
         """See `Body`."""
         for adapter in self.keeping:
             adapter.refresh()
+
+    def outdate(self) -> None:
+        """See `Body`."""
+        for adapter in self.keeping:
+            adapter.outdate()
 
     def enable_checkpointing(self) -> None:
         """See `Body`."""
@@ -158,6 +169,11 @@ class SeparateBodies:
         """See `Body`."""
         for body in self.bodies:
             body.refresh()
+
+    def outdate(self) -> None:
+        """See `Body`."""
+        for body in self.bodies:
+            body.outdate()
 
     def enable_checkpointing(self) -> None:
         """See `Body`."""

@@ -164,6 +164,8 @@ class GraphEngine(Engine):
         max_norm = math.inf if self.training.clip is None else self.training.clip
         more = np.concatenate([[number, max_norm, len(move.present)], factors]).astype(np.float32)
         self._capturable.set(move.factor, move.peak, move.present, move.drifting, more)
+        # a captured update changes parameters without counting it
+        self.model.body.outdate()
 
     def _replay(self, captured: Captured, packed: Packed, number: int, purpose: str) -> None:
         """Run a captured pass over a batch, with the dropout of a purpose."""
@@ -190,6 +192,7 @@ class GraphEngine(Engine):
             captured = self._measure_of(packed, measures, dropout)
             if self.probe is not None and self.probe.is_new(("measured", packed.form)):
                 check_measure(self, self.probe, captured, packed, tasks, candidates.number, purpose)
+            self.model.body.refresh()
             self._replay(captured, packed, candidates.number, purpose)
             measured[chunk] = captured.values[0][: len(chunk)].double().cpu().numpy()
         return measured
