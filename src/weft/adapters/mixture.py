@@ -15,7 +15,7 @@ from weft.core.route import Route
 from weft.core.stacked import Slots
 from weft.encoder.sites import LINEAR, Site
 from weft.errors import WeftError
-from weft.kernels.dispatch import add_projection, low_rank
+from weft.kernels.dispatch import low_rank, shared_linear
 from weft.kernels.joined import Components, joins, side_by_side
 
 EPS = 1e-12
@@ -228,4 +228,4 @@ class HydraAdapter(Adapter):
             logits = logits + self.take("u", route)[:, None]
         weights = (logits.softmax(-1) * self.scale).to(low.dtype)
         mixed = (weights[..., None] * low[..., None, :]).flatten(-2)  # [R, L, N·r]
-        return add_projection(mixed, experts.transpose(0, 1).flatten(1)[None], onto)
+        return shared_linear(mixed, experts.transpose(0, 1).flatten(1), onto)

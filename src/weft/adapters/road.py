@@ -55,10 +55,14 @@ class RoadAdapter(DerivedAdapter):
             nn.init.zeros_(self.get_parameter(name))
 
     def derive(self, *sources: Tensor) -> Tables:
-        """α·cos θ − 1 and α·sin θ, […, S, o/2] each."""
-        theta, alpha = sources
-        scale = 1 + alpha
-        return scale * theta.cos() - 1, scale * theta.sin()
+        """α·cos θ − 1 and ∓α·sin θ, − for the first of a pair and + for the second, […, S, o] each."""
+        theta, alpha = (source.unflatten(-1, (-1, self.group // 2)) for source in sources)
+        change, turn = (1 + alpha) * theta.cos() - 1, (1 + alpha) * theta.sin()
+        return torch.stack([change, change], -2).flatten(-3), torch.stack([-turn, turn], -2).flatten(-3)
+
+    def form(self) -> tuple[object, ...]:
+        """See `DerivedAdapter`: groups of one size too."""
+        return *super().form(), self.group
 
     def add_to(self, y: Tensor, x: Tensor, route: Route) -> Tensor:
         """y, [R, L, o], rotated and scaled; x is not read."""
@@ -66,16 +70,13 @@ class RoadAdapter(DerivedAdapter):
         return self._turned(y, change[:, None], turn[:, None])
 
     def _turned(self, y: Tensor, change: Tensor, turn: Tensor) -> Tensor:
-        """y [R, L, o] by the coefficients [R or 1, 1, o/2] each, in the dtype of y.
+        """y [R, L, o] by the coefficients [R or 1, 1, o] each, in the dtype of y.
 
-        The change is added to y, so that rounding it in half precision does not round 1 + change.
+        The change is added to y, so that rounding it in half precision does not round 1 + change. Each output
+        reads itself and the other one of its pair: a compiler makes one pass over y of it.
         """
-        half = self.group // 2
-        first, second = y.unflatten(-1, (-1, 2, half)).unbind(-2)  # [R, L, o/g, g/2] each
-        change, turn = (table.unflatten(-1, (-1, half)) for table in (change, turn))
-        u = first + (first * change - second * turn).to(y.dtype)
-        v = second + (second * change + first * turn).to(y.dtype)
-        return torch.stack([u, v], -2).flatten(-3)
+        other = y.unflatten(-1, (-1, 2, self.group // 2)).flip(-2).flatten(-3)
+        return y + (y * change + other * turn).to(y.dtype)
 
     def can_merge(self) -> bool:
         """It changes a weight and a bias: R·(W·x + b) = (R·W)·x + R·b."""

@@ -182,18 +182,18 @@ def low_rank(
     if mix is None or slots == 1:
         rows = factor if factor is None or factor.size(0) == 1 or mix is None else select(factor, mix.slot)
         low = _scaled(F.linear(x, down[0], None if shift is None else shift[0]), rows, scale)
-        return add_projection(low, up, onto)
+        return _product(low, up, onto)
     strategy = _chosen(x, down, mix)
     if strategy == "side":
         low = F.linear(x, down.flatten(0, 1), None if shift is None else shift.flatten())  # [R, L, S·r]
         keep = _slot_mask(mix.slot, slots, rank).to(down.dtype)  # [R, S·r]
         if factor is not None:
             keep = keep * factor.expand(slots, -1).flatten()
-        return add_projection(_scaled(low, keep, scale), _beside(up)[None], onto)
+        return _product(_scaled(low, keep, scale), _beside(up)[None], onto)
     rows = factor if factor is None or factor.size(0) == 1 else select(factor, mix.slot)
     low = _scaled(stacked_linear(x, down, mix, shift), rows, scale)
     if strategy == "reference":
-        return add_projection(low, select(up, mix.slot), onto)
+        return _product(low, select(up, mix.slot), onto)
     y = stacked_linear(low, up, mix)
     return y if onto is None else add(onto, y)
 
@@ -284,11 +284,8 @@ def _scaled(low: Tensor, factor: Tensor | None, scale: float) -> Tensor:
     return low if scale == 1.0 else low * scale
 
 
-def add_projection(low: Tensor, up: Tensor, onto: Tensor | None) -> Tensor:
-    """Return onto + low · upᵀ: [R, L, r] and [R or 1, o, r] → [R, L, o].
-
-    `onto` is overwritten where no gradient is needed.
-    """
+def _product(low: Tensor, up: Tensor, onto: Tensor | None) -> Tensor:
+    """Return onto + low · upᵀ: [R, L, r] and [R or 1, o, r] → [R, L, o]."""
     if onto is None or onto.size(0) != low.size(0) or onto.dtype != low.dtype:
         y = row_linear(low, up)
         return y if onto is None else onto + y.to(onto.dtype)
