@@ -25,7 +25,10 @@ BARE = "bare encoder"
 NAMES = "peft lora, adapter_names"
 IN_TURN = "peft lora, one task after the other"
 SHOWN = ("lora", "bitfit", "morris", "pals", "ca_mtl")
-"""The methods that are measured with every number of tasks; all others with the main one."""
+"""The methods that are measured by default, and with every number of tasks."""
+
+NEWER = ("dora", "mtl_lora", "vera")
+"""Methods that are measured with every number of tasks if they are named; all others with the main one."""
 
 LONGEST = 128
 
@@ -73,7 +76,7 @@ def measure(
     bench.build(variants, f"{IN_TURN}, {main} tasks", partial(peer, main, one_after_the_other))
     for count in sorted(tasks, key=lambda n: n != main):
         for method in methods:
-            if runs_mixed(method) and (count == main or method in SHOWN):
+            if runs_mixed(method) and (count == main or method in (*SHOWN, *NEWER)):
                 bench.build(variants, named(method, count), partial(mixed, method, count))
     facts = {"encoder": encoder, "rows": rows, "length": length}
     limit = (bare(encoder, bench.device), False)

@@ -37,8 +37,8 @@ def _training(method: str, tasks: int, length: int, target: float) -> Must:
     return Must(claim, "cuda", f"training 32x{length}", BASIS, row, True, target)
 
 
-def _mixed(method: str, target: float) -> Must:
-    row = named(method, 9)
+def _mixed(method: str, target: float, tasks: int = 9) -> Must:
+    row = named(method, tasks)
     claim = f"{row} mixed, inference 288x64 beside the bare encoder"
     return Must(claim, "cuda", "inference 288x64", row, BARE, False, target)
 
@@ -64,6 +64,8 @@ MUST = [
     _mixed("ca_mtl", 1.4),
     _more_tasks("lora"),
     _more_tasks("bitfit"),
+    *(_mixed(method, 1.15, tasks) for method in ("dora", "mtl_lora") for tasks in (9, 64)),
+    *(_mixed("vera", 1.1, tasks) for tasks in (9, 64)),
     Must(
         "weft lora, 9 tasks mixed, inference 36x32 beside the bare encoder",
         *("cpu", "inference 36x32", named("lora", 9), BARE, False, 1.12),

@@ -131,7 +131,7 @@ class DoraAdapter(LoraAdapter):
         """ΔW = g∘(W + s·B·A) − W, [o, i]."""
         weight = self._weight()
         updated = weight + self.slot("B", task) @ self.slot("A", task) * self.scale
-        gain = self.slot("m", task) / updated.norm(dim=1)
+        gain = self.slot("m", task) / updated.norm(dim=1).clamp(min=SMALLEST**0.5)
         return gain[:, None] * updated - weight, None
 
     def inner_products(self) -> tuple[Tensor | None, Tensor | None] | None:
