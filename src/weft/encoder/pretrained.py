@@ -22,6 +22,7 @@ from weft.encoder.config_file import (
     custom_code_notes,
     read_encoder_config,
 )
+from weft.encoder.esm_tokenizer import SLOW, fast_esm
 from weft.encoder.families import FAMILIES
 from weft.encoder.files import VOCABULARIES
 from weft.errors import WeftError
@@ -128,6 +129,8 @@ def tokenizer_from_files(name: str, source: str) -> PreTrainedTokenizerBase:
         )
     tokenizer = saved_tokenizer(name, source)
     with _answered(f"the tokenizer of encoder {name!r} cannot be used"):
+        if type(tokenizer).__name__ == SLOW:
+            tokenizer = fast_esm(tokenizer)
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is not None:
             # sentence encoders save both in tokenizer.json (all-MiniLM: 128), and they apply to every call

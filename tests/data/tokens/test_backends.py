@@ -21,6 +21,7 @@ from weft.data import load_split
 from weft.data.tokens import backends as module
 from weft.data.tokens.backends import MOST, Cut, backends_of
 from weft.data.tokens.tokens import check_room, in_memory, tokenizer_fingerprint
+from weft.errors import WeftError
 from weft.tasks import Task
 
 LONG = " ".join(WORDS * 3)
@@ -210,3 +211,16 @@ def test_asking_for_room_changes_nothing():
     before = state(tokenizer)
     check_room(split_of(["a cat"]), tokenizer, 8)
     assert state(tokenizer) == before
+
+
+def test_a_part_that_is_python_code_is_refused():
+    """RoFormer's tokenizer cuts Chinese words by a pre-tokenizer of its own."""
+
+    class Whole:
+        def pre_tokenize(self, text):
+            pass
+
+    tokenizer = copy.deepcopy(tiny_tokenizer("words"))
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.PreTokenizer.custom(Whole())
+    with pytest.raises(WeftError, match="a part of this tokenizer is Python code"):
+        backends_of(tokenizer)

@@ -58,7 +58,7 @@ class Backends:
     def __init__(self, backend: Any) -> None:
         self._of = backend
         # read before copying: if the tokenizer changes in between, the next call makes new copies
-        self._facts = _facts(backend)
+        self._facts = _copyable_facts(backend)
         self._cut: dict[Cut, Any] = {}
         self._lock = RenewedLock()
         self.plain = copied(backend)
@@ -121,6 +121,19 @@ def backend_of(tokenizer: PreTrainedTokenizerBase) -> Any:
 def copied(backend: Any) -> Any:
     """Return a copy of a backend."""
     return type(backend).from_str(backend.to_str())
+
+
+def _copyable_facts(backend: Any) -> tuple[object, ...]:
+    """Return `_facts`, or raise an error for a backend that cannot be copied."""
+    try:
+        return _facts(backend)
+    except Exception as wrong:
+        if "ustom" not in str(wrong):
+            raise
+        raise WeftError(
+            f"a part of this tokenizer is Python code ({wrong}), and weft needs copies of a tokenizer; "
+            "expected a tokenizer.json in which all parts are those of the library tokenizers"
+        ) from None
 
 
 def _facts(backend: Any) -> tuple[object, ...]:
