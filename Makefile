@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: quickstart test test-all test-floors test-gpu fuzz lint bench clean
+.PHONY: quickstart test test-all test-floors test-gpu browser fuzz lint bench clean
 
 # torch goes in first and alone: asked for by a range, pip would take the newest build with all of CUDA.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -26,6 +26,15 @@ test: $(VENV)/.installed
 # Every property in every setting, and what takes more than a minute.
 test-all: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+# What the tests of pages need besides playwright: Chromium from the system's packages, axe-core from npm.
+# Without them these tests are skipped.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium; } \
+	  || { echo "install Chromium first, with your system's package manager"; exit 1; }
+	@command -v npm >/dev/null || { echo "install npm first, with your system's package manager"; exit 1; }
+	npm install --silent --no-audit --no-fund --prefix .browser axe-core@4
 
 # The lowest versions that pyproject.toml allows, in an environment of their own; torch is that of constraints.txt.
 FLOORS       := .venv-floors
@@ -70,4 +79,4 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(FLOORS) .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) .browser .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis

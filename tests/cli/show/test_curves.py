@@ -28,7 +28,19 @@ def show(capsys, *words):
 def test_the_table_has_first_best_last_and_kept(tmp_path, capsys):
     run = write_run_folder(tmp_path / "first")
     lines = show(capsys, run, "--task", "rte").splitlines()
-    assert lines[1].split() == ["task", "series", "first", "best", "at", "step", "last", "at", "step", "kept", "step"]
+    assert lines[1].split() == [
+        "task",
+        "series",
+        "first",
+        "best",
+        "at",
+        "step",
+        "last",
+        "at",
+        "step",
+        "kept",
+        "step",
+    ]
     assert lines[2].split() == ["rte", "first", "65.0", "75.0", "200", "75.0", "200", "150"]
 
 
@@ -46,7 +58,10 @@ def test_a_comparison_has_medians_over_seeds(compared, capsys):
     facts = json.loads(show(capsys, compared, "--json"))["tasks"]
     assert set(facts["task0"]["variant 0"]["seeds"]) == {3}
     curve = facts["task0"]["variant 0"]
-    assert all(low <= mid <= high for low, mid, high in zip(curve["low"], curve["median"], curve["high"], strict=True))
+    assert all(
+        low <= mid <= high
+        for low, mid, high in zip(curve["low"], curve["median"], curve["high"], strict=True)
+    )
 
 
 @pytest.mark.parametrize("tasks", [TASKS, HOSTILE])
