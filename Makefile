@@ -27,6 +27,15 @@ test: $(VENV)/.installed
 test-all: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
+# What the tests of pages need besides playwright: Chromium from the system's packages, axe-core from npm.
+# Without them these tests are skipped.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium; } \
+	  || { echo "install Chromium first, with your system's package manager"; exit 1; }
+	@command -v npm >/dev/null || { echo "install npm first, with your system's package manager"; exit 1; }
+	npm install --silent --no-audit --no-fund --prefix .browser axe-core@4
+
 # The lowest versions that pyproject.toml allows, in an environment of their own; torch is that of constraints.txt.
 FLOORS       := .venv-floors
 FLOOR_PYTHON ?= python3.11
@@ -60,12 +69,6 @@ test-gpu:
 	  tests/acceleration tests/training/engines tests/inference tests/kernels \
 	  tests/training/run/test_everything.py tests/training/run/test_ema.py tests/cli/test_on_gpu.py $(ARGS)
 
-# What the tests of pages need besides: Chromium, Playwright, and axe-core from npm. Without it they are skipped.
-browser: $(VENV)/.installed
-	command -v chromium >/dev/null || { apt-get update && apt-get install --yes chromium; }
-	$(PIP) install playwright
-	npm install --silent --no-save --prefix .browser axe-core
-
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -76,4 +79,4 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(FLOORS) .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) .browser .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis

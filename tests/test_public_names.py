@@ -9,7 +9,7 @@ import pytest
 import weft
 from weft.facade import ModelFacade
 
-WITH_EXAMPLE = ["assemble", "check", "evaluate", "load_run"]
+WITH_EXAMPLE = ["assemble", "check", "evaluate", "load_run", "report"]
 
 
 @pytest.mark.parametrize("name", weft.__all__)

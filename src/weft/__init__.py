@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.growing.retrain import retrain_task
     from weft.model.model import Model
     from weft.model.output import Output
+    from weft.reporting.report import report
     from weft.suites import load_suite
     from weft.tasks.task import Task
     from weft.training.run.component import Component
@@ -52,6 +53,7 @@ __all__ = [
     "load_run",
     "load_suite",
     "remove_task",
+    "report",
     "retrain_task",
     "start_from",
     "train",
@@ -80,6 +82,7 @@ __getattr__, __dir__ = lazy(
         "load_run": "weft.config.run_file",
         "load_suite": "weft.suites",
         "remove_task": "weft.bundle.one_task",
+        "report": "weft.reporting.report",
         "retrain_task": "weft.growing.retrain",
         "start_from": "weft.bundle.start",
         "train": "weft.training.run.run",

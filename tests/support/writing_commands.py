@@ -12,6 +12,7 @@ import yaml
 
 import weft
 from tests.support.every_kind import rows_of_kind
+from tests.support.report_runs import write_run_folder
 from tests.support.tiny import TASKS, scramble
 from tests.support.tiny_run import rows_of, sentence, write_rows, write_run
 from weft.interop import EXPORTERS
@@ -106,6 +107,7 @@ WRITING_COMMANDS = (
         "submit HOME/glue --to glue --tasks HOME/glue.yaml --out glue.zip --device cpu",
         ("glue.zip",),
     ),
+    WritingCommand("report", "report HOME/run --out page.html", ("page.html",)),
     WritingCommand("new", "new HOME/data.csv --out run2.yaml", refuses_again=True),
     WritingCommand("new, in place of a file", "new HOME/data.csv --out task.yaml --force", ("task.yaml",)),
     WritingCommand(
@@ -134,6 +136,8 @@ def write_home(folder: Path) -> Path:
     bundle("other", TASKS[3:], seed=2)
     bundle("gated", TASKS[:2], GATED, seed=3)
     EXPORTERS["peft"]().export(first, "b", folder / "exported")
+    write_run_folder(folder / "run")
+    (folder / "page.html").write_text("an older page")
     _write_multi(folder)
     bundle("multi", tuple(weft.Task(name, "multilabel", labels=LABELS) for name in ("themes", "more")))
     _write_glue(folder)

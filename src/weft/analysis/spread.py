@@ -182,6 +182,16 @@ def _comparison(task: str, metric: str, this: float, references: Mapping[str, fl
     return Comparison(task, metric, this, None if source is None else references[source], source)
 
 
+def change_percent(score: float, reference: float | None) -> float:
+    """100·(score − reference)/|reference|, as in the thesis; NaN without a reference, or for one of 0.
+
+    Example:
+        >>> change_percent(0.75, 0.5)
+        50.0
+    """
+    return 100 * (score - reference) / abs(reference) if reference else nan
+
+
 def complete_averages(tasks: Metrics) -> list[str]:
     """The averages of the papers of which a run has every value."""
     return [name for name, parts in AVERAGES.items() if all(p.value_in(tasks) is not None for p in parts)]

@@ -206,7 +206,7 @@ def shared_linear(x: Tensor, weight: Tensor, onto: Tensor | None = None) -> Tens
         weight: [o, i].
         onto: [R, L, o], or None; overwritten where no gradient is needed.
     """
-    return add_projection(x, weight[None], onto)
+    return _product(x, weight[None], onto)
 
 
 def can_group(device: torch.device, half: bool) -> bool:

@@ -28,16 +28,6 @@ class TaskPoint:
     gain: float
 
 
-def improvement(score: float, reference: float) -> float:
-    """100·(score − reference)/|reference|; nan for a reference of 0.
-
-    Example:
-        >>> improvement(0.55, 0.5)
-        10.000000000000009
-    """
-    return 100 * (score - reference) / abs(reference) if reference else math.nan
-
-
 def covariance_scatter(points: Sequence[TaskPoint], key: str, against: str) -> tuple[Html, str, Html]:
     """The picture, its description and the table of its numbers.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.analysis.json_numbers import number as finite
+from weft.analysis.spread import change_percent, compare
 from weft.config.model_data import find_tasks, tasks_with_data
 from weft.errors import WeftError, words
 from weft.utils.notes import Tell, print_note
@@ -85,7 +86,7 @@ class AgainstReference:
     @property
     def gain(self) -> float:
         """The change of the score in percent of the reference; nan without a reference, or if it is 0."""
-        return 100 * (self.score - self.reference) / abs(self.reference) if self.reference else math.nan
+        return change_percent(self.score, self.reference)
 
     def as_dict(self) -> dict[str, Any]:
         """All fields as JSON values; undefined numbers are null."""
@@ -114,7 +115,6 @@ def covariance_against(
         split: the split of the scores; the inputs are those of the same split.
         settings: as of `covariance_of_runs`.
     """
-    from weft.analysis.spread import compare
     from weft.evaluation.run_metrics import read_metrics
     from weft.metrics import is_error
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from weft.analysis.spread import change_percent
 from weft.reporting.comparison_data import ComparisonData, mean_of
-from weft.reporting.covariance_scatter import TaskPoint, covariance_scatter, improvement
+from weft.reporting.covariance_scatter import TaskPoint, covariance_scatter
 from weft.reporting.page import Section, figure, legend
 from weft.utils.markup import join, tag
 
@@ -12,7 +13,7 @@ def covariance_section(data: ComparisonData, key: str) -> Section | None:
     """CovSim of each task with the others, and the change of its score against the baseline."""
     baseline = data.results.get("baseline")
     points = [
-        TaskPoint(variant, task, similarity, improvement(score, reference))
+        TaskPoint(variant, task, similarity, change_percent(score, reference))
         for variant in data.names
         if variant != baseline
         for task, similarity in _means(data, variant).items()
