@@ -114,7 +114,7 @@ def wants_order(shapes: Iterable[tuple[int, int, int]], device: torch.device, ha
     if device.type == "cpu":
         if torch.compiler.is_compiling():
             return False  # one graph for every number of rows per task is worse than a gather
-    elif not _can_group(device, half):
+    elif not can_group(device, half):
         return False
     trains = torch.is_grad_enabled()
     return any(
@@ -209,7 +209,7 @@ def shared_linear(x: Tensor, weight: Tensor, onto: Tensor | None = None) -> Tens
     return _product(x, weight[None], onto)
 
 
-def _can_group(device: torch.device, half: bool) -> bool:
+def can_group(device: torch.device, half: bool) -> bool:
     """Return whether `grouped` runs without the host: in bf16, from Hopper on (else the host loops)."""
     if device.type != "cuda" or not half or not hasattr(F, "grouped_mm"):
         return False
