@@ -1,9 +1,9 @@
 """Workers of `weft compare` that are forked: they start in milliseconds.
 
-`python -m weft.experiments.worker` first imports torch, which takes longer than all cells of a tiny grid. With
-the fixture `warm_workers`, the workers of a pool run the same `main`, with the same pipes and environment, in
-children of the fork server. tests/experiments/test_pool.py and one of the tests that kill grids start real
-ones.
+`python -m weft.experiments.worker` first imports torch, which takes longer than all cells of a tiny grid.
+With the fixture `warm_workers`, the workers of a pool run the same `main`, with the same pipes and
+environment, in children of the fork server. tests/experiments/test_pool.py and one of the tests that kill
+grids start real ones.
 """
 
 from __future__ import annotations
