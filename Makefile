@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
+# Without bytecode every process compiles weft again, and pytest rewrites every test.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: quickstart test test-all test-floors test-gpu browser fuzz lint bench clean
 
 # torch goes in first and alone: asked for by a range, pip would take the newest build with all of CUDA.
@@ -21,11 +24,11 @@ quickstart: $(VENV)/.installed
 
 # Every property, in a few of its settings: minutes. tests/support/more.py says what is left out.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 -m "not more and not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not more and not slow" $(ARGS)
 
 # Every property in every setting, and what takes more than a minute.
 test-all: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 # What the tests of pages need besides playwright: Chromium from the system's packages, axe-core from npm.
 # Without them these tests are skipped.

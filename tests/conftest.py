@@ -12,9 +12,12 @@ import torch
 from hypothesis import settings
 
 from tests.support.more import COLLECTED, LEFT_OUT, mark_more
+from tests.support.no_flush import flush_nothing
 
 # two workers on two cores: tiny encoders run faster on one thread each
 torch.set_num_threads(1)
+
+flush_nothing()
 
 # timing is no property; the machine may be busy
 settings.register_profile("weft", deadline=None, max_examples=50, derandomize=True)

@@ -22,7 +22,7 @@ WHOLE = "bert"
 EITHER = (WHOLE, "modernbert")
 FURTHER = {m: EITHER[n % 2] for n, m in enumerate(m for m in METHODS if m not in REGISTERED)}
 COMPILED = [c for c in CASES if c.values[0] in REGISTERED or FURTHER[c.values[0]] == c.values[1]]
-KEPT = [c for c in COMPILED if c.values[0] in REGISTERED and on_diagonal(*c.values, families=1)]
+KEPT = [c for c in COMPILED if c.values[0] in REGISTERED and on_diagonal(*c.values)]
 
 
 @cache

@@ -4,8 +4,9 @@ Every property, that is every test function, keeps some of its cases in `make te
 
 1. Tests that have a parameter `family` keep two encoder families, one of either anatomy: norms after the
    residual sum (`bert`) and before it (`modernbert`). A test without these keeps its first two families.
-2. Tests of the whole table of methods and families keep a diagonal: method number n keeps the families
-   n and n + 5, modulo their number. So every method runs on two families, and every family runs several.
+2. Tests of the whole table of methods and of families keep a diagonal: method number n keeps family number
+   n, modulo the number of families. So every setting of a method runs on one family, and every family runs
+   several methods.
 3. Each combination of the other parameters keeps at least one family.
 4. Tests of all methods of the table, without families, keep each method under its own name; further
    settings of it (`pals-serial`) are left out.
@@ -59,11 +60,9 @@ def _marked(case: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.more)
 
 
-def on_diagonal(method: str, family: str, families: int = 2) -> bool:
-    """Whether `make test` runs a method of the conformance table on a family, of so many for each method."""
-    first = list(METHODS).index(method)
-    apart = len(FAMILIES) // families
-    return family in {FAMILIES[(first + n * apart) % len(FAMILIES)] for n in range(families)}
+def on_diagonal(method: str, family: str, families: Sequence[str] = FAMILIES) -> bool:
+    """Whether `make test` runs a method of the conformance table on a family, of these families."""
+    return family == families[list(METHODS).index(method) % len(families)]
 
 
 def mark_more(items: Sequence[pytest.Item]) -> None:
@@ -80,7 +79,11 @@ def mark_more(items: Sequence[pytest.Item]) -> None:
 
 def _mark_families(cases: list[Any]) -> None:
     families = list(dict.fromkeys(params_of(case)["family"] for case in cases))
-    kept = [case for case in cases if _keeps(case, families)]
+    methods = {method for case in cases if isinstance(method := _method(case), str)}
+    if methods == set(METHODS):
+        kept = [case for case in cases if on_diagonal(_method(case), params_of(case)["family"], families)]
+    else:
+        kept = [case for case in cases if _keeps(case, families)]
     combinations = {_others(case) for case in kept}
     for case in cases:
         if case not in kept and _others(case) in combinations:
@@ -95,12 +98,9 @@ def _mark_methods(cases: list[Any]) -> None:
 
 
 def _keeps(case: Any, families: list[str]) -> bool:
-    method, family = params_of(case).get("method"), params_of(case)["family"]
-    if isinstance(method, str) and method in METHODS and set(families) == set(FAMILIES):
-        return on_diagonal(method, family)
     kept = [name for name in families if name in ANATOMIES]
     kept += [name for name in families if name not in kept][: 2 - len(kept)]
-    return family in kept
+    return params_of(case)["family"] in kept
 
 
 def _method(case: Any) -> Any:
