@@ -82,7 +82,7 @@ def test_values(case, shell, monkeypatch, capsys):
 
 VALUES = {
     "method=": list(METHODS),
-    "method=lora_": ["lora_bitfit", "lora_bitfit_mtl"],
+    "method=lora_": ["lora_bitfit", "lora_bitfit_mtl", "lora_xs"],
     "tasks.suite=": suite_names(),
     "train.loss=": ["task_mean", "example_mean", "sum"],
     "train.mixed=t": ["true"],

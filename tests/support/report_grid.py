@@ -14,12 +14,11 @@ from tests.support.simulated_runs import WORLDS, labelled
 from tests.support.tiny_run import rows_of, save_encoder, write_rows
 from weft.evaluation.rows import RunRows
 from weft.evaluation.rows.pack import pack
-from weft.experiments.display import Silent
 from weft.experiments.grid import Grid, load_grid
 from weft.experiments.plan import Plan
 from weft.experiments.records import Record, Records
 from weft.experiments.results import Results, results_of
-from weft.experiments.run_grid import run_grid
+from weft.experiments.run_grid import recorded
 from weft.utils.files import write_json
 
 STEPS = 1000
@@ -76,7 +75,7 @@ def simulated(
         v, s = variants.index(planned.cell.variant), seeds.index(planned.cell.seed)
         run = RunRows({task: sets[task][v][s] for task in tasks})
         records.write(_record(planned.identity, planned.run_file.resolved, run, v, s, evaluations, encoder))
-    compared = run_grid(grid, out, only_records=True, display=lambda cells, done: Silent())
+    compared = recorded(grid, out)
     results = results_of(compared, resamples=200)
     write_json(out / "tables.json", results.to_dict())
     return results
