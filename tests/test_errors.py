@@ -15,7 +15,7 @@ from weft.errors import WeftError, command_line, run_file_words, train_key, word
 SOURCE = ROOT / "src" / "weft"
 OF_THE_COMMAND_LINE = (
     *("cli", "evaluation/submission", "workflows/submit.py", "analysis"),
-    *("data/drafting", "workflows/new"),
+    *("data/drafting", "workflows/new", "reporting", "experiments/page.py"),
     *("inference/requests.py", "workflows/predict.py", "workflows/prediction_"),
 )
 """What only commands call, or print: submissions and measures; the drafts of `weft new`; the files of
@@ -56,8 +56,12 @@ def flags_in_messages(tree: ast.AST) -> list[str]:
             fine.update(id(part) for part in ast.walk(node.args[0]))
     strings = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     found = [n.value for n in strings if id(n) not in fine and FLAG.search(n.value)]
-    # pip, the README of an export, and a command without a function in Python
-    return [text for text in found if not re.search("reinstall|weft import|weft policy", text)]
+    # pip, the hub, the README of an export, and a command without a function in Python
+    return [
+        text
+        for text in found
+        if not re.search("reinstall|pip install|hf download|weft import|weft policy", text)
+    ]
 
 
 FILES = [

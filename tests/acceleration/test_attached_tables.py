@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from tests.adapters.test_derived import METHODS
+from tests.support.derived_methods import METHODS
 from tests.support.tiny import batch, build, labels, no_dropout, scramble
 from weft.acceleration.attached_tables import AttachedTables
 from weft.acceleration.compiled import Compiled

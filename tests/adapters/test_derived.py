@@ -6,18 +6,11 @@ import pytest
 import torch
 
 import weft
+from tests.support.derived_methods import METHODS
 from tests.support.tiny import TASKS, batch, build, scramble
 from weft.adapters.derived import DerivedAdapter, DerivedTables
 from weft.core.route import Route
 
-SIZES = {"size": 4, "embedding": 5, "hidden": 6, "mixed": 7}
-METHODS = {
-    "road": "road",
-    "ia3": "ia3",
-    "poly": {"use": "poly", "rank": 3, "splits": 2},
-    "reft": {"use": "reft", "rank": 3},
-    "hyperformer": {"use": "hyperformer", **SIZES},
-}
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 every_method = pytest.mark.parametrize("method", METHODS)
 

@@ -54,7 +54,7 @@ def test_no_cheap_mistake_imports_torch(tmp_path, bundle):
         "has no run to resume": [*train, "--resume"],
         "device 'cuda' cannot be used: ": [*train, "--device", "cuda"],
         "device 'gpu' does not exist; did you mean 'cuda'": [*train, "--device", "gpu"],
-        "command line, method: method 'lroa' does not exist": [*train, "method=lroa"],
+        "command line, method: method 'lorra' does not exist": [*train, "method=lorra"],
         "command line, train.stepz: no such setting": [*train, "train.stepz=3"],
         "suite 'swatch' has no task 'colaa'": ["check", "quickstart", "tasks.only=[colaa]"],
         "device 'cuda:1' cannot be used: ": ["check", "quickstart", "--device", "cuda:1"],

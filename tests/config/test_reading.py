@@ -26,7 +26,7 @@ def file(tmp_path):
         ("encoder=/no/such", "encoder"),
         ("encoder=3", "encoder"),
         ("method.rank=many", "method.rank"),
-        ("method.use=lroa", "method.use"),
+        ("method.use=lorra", "method.use"),
         ("tasks.a.kind=clasify", "tasks.a.kind"),
         ("tasks.a.labels=[x]", "tasks.a.labels"),
         ("tasks.a.fraction=2", "tasks.a.fraction"),

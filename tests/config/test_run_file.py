@@ -154,7 +154,7 @@ WRONG = {
         "encoder: minilm\ntasks: [{suite: swatch, only: [question]}, {suite: swatch, only: [question]}]",
         "two tasks are named 'question'",
     ),
-    "method": ("encoder: minilm\nmethod: lroa\ntasks: {suite: swatch}", "did you mean 'lora'"),
+    "method": ("encoder: minilm\nmethod: lorra\ntasks: {suite: swatch}", "did you mean 'lora'"),
     "method key": (
         "encoder: minilm\nmethod:\n  use: lora\n  rnk: 3\ntasks: {suite: swatch}",
         r"line 4, method.rnk: no such setting",
@@ -248,7 +248,7 @@ def test_a_mistake_in_an_override_is_blamed_on_the_command_line(folder):
     for override, place in (
         ("train.step=3", r"command line, train\.step: no such setting"),
         ("train.steps=abc", r"command line, train\.steps"),
-        ("method=lroa", "command line, method"),
+        ("method=lorra", "command line, method"),
     ):
         with pytest.raises(WeftError, match=place) as wrong:
             load_run(folder / "run.yaml", [override])

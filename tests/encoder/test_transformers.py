@@ -9,7 +9,8 @@ import pytest
 import transformers.masking_utils
 from transformers import CONFIG_MAPPING
 
-from tests.support.internals import SOURCE, Internal, albert, attention, deberta, imports, loading, modules
+from tests.support.internals import SOURCE, Internal, attention, imports, loading, modules
+from tests.support.internals_of_families import albert, deberta
 from tests.support.tiny_run import save_encoder
 from weft.encoder.families import FAMILIES as KNOWN
 

@@ -60,9 +60,9 @@ def test_everything_excluded():
         variants_of(grid("variants: {a: {}}\nexclude: [{variant: a}]\n"))
 
 
-@pytest.mark.parametrize("key", ["baseline: lroa", "contrasts: [[lora, lroa]]"])
+@pytest.mark.parametrize("key", ["baseline: lorra", "contrasts: [[lora, lorra]]"])
 def test_names_that_do_not_exist(key):
-    with pytest.raises(WeftError, match="there is no variant 'lroa'; did you mean 'lora'"):
+    with pytest.raises(WeftError, match="there is no variant 'lorra'; did you mean 'lora'"):
         variants_of(grid(f"axes: {{method: [full, lora]}}\n{key}\n"))
 
 

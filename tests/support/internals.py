@@ -94,7 +94,7 @@ def _block(family: str) -> Any:
     return encoder_of(family).get_submodule(FAMILIES[family].blocks)[-1]
 
 
-def _parameters(function: Any) -> list[str]:
+def parameters_of(function: Any) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
@@ -104,17 +104,17 @@ def modules(family: str) -> list[Internal]:
     table = "encoder/families.py"
     expected = [
         Internal(
-            f"{family}: a list of blocks at {anatomy.blocks!r}", table, lambda: len(_blocks(family)) > 0
+            f"{family}: a list of blocks at {anatomy.blocks!r}", table, lambda: len(blocks_of(family)) > 0
         ),
         Internal(
             f"{family}: a block's first argument named hidden_states",
             "encoder/woven_block.py",
-            lambda: _parameters(type(_block(family)).forward)[1] == "hidden_states",
+            lambda: parameters_of(type(_block(family)).forward)[1] == "hidden_states",
         ),
         Internal(
             f"{family}: input_ids and attention_mask as arguments of the encoder",
             "encoder/body.py",
-            lambda: {"input_ids", "attention_mask"} <= {*_parameters(type(encoder_of(family)).forward)},
+            lambda: {"input_ids", "attention_mask"} <= {*parameters_of(type(encoder_of(family)).forward)},
         ),
         Internal(
             f"{family}: config.hidden_size, num_attention_heads and _attn_implementation",
@@ -172,7 +172,7 @@ def modules(family: str) -> list[Internal]:
             Internal(
                 f"{family}: an argument attention_mask of the attention at {anatomy.in_block['scores']!r}",
                 "encoder/woven.py",
-                lambda: "attention_mask" in _parameters(_attention(family).forward),
+                lambda: "attention_mask" in parameters_of(attention_of(family).forward),
             )
         )
     return [*expected, *_passes(family)]
@@ -184,11 +184,11 @@ OPTIONAL = {"nomic_bert": ("pooler",), "gte": ("pooler",), "esm": ("embeddings_n
 CONFIG = ("hidden_size", "num_attention_heads", "_attn_implementation", "model_type")
 
 
-def _blocks(family: str) -> Any:
+def blocks_of(family: str) -> Any:
     return encoder_of(family).get_submodule(FAMILIES[family].blocks)
 
 
-def _attention(family: str) -> Any:
+def attention_of(family: str) -> Any:
     place = FAMILIES[family].in_block["scores"]
     assert isinstance(place, str)
     located = find(_block(family), place)
@@ -260,14 +260,14 @@ def attention() -> list[Internal]:
             "sdpa_attention_forward(module, query, key, value, attention_mask, …)",
             "acceleration/attention.py",
             lambda: (
-                _parameters(sdpa_attention_forward)[:5]
+                parameters_of(sdpa_attention_forward)[:5]
                 == ["module", "query", "key", "value", "attention_mask"]
             ),
         ),
         Internal(
             "an argument allow_is_causal_skip of sdpa_mask",
             "acceleration/masks.py",
-            lambda: "allow_is_causal_skip" in _parameters(sdpa_mask),
+            lambda: "allow_is_causal_skip" in parameters_of(sdpa_mask),
         ),
         Internal(
             "a mask function named 'eager' that can be replaced",
@@ -278,57 +278,6 @@ def attention() -> list[Internal]:
             ),
         ),
         Internal("BERT's gelu as GELUActivation or nn.GELU", "acceleration/gelu.py", is_gelu),
-    ]
-
-
-def deberta() -> list[Internal]:
-    """The attributes of DeBERTa's attention that its relative terms are computed from."""
-    common = ("pos_att_type", "num_attention_heads")
-    names = {
-        "deberta-v2": (*common, "pos_ebd_size", "share_att_key", "query_proj", "key_proj"),
-        "deberta": (*common, "max_relative_positions", "in_proj", "pos_proj", "pos_q_proj"),
-    }
-    methods = {"deberta-v2": "disentangled_attention_bias", "deberta": "disentangled_att_bias"}
-    expected = [
-        Internal(
-            f"{family}: an attribute {name} of the attention",
-            "encoder/deberta.py",
-            lambda family=family, name=name: hasattr(_attention(family), name),
-        )
-        for family, attributes in names.items()
-        for name in attributes
-    ]
-    return expected + [
-        Internal(
-            f"{family}: {method}(query, key, relative positions, embeddings, scale)",
-            "encoder/deberta.py",
-            lambda family=family, method=method: len(_parameters(getattr(_attention(family), method))) == 5,
-        )
-        for family, method in methods.items()
-    ]
-
-
-def albert() -> list[Internal]:
-    """ALBERT's pooler, and how often its blocks run."""
-
-    def runs() -> bool:
-        encoder, ran = encoder_of("albert"), []
-        hooks = [block.register_forward_hook(lambda m, i, o: ran.append(m)) for block in _blocks("albert")]
-        with torch.no_grad():
-            encoder(torch.full((1, 3), 7))
-        for hook in hooks:
-            hook.remove()
-        return ran == [_blocks("albert")[0]] * 2 + [_blocks("albert")[1]] * 2
-
-    return [
-        Internal(
-            "albert: a linear map pooler and a pooler_activation",
-            "encoder/body.py",
-            lambda: (
-                isinstance(encoder_of("albert").pooler, nn.Linear) and encoder_of("albert").pooler_activation
-            ),
-        ),
-        Internal("albert: the runs of a group of layers follow each other", "encoder/woven_block.py", runs),
     ]
 
 

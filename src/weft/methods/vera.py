@@ -28,6 +28,7 @@ class Vera(RankedSites):
     d_start: PositiveFloat = Field(0.1, description="the initial value of d")
     factor_seed: NonNegativeInt = Field(
         0,
+        le=999_999_999,
         description="the seed of A and B; tasks of one bundle must have the same, whatever the run's seed is",
     )
     dropout: NonNegativeFloat = Field(

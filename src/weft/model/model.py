@@ -215,18 +215,9 @@ class Model(ModelFacade, ModelThreads, nn.Module):
                 task = task.new_zeros(layout.count).index_copy(0, example, task)
             by_shape = self.answered(Reads(hidden, pooled, layout, marks), route)
         every = tuple(x for x in route.layers or () if x is not None) if layers else None
-        return Output(
-            hidden,
-            pooled,
-            every,
-            by_shape,
-            task,
-            self._heads,
-            layout,
-            self.answers_by,
-            route.attention,
-            self.get_buffer("_shape_of_task"),
-        )
+        shapes = self.get_buffer("_shape_of_task")
+        about = self._heads, layout, self.answers_by, route.attention, shapes
+        return Output(hidden, pooled, every, by_shape, task, *about)
 
     def answered(self, reads: Reads, route: Route) -> dict[str, Tensor]:
         """The logits of every head shape; see `Output.by_shape`."""

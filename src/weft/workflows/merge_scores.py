@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.bundle.manifest import find_bundle, read_manifest
 from weft.config.model_data import known_tasks
+from weft.errors import words
 from weft.evaluation.scores import main_score
 from weft.utils.notes import Tell, print_note
 
@@ -71,7 +72,8 @@ def merge_scores(
         if any(name in known for name in read_manifest(find_bundle(folder))["tasks"])
     ]
     if not with_data:
-        tell("the tasks are not scored: bundles hold no data; name run files that do, with --tasks RUN.yaml")
+        data = words("--tasks RUN.yaml", "tasks='run.yaml'")
+        tell(f"the tasks are not scored: bundles hold no data; name run files that do, with {data}")
         return []
     settings: dict[str, Any] = {"rows": rows, "encoder": encoder, "device": device, "progress": progress}
     before: dict[str, Any] = {}

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import weft
+from tests.support.disagreeing import Scaled, fell_back
 from tests.support.engines import MERGED, SHARED, as_graph, assert_same, built, go
 from tests.support.more import some_of
 from tests.support.tiny_run import breaking_off, write_run
-from tests.training.engines.test_disagreement import Scaled, fell_back
 from weft.acceleration.cuda_graph import Capturer
 from weft.errors import RunFailed
 
