@@ -26,7 +26,10 @@ B = replace(
 )
 LORA = {"use": "lora", "rank": 3}
 GROUPS = {"use": "lora", "rank": 2, "share": {"first": ["a", "c"], "second": ["b"]}}
-SHARED = ("full", "hydra", "lora-all", "lora-groups", "lora_bitfit_mtl")
+SHARED = (
+    *("full", "hydra", "lora-all", "lora-groups", "lora_bitfit_mtl"),
+    *("reft-random", "road-everywhere"),  # tasks a and c are one group
+)
 """Methods of the table that give task a nothing of its own, and train what all use."""
 
 
