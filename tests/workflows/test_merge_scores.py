@@ -57,7 +57,7 @@ def test_bundles_hold_no_data(runs, tmp_path):
     weft.assemble(bundles, tmp_path / "one", merge="ties")
     told = []
     assert merge_scores(bundles, tmp_path / "one", tell=told.append) == []
-    assert "--tasks RUN.yaml" in told[0]
+    assert "tasks='run.yaml'" in told[0]
     files = [runs / "cat" / "run.yaml"]
     (only,) = merge_scores(bundles, tmp_path / "one", files, device="cpu", progress=False)
     assert only.task == "cat"

@@ -153,7 +153,7 @@ HandDrawnPlot = Annotated[
     typer.Option(
         "--plot",
         metavar="FILE.svg|FILE.html",
-        help="write a picture to this file, or a web page that shows values at the pointer; default: none",
+        help="write a chart to this file; default: no chart",
     ),
 ]
 Layers = Annotated[
