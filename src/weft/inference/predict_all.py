@@ -94,8 +94,17 @@ def answers_of_inputs(
     inputs: Sequence[dict[int, Inputs]],
     batch_size: int | None = None,
     precision: Precision | None = None,
+    tell_truncated: bool = False,
 ) -> list[dict[str, dict[str, Any]]]:
-    """Return the answers of many tasks for texts that were read: the output of `inputs_of` for each."""
+    """Return the answers of many tasks for texts that were read.
+
+    Args:
+        model: the model.
+        inputs: for each text, the input of each task that reads it; see `inputs_of`.
+        batch_size: as in `predict_all`.
+        precision: as in `predict_all`.
+        tell_truncated: whether each answer has a field `truncated`: a part of the text was left out.
+    """
     results: list[dict[str, dict[str, Any]]] = [
         {model.tasks[index].name: {} for index in by_task} for by_task in inputs
     ]
@@ -111,6 +120,9 @@ def answers_of_inputs(
             if not odd[number]:
                 answer = KINDS[task.kind]().answer(logits, task, query.tokens.example(query.example))
                 results[query.text][task.name] = {"task": task.name, **answer}
+                if tell_truncated:
+                    cut = query.tokens.is_truncated(query.example)
+                    results[query.text][task.name]["truncated"] = cut
     check_logits(model.tasks, np.array([query.task for query in queries]), odd)
     return results
 

@@ -38,6 +38,7 @@ COMMANDS: Registry[Callable[..., None] | Command | typer.Typer] = Registry(
         "policy": "weft.cli.commands.policy:policy",
         "predict": "weft.cli.commands.predict:predict",
         "report": "weft.cli.commands.report:report",
+        "serve": "weft.cli.commands.serve:serve",
         "show": "weft.cli.show.show:show",
         "submit": "weft.cli.commands.submit:submit",
         "task": "weft.cli.commands.task:task",

@@ -131,6 +131,11 @@ class Tokens:
         """Return several examples lazily: each is built when it is read, and most kinds read none."""
         return _Examples(self, which)
 
+    def is_truncated(self, i: int) -> bool:
+        """Whether a part of example i was left out; a text that is cut into windows is read completely."""
+        cut = bool(self.full_lengths[i] > self.lengths[i])
+        return cut and KINDS[self.split.task.kind].windows is None
+
     def target(self, i: int) -> object:
         """Return the training target of example i."""
         task = self.split.task

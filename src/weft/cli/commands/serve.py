@@ -1,0 +1,123 @@
+"""`weft serve`: an HTTP server for all tasks of a bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.completion import among
+from weft.cli.options import BundleArgument, Device, EncoderOption
+from weft.cli.output import print_note
+
+
+def serve(
+    bundle: BundleArgument,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen at")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="port; 0: any free one")] = 8000,
+    precision: Annotated[
+        str,
+        typer.Option(
+            metavar="PRECISION",
+            autocompletion=among("float32", "bf16", "int8"),
+            help="float32, bf16 or int8; bf16 and int8 (CPU only) are faster, and outputs differ slightly",
+        ),
+    ] = "float32",
+    admin: Annotated[
+        bool, typer.Option("--admin", help="let clients add, replace and remove tasks: PUT and DELETE")
+    ] = False,
+    spare: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="with --admin: spare slots for tasks of each head shape"),
+    ] = 4,
+    keys: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="API keys, one per line; or the environment's WEFT_API_KEYS"),
+    ] = None,
+    admin_keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="keys for changing tasks, one per line; or the environment's WEFT_ADMIN_KEYS"
+        ),
+    ] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="web pages of this origin may send requests; may be repeated"),
+    ] = None,
+    queue: Annotated[
+        int, typer.Option(metavar="N", min=1, help="texts that may wait; beyond it requests get status 429")
+    ] = 4096,
+    deadline: Annotated[
+        float, typer.Option(metavar="SECONDS", help="a request that waits longer gets status 504")
+    ] = 30.0,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="token positions of a batch, padding included; default: 2048 on a CPU, 16384 on a GPU",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="CPU threads of a batch; default: the fastest, measured"),
+    ] = None,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="longest body of a request")] = 8
+    << 20,
+    max_texts: Annotated[int, typer.Option(metavar="N", min=1, help="most texts of a request")] = 1024,
+    max_characters: Annotated[
+        int, typer.Option(metavar="N", min=1, help="longest text, in characters")
+    ] = 100_000,
+    log: Annotated[
+        str,
+        typer.Option(
+            metavar="requests|errors|none",
+            autocompletion=among("requests", "errors", "none"),
+            help="what to log on standard error, one JSON object per line, without texts",
+        ),
+    ] = "requests",
+    log_texts: Annotated[bool, typer.Option("--log-texts", help="log the texts of requests too")] = False,
+    page: Annotated[
+        bool, typer.Option("--page/--no-page", help="show a web page at / to try the tasks")
+    ] = True,
+    encoder: EncoderOption = None,
+    device: Device = None,
+) -> None:
+    """Serve all tasks of a model over HTTP.
+
+    One encoder answers every task, and one batch may mix them. POST /v1/predict takes one request or many;
+    GET /v1/tasks lists the tasks with an example request each; the page at / lets you try them. Ctrl-C or
+    SIGTERM stops the server after the accepted requests were answered. docs/serving.md has the whole API.
+
+    Example: weft serve runs/first
+
+    Example: weft serve runs/first --host 0.0.0.0 --port 80 --keys keys.txt
+
+    Example: curl localhost:8000/v1/predict -d '{"task": "sentiment", "text": "A fine film."}'
+    """
+    from weft.serving.keys import ADMIN_KEYS, KEYS, read_keys
+    from weft.serving.server import serve as run
+    from weft.serving.settings import ServeSettings
+
+    settings = ServeSettings(
+        precision=precision,
+        device=device,
+        encoder=encoder,
+        threads=threads,
+        tokens=tokens,
+        queue=queue,
+        deadline=deadline,
+        body=max_body,
+        texts=min(max_texts, queue),
+        characters=max_characters,
+        admin=admin,
+        spare=spare,
+        keys=read_keys("--keys", keys, KEYS),
+        admin_keys=read_keys("--admin-keys", admin_keys, ADMIN_KEYS),
+        cors=tuple(cors or ()),
+        log=log,
+        log_texts=log_texts,
+        page=page,
+    )
+    run(bundle, settings, host, port, print_note)

@@ -1,0 +1,273 @@
+"""The engine of a server: a model, its tasks and the batcher. It knows nothing of HTTP."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from weft.bundle.load import load_changed
+from weft.bundle.manifest import bundle_sha256, find_bundle, read_bundle
+from weft.errors import WeftError
+from weft.inference.precision import Precision
+from weft.model.threads import in_eval
+from weft.serving.batcher import Batcher, Observer
+from weft.serving.live_bundle import LiveBundle
+from weft.serving.questions import predict_questions
+from weft.serving.sample_requests import sample_request
+from weft.serving.served_tasks import ServedTasks
+from weft.serving.slots import check_slot, fill_slot, free_slot, owners_of, spare_tasks
+from weft.serving.ticket import Ticket
+from weft.serving.worker import Worker
+from weft.utils.devices import device_of
+
+if TYPE_CHECKING:
+    from weft.model.model import Model
+    from weft.serving.settings import ServeSettings
+
+State = Literal["loading", "ready", "stopping", "failed"]
+
+
+class Engine:
+    """Loads a bundle, answers tickets, and changes tasks while it runs.
+
+    Args:
+        bundle: the folder of a bundle or of a run, or a model.
+        settings: the settings of the server.
+        observer: what the batcher reports to.
+
+    Attributes:
+        state: `loading`, then `ready`, then `stopping`; or `failed`, if the model could not be loaded.
+        error: why it could not.
+        batcher: answers tickets; there once the state is `ready`.
+    """
+
+    def __init__(self, bundle: Any, settings: ServeSettings, observer: Observer) -> None:
+        self.settings, self._observer = settings, observer
+        self._bundle = bundle
+        self.state: State = "loading"
+        self.error: BaseException | None = None
+        self.batcher: Batcher | None = None
+        self._live: LiveBundle | None = None
+        self._owners: list[str] = []
+        self._changing = threading.Lock()
+        self.threads = 1
+        self.loaded_s = 0.0
+
+    def load(self, tell: Callable[[str], None] = lambda line: None) -> None:
+        """Load the model, run it once, and become ready.
+
+        Args:
+            tell: called with a line for each step that takes a while.
+        """
+        began = time.monotonic()
+        try:
+            tell("loading the model")
+            model, served = self._loaded()
+            self.batcher = Batcher(self._worker(model), served, self._observer, self.settings.queue)
+            tell("warming up")
+            self.threads = self.batcher.between_batches(lambda: self._fastest_threads(model)).result()
+            self._warm_up(self.batcher)
+        except BaseException as error:
+            self.state, self.error = "failed", error
+            raise
+        self.loaded_s = time.monotonic() - began
+        if self.state == "loading":
+            self.state = "ready"
+
+    @property
+    def served(self) -> ServedTasks:
+        """The tasks that are served now."""
+        return self.queue.served
+
+    @property
+    def queue(self) -> Batcher:
+        """The batcher of an engine that is ready."""
+        assert self.batcher is not None
+        return self.batcher
+
+    @property
+    def device(self) -> str:
+        """The device of the model."""
+        return str(next(self.queue.worker.model.parameters()).device)
+
+    def put_task(self, name: str, contents: bytes) -> bool:
+        """Add a task, or replace one, while the server runs; returns whether the model was loaded again.
+
+        Args:
+            name: the name of the task.
+            contents: the task's file.
+        """
+        with self._changing:
+            live, batcher = self._changeable()
+            before = live.contents(name)
+            task, tensors = live.put(name, contents)
+            try:
+                model, served = batcher.worker.model, batcher.served
+                slot = served.ids.get(name)
+                if slot is None or model.tasks[slot].head != task.head:
+                    slot = free_slot(model.tasks, set(served.ids.values()), task)
+                if slot is None or model.method.separate:
+                    self._reload(live, batcher)
+                    return True
+                owner = self._owners[slot]
+                check_slot(model, owner, tensors)
+
+                def copy() -> None:
+                    fill_slot(model, slot, owner, task, tensors)
+                    batcher.served = batcher.served.with_task(slot, task, live.sha256)
+
+                batcher.between_batches(copy).result()
+            except BaseException:
+                live.restore(name, before)
+                raise
+            return False
+
+    def remove_task(self, name: str) -> None:
+        """Remove a task while the server runs; its slot can take a new one."""
+        with self._changing:
+            live, batcher = self._changeable()
+            batcher.served.id_of(name, "task")
+            if len(batcher.served.ids) == 1:
+                raise WeftError(f"{name!r} is the only task; add another one first, or stop the server")
+            live.remove(name)
+
+            def remove() -> None:
+                batcher.served = batcher.served.without_task(name, live.sha256)
+
+            batcher.between_batches(remove).result()
+
+    def close(self) -> None:
+        """Answer what is waiting, then stop."""
+        self.state = "stopping"
+        if self.batcher is not None:
+            self.batcher.close()
+        if self._live is not None:
+            self._live.close()
+
+    def _loaded(self) -> tuple[Model, ServedTasks]:
+        from weft.model.model import Model
+
+        settings = self.settings
+        if isinstance(self._bundle, Model):
+            if settings.admin:
+                raise WeftError(
+                    "admin: tasks can be changed only if a bundle's folder is served; found a Model"
+                )
+            model = in_eval(self._bundle)
+            return self._finished(model), self._table(model, "model")
+        folder: Path = find_bundle(self._bundle)
+        sha256 = bundle_sha256(folder) or ""
+        if settings.admin:
+            self._live = LiveBundle(folder)
+            folder = self._live.folder
+        return self._of_folder(folder, sha256)
+
+    def _of_folder(self, folder: Path, sha256: str) -> tuple[Model, ServedTasks]:
+        settings = self.settings
+        manifest, tasks = read_bundle(folder, verify=False)
+        method = manifest["method"]
+        separate = "separate" in (method.get("use"), method) if isinstance(method, dict) else False
+        spares = spare_tasks(list(tasks.values()), settings.spare) if settings.admin and not separate else []
+        device = device_of(settings.device)
+        if settings.precision == "int8":
+            device = "cpu"
+        model = load_changed(folder, added=spares, encoder=settings.encoder, device=device)
+        self._owners = owners_of(model.tasks)
+        return self._finished(model), self._table(model, sha256, len(tasks))
+
+    def _finished(self, model: Model) -> Model:
+        """The model in the precision of the settings, with captured passes on a GPU."""
+        if self.settings.precision == "int8":
+            from weft.model.transforms.quantize import quantize
+
+            return quantize(model)
+        if next(model.parameters()).device.type == "cuda" and not model.method.separate:
+            model.capture(precision=self._precision or "float32")
+        return model
+
+    @property
+    def _precision(self) -> Precision | None:
+        return "bf16" if self.settings.precision == "bf16" else None
+
+    def _worker(self, model: Model) -> Worker:
+        return Worker(model, self._precision, self.settings.tokens)
+
+    def _table(self, model: Model, sha256: str, count: int | None = None) -> ServedTasks:
+        tasks = model.tasks[:count]
+        ids = {task.name: number for number, task in enumerate(tasks)}
+        return ServedTasks(model.tasks, ids, [0] * len(model.tasks), 0, sha256)
+
+    def _changeable(self) -> tuple[LiveBundle, Batcher]:
+        if self._live is None or self.batcher is None:
+            raise WeftError("this server does not change its tasks; start it with --admin")
+        return self._live, self.batcher
+
+    def _reload(self, live: LiveBundle, batcher: Batcher) -> None:
+        """Load the changed bundle beside the served model, and put it into its place between two batches."""
+        owners = self._owners
+        try:
+            model, served = self._of_folder(live.folder, live.sha256)
+        except BaseException:
+            self._owners = owners
+            raise
+        # every version is new: questions that were read for the former model are read again
+        newest = max(batcher.served.versions) + 1
+        version = batcher.served.version + 1
+        served = replace(served, versions=[newest] * len(served.tasks), version=version)
+
+        def swap() -> None:
+            batcher.worker, batcher.served = self._worker(model), served
+
+        batcher.between_batches(swap).result()
+
+    def _fastest_threads(self, model: Model) -> int:
+        """Choose the number of CPU threads by timing a batch. The model's thread calls this, and gets it."""
+        if next(model.parameters()).device.type != "cpu":
+            return torch.get_num_threads()
+        if self.settings.threads is not None:
+            torch.set_num_threads(self.settings.threads)
+            return self.settings.threads
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        counts = sorted({1, 2, 4, 8, 16, cores // 2, cores} & set(range(1, cores + 1)))
+        inputs = {
+            "input_ids": torch.full((32, 32), model.pad_id),
+            "attention_mask": torch.ones(32, 32, dtype=torch.long),
+            "task": torch.arange(32) % len(model.tasks),
+        }
+        seconds: dict[int, float] = {}
+        for count in counts:
+            torch.set_num_threads(count)
+            with torch.no_grad():
+                model.run(**inputs)
+                seconds[count] = min(_timed(lambda: model.run(**inputs)) for _ in range(3))
+        # fewer threads unless more are clearly faster: the HTTP server and the tokenizer need time too
+        best = next(count for count in counts if seconds[count] <= 1.05 * min(seconds.values()))
+        torch.set_num_threads(best)
+        return best
+
+    def _warm_up(self, batcher: Batcher) -> None:
+        """Answer the example request of every task once, and one text for all tasks that can read it."""
+        served, done = batcher.served, threading.Event()
+        bodies = [sample_request(served.tasks[number]) for number in list(served.ids.values())[:64]]
+        questions = predict_questions(
+            {"requests": bodies}, served, replace(self.settings, texts=64, queue=64)
+        )
+        ticket = Ticket(questions, 3600.0, done.set)
+        batcher.submit(ticket)
+        done.wait()
+        if ticket.error is not None:
+            raise WeftError(f"the model cannot answer the example request of its tasks: {ticket.error}")
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    with torch.no_grad():
+        work()
+    return time.perf_counter() - began

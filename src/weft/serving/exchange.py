@@ -1,0 +1,109 @@
+"""What a handler does with an HTTP request: read its body, wait for its answers, write a response."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+
+from weft.serving.refused import Refused
+from weft.serving.ticket import Ticket
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from weft.serving.batcher import Batcher
+    from weft.serving.questions import Question
+
+JSON = "application/json"
+
+GONE = 499
+"""The status of a request whose client has left; it is never sent."""
+
+
+async def read_body(request: Request, most: int, seconds: float) -> bytes:
+    """Read the body of a request.
+
+    Args:
+        request: the request.
+        most: the most bytes that it may have.
+        seconds: how long the client may take to send it.
+
+    Raises:
+        Refused: it is too large, or takes too long.
+    """
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length[:20]) > most:
+        raise Refused("too_large", f"the body has {int(length[:20]):,} bytes; expected at most {most:,}")
+    chunks, size = [], 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > most:
+                    raise Refused("too_large", f"the body has more than {most:,} bytes")
+                chunks.append(chunk)
+    except TimeoutError:
+        raise Refused("too_slow", f"the body did not arrive within {seconds:g} s") from None
+    return b"".join(chunks)
+
+
+def parsed(body: bytes) -> Any:
+    """Parse a JSON body; `Refused` if it is none."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as wrong:
+        reason = "nested too deeply" if isinstance(wrong, RecursionError) else str(wrong)[:200]
+        raise Refused("bad_json", f"the body is not JSON: {reason}") from None
+
+
+async def answers_to(
+    request: Request, batcher: Batcher, questions: Sequence[Question], seconds: float
+) -> Ticket | None:
+    """Put questions into the queue and wait for their answers; None if the client has left meanwhile.
+
+    Args:
+        request: the request, which is watched for a client that leaves.
+        batcher: answers the questions.
+        questions: the questions.
+        seconds: how long they may take.
+
+    Raises:
+        Refused: a question failed, or took too long.
+    """
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    ticket = Ticket(questions, seconds, lambda: None if done.done() else done.set_result(None))
+    batcher.submit(ticket)
+    watching = asyncio.ensure_future(_left(request))
+    watching.add_done_callback(lambda _: None if done.done() else done.cancel())
+    try:
+        # the batcher notices the deadline of a question that waits; this ends what runs too long
+        async with asyncio.timeout(seconds + 1.0):
+            await done
+    except asyncio.CancelledError:
+        ticket.gone = True
+        if watching.done():
+            return None
+        raise
+    except TimeoutError:
+        ticket.gone = True
+        raise Refused("deadline", f"no answer within {seconds:g} s") from None
+    finally:
+        watching.cancel()
+    if ticket.error is not None:
+        raise ticket.error
+    return ticket
+
+
+async def _left(request: Request) -> None:
+    """Return when the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """A response with a JSON body."""
+    return Response(json.dumps(value, ensure_ascii=False, allow_nan=False).encode(), status, None, JSON)

@@ -1,0 +1,95 @@
+"""What `GET /metrics` shows, for Prometheus: requests, latency, batches, padding and the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from weft.serving.request_log import log_error
+
+if TYPE_CHECKING:
+    from weft.serving.batcher import Batcher
+    from weft.serving.ticket import Item
+    from weft.serving.worker import Batch
+
+SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+class Metrics:
+    """The metrics of one server; several servers in one process count separately."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "weft_requests", "HTTP requests, by path and status.", ["path", "status"], registry=self.registry
+        )
+        self.texts = Counter(
+            "weft_texts",
+            "Texts answered, by task; a text for several tasks counts once for each.",
+            ["task"],
+            registry=self.registry,
+        )
+        self.latency = Histogram(
+            "weft_request_seconds",
+            "Seconds from the request to its answer, by task; '(several)' if mixed.",
+            ["task"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.batch_rows = Histogram(
+            "weft_batch_rows", "Rows of a batch.", buckets=ROWS, registry=self.registry
+        )
+        self.batch_seconds = Histogram(
+            "weft_batch_seconds", "Seconds of a batch.", buckets=SECONDS, registry=self.registry
+        )
+        self.positions = Counter(
+            "weft_batch_positions",
+            "Token positions of all batches: tokens, and padding.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.failures = Counter(
+            "weft_failures", "Questions that failed by an error of the server.", registry=self.registry
+        )
+        self.queue = Gauge("weft_queue_texts", "Texts that wait for their batch.", registry=self.registry)
+        self.rate = Gauge(
+            "weft_rate_texts", "Texts per second while the model is busy.", registry=self.registry
+        )
+
+    def watch(self, batcher: Callable[[], Batcher | None]) -> None:
+        """Read the queue's length from a batcher, once it exists, whenever the metrics are read."""
+
+        def read(name: str) -> float:
+            found = batcher()
+            return 0.0 if found is None else float(getattr(found, name))
+
+        self.queue.set_function(lambda: read("waiting"))
+        self.rate.set_function(lambda: read("rate"))
+
+    def batch(self, batch: Batch, seconds: float) -> None:
+        """Count a batch that was answered."""
+        self.batch_seconds.observe(seconds)
+        if batch.rows:
+            self.batch_rows.observe(batch.rows)
+            self.positions.labels("token").inc(batch.tokens)
+            self.positions.labels("padding").inc(batch.positions - batch.tokens)
+
+    def failure(self, error: BaseException, items: Sequence[Item]) -> None:
+        """Count and log questions that failed by an error of the server."""
+        self.failures.inc(len(items))
+        log_error("failure", error, texts=len(items))
+
+    def answered(self, tasks: Sequence[str], seconds: float) -> None:
+        """Count a request whose questions were answered, by the task of each."""
+        names = set(tasks)
+        for name in names:
+            self.texts.labels(name).inc(tasks.count(name) if len(names) > 1 else len(tasks))
+        label = next(iter(names)) if len(names) == 1 else "(several)"
+        self.latency.labels(label).observe(seconds)
+
+    def text(self) -> bytes:
+        """The metrics in the format of Prometheus."""
+        return generate_latest(self.registry)

@@ -1,0 +1,92 @@
+"""Runs the application with uvicorn, and stops it gracefully."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.bundle.manifest import check_encoder, find_bundle, read_bundle
+from weft.errors import RunFailed, WeftError
+
+if TYPE_CHECKING:
+    from weft.serving.settings import ServeSettings
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    bundle: str | Path,
+    settings: ServeSettings,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    tell: Callable[[str], None] = print,
+) -> None:
+    """Serve a bundle until the process gets SIGINT or SIGTERM; accepted requests are then still answered.
+
+    Args:
+        bundle: the folder of a bundle or of a run.
+        settings: the settings.
+        host: the address to listen at.
+        port: the port; 0: any free one.
+        tell: called with the address.
+    """
+    try:
+        import prometheus_client  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError as wrong:
+        raise WeftError(f"serving needs the package {wrong.name!r}: pip install 'weft[serve]'") from None
+    manifest, tasks = read_bundle(find_bundle(bundle), verify=False)
+    check_encoder(manifest, settings.encoder)
+    if settings.admin and not settings.admin_keys and host not in LOCAL:
+        raise WeftError(
+            f"--admin at {host} would let anybody change the tasks; write a key into a file and add "
+            "--admin-keys FILE, or listen at 127.0.0.1"
+        )
+    listener = _listen(host, port)
+    from weft.serving.app import App
+    from weft.serving.engine import Engine
+
+    app = App(Engine, bundle, settings)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=int(settings.deadline) + 5,
+    )
+    server = uvicorn.Server(config)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    app.on_failure = stop
+    address = f"[{host}]" if ":" in host else host
+    tell(f"serving {len(tasks)} tasks of {bundle} at http://{address}:{listener.getsockname()[1]}")
+    server.run(sockets=[listener])
+    if app.engine.error is not None:
+        error = app.engine.error
+        if isinstance(error, WeftError):
+            raise error
+        raise RunFailed(f"the model could not be loaded: {type(error).__name__}: {error}") from error
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Open the port now: if it is in use, this is known before the model is loaded."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except (OSError, OverflowError) as wrong:
+        listener.close()
+        reason = getattr(wrong, "strerror", None) or wrong
+        raise WeftError(
+            f"cannot listen at {host}, port {port}: {reason}; choose another one with --host and --port"
+        ) from None
+    listener.set_inheritable(True)
+    return listener
