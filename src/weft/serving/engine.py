@@ -253,17 +253,17 @@ class Engine:
         return best
 
     def _warm_up(self, batcher: Batcher) -> None:
-        """Answer the example request of every task once, and one text for all tasks that can read it."""
-        served, done = batcher.served, threading.Event()
-        bodies = [sample_request(served.tasks[number]) for number in list(served.ids.values())[:64]]
-        questions = predict_questions(
-            {"requests": bodies}, served, replace(self.settings, texts=64, queue=64)
-        )
-        ticket = Ticket(questions, 3600.0, done.set)
-        batcher.submit(ticket)
-        done.wait()
-        if ticket.error is not None:
-            raise WeftError(f"the model cannot answer the example request of its tasks: {ticket.error}")
+        """Answer the example request of every task once; of more than 64 tasks, those of the first 64."""
+        served = batcher.served
+        settings = replace(self.settings, characters=10_000)
+        for number in list(served.ids.values())[:64]:
+            done = threading.Event()
+            questions = predict_questions(sample_request(served.tasks[number]), served, settings)
+            ticket = Ticket(questions, 3600.0, done.set)
+            batcher.submit(ticket)
+            done.wait()
+            if ticket.error is not None:
+                raise WeftError(f"the model cannot answer an example request: {ticket.error}")
 
 
 def _timed(work: Callable[[], Any]) -> float:
