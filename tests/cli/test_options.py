@@ -15,8 +15,8 @@ from weft import cli
 SOURCE = Path(cli.__file__).parent
 
 
-LINES = {"predict"}
-"""Commands whose output is JSON lines already."""
+LINES = {"predict", "serve"}
+"""Commands whose output is JSON lines already: predictions, and the log of a server."""
 
 
 def test_there_are_commands():

@@ -42,7 +42,7 @@ def test_a_task_of_a_known_shape_goes_into_a_spare_slot(bundles, tmp_path):
     with serving(few, admin=True) as server:
         worker = server.app.engine.queue.worker
         addresses = [x.data_ptr() for x in worker.model.parameters()]
-        before, requests = answers(server, FEW)
+        before, _ = answers(server, FEW)
         result = server.client().put_task(file_of(copy.folder, "second"))
         assert result["replaced"] is False
         assert result["reloaded"] is False

@@ -54,7 +54,7 @@ def plain_server(tmp_path_factory):
 
 
 def concurrent(server, clients, each, seed=0):
-    """Send mixed requests from many clients at once; returns wrong answers, errors, and how many were sent."""
+    """Send mixed requests from many clients at once; returns what was wrong, and how many texts were sent."""
     right = server.model.predict(REQUESTS)
     wrong, texts = [], [0] * clients
 

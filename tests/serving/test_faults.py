@@ -1,4 +1,4 @@
-"""What goes wrong outside: overload, clients that are slow or leave, malformed requests, a stop under load."""
+"""What goes wrong outside: overload, slow clients, clients that leave, malformed requests, a stop."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_one_question_that_fails_takes_no_other_with_it(server, monkeypatch):
 
 
 def test_a_task_is_replaced_under_load(tmp_path):
-    """No request fails, other tasks' answers stay, and the replaced task's answers are the old or new ones."""
+    """No request fails; answers stay, and those of the replaced task are the old or the new ones."""
     folder = save_every_kind(tmp_path / "a")
     other = save_every_kind(tmp_path / "b", names=("classify", "regress"))
     old, new = weft.load(folder), weft.load(other)

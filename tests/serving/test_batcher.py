@@ -1,0 +1,117 @@
+"""The batcher: no question is lost or answered twice, in whatever order and portions they arrive."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import weft
+from tests.support.near import assert_near
+from tests.support.serving import REQUESTS, plain, save_every_kind
+from weft.serving.batcher import Batcher
+from weft.serving.questions import predict_questions
+from weft.serving.refused import Refused
+from weft.serving.served_tasks import ServedTasks
+from weft.serving.settings import ServeSettings
+from weft.serving.ticket import Ticket
+from weft.serving.worker import Worker
+
+
+class Seen:
+    """Remembers the batches."""
+
+    def __init__(self):
+        self.batches = []
+
+    def batch(self, batch, seconds):
+        self.batches.append(batch)
+
+    def failure(self, error, items):
+        raise AssertionError("no question fails here") from error
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return weft.load(save_every_kind(tmp_path_factory.mktemp("batcher")))
+
+
+@pytest.fixture
+def batcher(model):
+    tasks = model.tasks
+    served = ServedTasks(tasks, {task.name: i for i, task in enumerate(tasks)}, [0] * len(tasks), 0, "x")
+    made = Batcher(Worker(model, tokens=256), served, Seen(), queue=10_000)
+    yield made
+    made.close()
+
+
+def ticket_of(batcher, requests):
+    done = threading.Event()
+    body = {"requests": [{"task": task, **row} for task, row in requests]}
+    ticket = Ticket(predict_questions(body, batcher.served, ServeSettings()), 30.0, done.set)
+    return ticket, done
+
+
+@settings(max_examples=10)
+@given(portions=st.lists(st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=12), max_size=12))
+def test_every_question_is_answered_once(model, portions):
+    tasks = model.tasks
+    served = ServedTasks(tasks, {task.name: i for i, task in enumerate(tasks)}, [0] * len(tasks), 0, "x")
+    seen = Seen()
+    batcher = Batcher(Worker(model, tokens=128), served, seen)
+    sent = [(portion, *ticket_of(batcher, portion)) for portion in portions]
+    for _, ticket, _ in sent:
+        batcher.submit(ticket)
+    for portion, ticket, done in sent:
+        assert done.wait(30)
+        assert_near([plain(answer) for answer in ticket.answers], model.predict(portion), 1e-5)
+    batcher.close()
+    assert sum(len(batch.items) for batch in seen.batches) == sum(map(len, portions))
+    assert batcher.waiting == 0
+
+
+def test_a_long_queue_is_sorted_by_length_and_cut_within_the_budget(batcher):
+    held, started = threading.Event(), threading.Event()
+
+    def hold():
+        started.set()
+        held.wait(10)
+
+    batcher.between_batches(hold)
+    started.wait(10)
+    texts = ["the cat " * n for n in (1, 8) * 40]
+    ticket, done = ticket_of(batcher, [("classify", {"text": text}) for text in texts])
+    batcher.submit(ticket)
+    held.set()
+    assert done.wait(30)
+    batches = batcher._observer.batches
+    assert all(batch.positions <= 256 for batch in batches)
+    padding = sum(batch.positions - batch.tokens for batch in batches)
+    # in the order of arrival every batch would hold both lengths, and a third would be padding
+    assert padding < 0.15 * sum(batch.positions for batch in batches)
+
+
+def test_an_idle_batcher_waits_for_no_company(batcher):
+    for _ in range(3):
+        ticket, done = ticket_of(batcher, REQUESTS[:1])
+        batcher.submit(ticket)
+        assert done.wait(10)
+    assert [len(batch.items) for batch in batcher._observer.batches] == [1, 1, 1]
+
+
+def test_a_closed_batcher_has_answered_what_it_accepted(model, batcher):
+    tickets = [ticket_of(batcher, REQUESTS[i : i + 9]) for i in range(0, 90, 9)]
+    for ticket, _ in tickets:
+        batcher.submit(ticket)
+    batcher.close()
+    assert all(done.is_set() and ticket.error is None for ticket, done in tickets)
+    with pytest.raises(Refused, match="stopping"):
+        batcher.submit(ticket_of(batcher, REQUESTS[:1])[0])
+
+
+def test_work_between_batches_returns_and_raises(batcher):
+    assert batcher.between_batches(lambda: 7).result(10) == 7
+    with pytest.raises(ZeroDivisionError):
+        batcher.between_batches(lambda: 1 // 0).result(10)

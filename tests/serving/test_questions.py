@@ -1,0 +1,91 @@
+"""Every JSON value is either read or refused with a reason; what is read is what `predict` would read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.every_kind import NAMES, rows_of_kind, task_of_kind
+from weft.inference.predict import plain_form, read_request
+from weft.serving.embed_questions import embed_questions
+from weft.serving.questions import Embed, Many, One, again, predict_questions, timeout_of
+from weft.serving.refused import STATUS, Refused
+from weft.serving.sample_requests import about_task, sample_request
+from weft.serving.served_tasks import ServedTasks
+from weft.serving.settings import ServeSettings
+
+TASKS = [task_of_kind(name) for name in NAMES]
+SERVED = ServedTasks(TASKS, {task.name: i for i, task in enumerate(TASKS)}, [0] * len(TASKS), 0, "x")
+SETTINGS = ServeSettings(texts=8, characters=400)
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+keys = st.sampled_from(["task", "tasks", "text", "texts", "text_a", "requests", "id", "choices", "words"])
+values = st.recursive(
+    scalars | st.sampled_from([*NAMES, "all"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(values)
+def test_any_value_is_read_or_refused(body):
+    for read in (predict_questions, embed_questions):
+        refused, questions = None, []
+        try:
+            questions = read(body, SERVED, SETTINGS)
+        except Refused as wrong:
+            refused = wrong
+        if refused is None:
+            assert 0 < len(questions) <= SETTINGS.texts
+            assert all(isinstance(question, One | Many | Embed) for question in questions)
+        else:
+            assert refused.code in STATUS
+            assert refused.message
+            assert 400 <= refused.status < 500
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_row_is_read_as_by_predict(name):
+    task = TASKS[NAMES.index(name)]
+    for row in rows_of_kind(name, 5):
+        (question,) = predict_questions({"task": name, **row}, SERVED, SETTINGS)
+        assert question.task == NAMES.index(name)
+        assert question.inputs == read_request(task, plain_form(task, row), "row")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_example_of_a_task_is_accepted_by_it(name):
+    task = TASKS[NAMES.index(name)]
+    assert predict_questions(sample_request(task), SERVED, SETTINGS)[0].task == NAMES.index(name)
+    assert about_task(task)["inputs"] == [key for key in sample_request(task) if key != "task"]
+
+
+def test_a_question_is_read_again_for_the_task_of_its_name():
+    (question,) = predict_questions({"task": "classify", "text": "the cat", "id": 3}, SERVED, SETTINGS)
+    moved = SERVED.without_task("classify", "y").with_task(1, task_of_kind("classify"), "z")
+    again_read = again(question, moved)
+    assert (again_read.task, again_read.id, again_read.inputs) == (1, 3, question.inputs)
+    with pytest.raises(Refused, match="does not exist"):
+        again(question, SERVED.without_task("classify", "y"))
+    (many,) = predict_questions({"tasks": "all", "text": "the cat"}, SERVED, SETTINGS)
+    assert set(again(many, SERVED.without_task("classify", "y")).inputs) == set(many.inputs) - {0}
+
+
+def test_a_replaced_slot_has_a_new_version():
+    changed = SERVED.with_task(0, TASKS[0], "y")
+    assert changed.versions[0] == 1
+    assert changed.versions[1:] == SERVED.versions[1:]
+    assert changed.version == 1
+    assert list(changed.ids) == list(SERVED.ids)
+
+
+@pytest.mark.parametrize(("value", "seconds"), [(None, 30.0), (50, 0.05), (10**9, 30.0)])
+def test_the_deadline_is_at_most_the_servers(value, seconds):
+    assert timeout_of({"timeout_ms": value}, SETTINGS) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("value", [0, -1, True, "x", float("nan"), float("inf"), [1]])
+def test_odd_deadlines_are_refused(value):
+    with pytest.raises(Refused, match="milliseconds"):
+        timeout_of({"timeout_ms": value}, SETTINGS)
