@@ -39,6 +39,7 @@ def test_keys_come_from_a_file_and_the_environment(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("contents", "words"),
     [("", "one key per line"), ("s3cret", "at least 16"), ("a b" * 9, "without spaces")],
+    ids=["empty", "short", "spaces"],
 )
 def test_bad_key_files(tmp_path, contents, words):
     file = tmp_path / "keys"
