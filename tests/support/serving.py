@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,9 @@ from weft.serving.app import App, app
 
 REQUESTS = [(name, row) for name in NAMES for row in rows_of_kind(name, 12, 3)]
 """Requests of every kind, as (task, row)."""
+
+TEXT = {"task": "classify", "text": "the cat sees a dog"}
+"""The body of one request."""
 
 
 def save_every_kind(folder: Path, method: Any = None, names: tuple[str, ...] = NAMES) -> Path:
@@ -92,3 +97,13 @@ def serving(bundle: Any, **settings: Any) -> Iterator[Served]:
 def plain(answer: dict[str, Any]) -> dict[str, Any]:
     """An answer without the fields that only the server has."""
     return {key: value for key, value in answer.items() if key not in ("truncated", "id")}
+
+
+def post(url, data, timeout=30.0):
+    """Return (status, headers, body) of a POST."""
+    request = urllib.request.Request(f"{url}/v1/predict", data)
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            return response.status, response.headers, response.read()
+    except urllib.error.HTTPError as wrong:
+        return wrong.code, wrong.headers, wrong.read()
