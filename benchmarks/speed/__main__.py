@@ -1,7 +1,7 @@
 """`make bench`: compare weft with PEFT, the bare encoder and the arithmetic limit in one run.
 
-    python -m benchmarks.speed [--device cpu] [--only training,inference,methods,real] [--tasks 1 9 64]
-        [--rows 36] [--length 32] [--rounds 15] [--root DATA] [--minilm FOLDER] [--quick]
+    python -m benchmarks.speed [--device cpu] [--only training,inference,methods,real,serving]
+        [--tasks 1 9 64] [--rows 36] [--length 32] [--rounds 15] [--root DATA] [--minilm FOLDER] [--quick]
 
 The variants of a table take turns in one loop. Prints the tables and writes benchmarks/out/bench-DEVICE.json
 after every section; docs/results/speed.md says how to read them.
@@ -22,10 +22,11 @@ from benchmarks.speed.limit import gemm_ceiling
 from benchmarks.speed.machine import in_words, machine
 from benchmarks.speed.report import show
 from benchmarks.speed.results import OUT, Results
+from benchmarks.speed.serving import measure as serving
 from benchmarks.speed.text_data import load_text
 from weft.methods import METHODS
 
-SECTIONS = ("training", "inference", "methods", "real")
+SECTIONS = ("training", "inference", "methods", "real", "serving")
 DATA = Path(__file__).parents[3] / "shared" / "data"
 SECONDS = 210
 """On a GPU, no variant is built after this many seconds, unless `--seconds` is set."""
@@ -64,6 +65,9 @@ def main() -> None:
         elif section == "methods":
             rows, length = (8, 16) if args.quick else (32, 64) if cuda else (16, 32)
             each_method.measure(bench, small, rows, length, 9, args.engines[0])
+        elif section == "serving":
+            serve_rounds, seconds_each = (1, 1.0) if args.quick else (5, 5.0)
+            serving.measure(bench, small, str(args.root), serve_rounds, seconds_each)
         else:
             text_sections(bench, args, encoder)
         results.seconds[section] = round(time.monotonic() - start, 1)
