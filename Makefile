@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Without bytecode every process compiles weft again, and pytest rewrites every test.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-all test-floors test-gpu browser fuzz lint bench clean
+.PHONY: quickstart test test-all test-floors test-gpu browser fuzz lint bench soak clean
 
 # torch goes in first and alone: asked for by a range, pip would take the newest build with all of CUDA.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -80,6 +80,10 @@ lint: $(VENV)/.installed
 # `make bench ARGS='--only inference --tasks 9'` measures a part; docs/performance.md lists the options.
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed $(ARGS)
+
+# Twenty minutes of `weft serve` at 80 % load: no request may fail, and memory may not grow.
+soak: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.speed.serving.soak $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(FLOORS) .browser .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -50,6 +50,15 @@ def _more_tasks(method: str) -> Must:
 
 _TEXT = ("training on text", "peft lora, Trainer", "weft lora", True)
 
+_SERVE = "weft serve"
+
+
+def _served(work: str, beside: str, target: float, least: bool = True) -> Must:
+    """A claim about serving on a CPU: texts per second at least so many times, or a cost at most."""
+    rows = (beside, _SERVE) if least else (_SERVE, beside)
+    return Must(f"{work}: {_SERVE} beside {beside}", "cpu", work, *rows, least, target)
+
+
 MUST = [
     _training("lora", 1, 128, 7),
     _training("lora", 1, 32, 12),
@@ -75,6 +84,17 @@ MUST = [
         *("cpu", "inference 36x32", named("lora", 9), f"{NAMES}, 9 tasks", False, 1.0),
     ),
     Must("training on GLUE text beside PEFT under Trainer's defaults", "cpu", *_TEXT, 1.3),
+    _served("serving, 32 texts per request", "offline model.predict", 0.9),
+    _served("serving, single texts", "offline model.predict", 0.75),
+    _served("serving, single texts", "one pipeline per task", 1.5),
+    _served("serving, resident memory (MB)", "one pipeline per task", 0.5, least=False),
+    _served("serving, weights (MB)", "one pipeline per task", 0.125, least=False),
+    _served("serving, single texts", "LitServe with weft", 1.2),
+    _served("serving, p99 at 70% load", "LitServe with weft", 0.8, least=False),
+    Must(
+        "serving, one text: all tasks beside one, heads only",
+        *("cpu", "serving, one text, heads only", "all tasks", "one task", False, 1.15),
+    ),
 ]
 
 

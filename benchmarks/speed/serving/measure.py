@@ -55,7 +55,7 @@ def measure(bench: Bench, encoder: str, root: str, rounds: int, seconds: float) 
         try:
             for name in NAMES:
                 try:
-                    servers[name] = Server(name, bundles["lora"], free_port(), device)
+                    servers[name] = Server(name, bundles["lora"], free_port(), device, requests[0])
                     bench.say(f"  {name}: ready, {servers[name].memory_mb():.0f} MB")
                 except Exception as failed:
                     bench.skip(f"serving: {name}", first_line(failed))
@@ -180,7 +180,7 @@ def memory(bench: Bench, servers: dict[str, Server], offline: Any) -> None:
 
 def all_tasks(bench: Bench, bundle: Path, requests: list[dict[str, Any]], rounds: int, device: str) -> None:
     """One text for one task and for all tasks that read one text, heads only, one request at a time."""
-    server = Server("weft", bundle, free_port(), device)
+    server = Server("weft", bundle, free_port(), device, requests[0])
     try:
         pairs = [request for request in requests if "text_a" in request][:100]
         taken: dict[str, list[float]] = {"one task": [], "all tasks": []}

@@ -23,12 +23,19 @@ NAMES = ("weft", "pipelines", "litserve")
 class Server:
     """One of the servers, running.
 
+    Args:
+        name: one of `NAMES`.
+        bundle: the model; its encoder is beside it.
+        port: a free port.
+        device: `cpu` or `cuda`.
+        first: a request that is sent until it is answered.
+
     Attributes:
         name: its name.
         url: where it takes requests.
     """
 
-    def __init__(self, name: str, bundle: Path, port: int, device: str) -> None:
+    def __init__(self, name: str, bundle: Path, port: int, device: str, first: dict[str, Any]) -> None:
         self.name, self.url = name, f"http://127.0.0.1:{port}/v1/predict"
         if name == "weft":
             command = ["-m", "weft", "serve", str(bundle), "--port", str(port)]
@@ -39,7 +46,7 @@ class Server:
         self.process = subprocess.Popen(
             [sys.executable, *command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        self._wait(b'{"task": "cola", "text": "It rains."}')
+        self._wait(json.dumps(first).encode())
 
     def _wait(self, body: bytes, seconds: float = 300.0) -> None:
         until = time.monotonic() + seconds
