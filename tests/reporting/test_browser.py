@@ -76,6 +76,27 @@ def test_pages_open_without_errors_requests_or_obstacles(started, files, name, s
         assert shown.errors == []
 
 
+def test_sentences_are_in_sight_on_a_phone(started, files):
+    """Rows with sentences are cards: nothing is scrolled sideways, and no cell is outside of the screen."""
+    with opened(started, files["comparison"], "phone") as shown:
+        for place in ("#claims", "#contrasts", "#settings"):
+            hidden = shown.page.eval_on_selector_all(
+                f"{place} table.stack td, {place} table.stack th",
+                "cells => cells.filter((c) => c.getBoundingClientRect().right > innerWidth).length",
+            )
+            assert hidden == 0
+        label = "getComputedStyle(document.querySelector('#claims tbody td'), '::before').content"
+        assert shown.page.evaluate(label) == '"verdict" ": "'
+        # rows can still be sorted
+        page = shown.page
+        button = page.query_selector("#contrasts table.stack thead th:nth-child(2) button")
+        button.click()
+        cells = page.query_selector_all("#contrasts table.stack tbody td:nth-child(2)")
+        differences = [float(cell.inner_text()) for cell in cells]
+        assert differences == sorted(differences, reverse=True)
+        assert len(set(differences)) > 1
+
+
 def numbers(page, place):
     """The first number of each cell of a column of the table of scores."""
     rows = page.query_selector_all("#scores table tbody tr")

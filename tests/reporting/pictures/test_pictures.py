@@ -199,3 +199,23 @@ def check_harmless(tree):
         assert element.tag.removeprefix(SVG) in known
         assert not [key for key in element.attrib if key.startswith("on")]
         assert element.get("href") is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12))
+def test_names_of_points_touch_neither_marks_nor_names(places):
+    points = [Point(f"variant {i}", 10 + x, 50 + y) for i, (x, y) in enumerate(places)]
+    tree = parsed(scatter(points, x_name="x", y_name="y", **NAMES))
+    taken = []
+    for mark in of_class(tree, "circle", "dot"):
+        x, y = float(mark.get("cx")), float(mark.get("cy"))
+        taken.append((x - 5, y - 5, x + 5, y + 5))
+    for label in of_class(tree, "text", "label"):
+        x, y, width = float(label.get("x")), float(label.get("y")), 6 * len(label.text)
+        left = x - width if label.get("text-anchor") == "end" else x
+        area = (left, y - 10, left + width, y + 2)
+        assert left >= 0
+        assert left + width <= 420
+        for other in taken:
+            apart = area[2] <= other[0] or other[2] <= area[0]
+            assert apart or area[3] <= other[1] + 0.1 or other[3] <= area[1] + 0.1
+        taken.append(area)
