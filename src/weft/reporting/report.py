@@ -73,11 +73,12 @@ def read_source(folder: Path) -> Source:
     raise WeftError(f"{folder} holds neither a run nor a comparison; {EXPECTED}")
 
 
-def report_html(sources: Sequence[Source]) -> str:
+def report_html(sources: Sequence[Source], made_by: str | None = None) -> str:
     """The page of runs and comparisons, as a text.
 
     Args:
         sources: at least one.
+        made_by: the command that writes the page again; by default `weft report` with the folders.
     """
     sections: list[Section] = []
     several = len(sources) > 1
@@ -91,8 +92,10 @@ def report_html(sources: Sequence[Source]) -> str:
             sections += run_sections(source, prefix, heading)
         else:
             sections += comparison_sections(source, prefix, heading)
-    folders = " ".join(str(source.folder) for source in sources)
-    return page(_title(sources), _about(sources), sections, f"weft {__version__}: weft report {folders}")
+    if made_by is None:
+        folders = " ".join(str(source.folder) for source in sources)
+        made_by = f"weft {__version__}: weft report {folders}"
+    return page(_title(sources), _about(sources), sections, made_by)
 
 
 def _title(sources: Sequence[Source]) -> str:

@@ -70,6 +70,12 @@ def test_a_larger_value_is_higher_and_a_later_step_is_right():
     assert y1 < y2 < y0
 
 
+def test_ticks_at_steps_are_whole_numbers():
+    tree = parsed(line_chart([Line("a", [50, 60], [1, 2])], y_name="score", **NAMES))
+    ticks = [t for t in of_class(tree, "text", "tick") if t.get("text-anchor") != "end"]
+    assert [t.text for t in ticks] == ["50", "55", "60"] or [t.text for t in ticks] == ["50", "55"]
+
+
 def test_a_value_that_is_not_finite_interrupts_a_line():
     assert pieces([1, 2, 3, 4], [1.0, math.nan, 2.0, 3.0]) == [[(1, 1.0)], [(3, 2.0), (4, 3.0)]]
     tree = parsed(line_chart([Line("a", [1, 2, 3, 4], [1.0, math.nan, 2.0, 3.0])], **NAMES))
