@@ -16,7 +16,7 @@ from weft.reporting.pictures.heat_map import STRONGEST, heat_map, two_decimals
 from weft.reporting.pictures.lines import Line, line_chart, pieces
 from weft.reporting.pictures.panels import panels
 from weft.reporting.pictures.scatter import Point, pareto, scatter, some_of
-from weft.reporting.pictures.stacked import stacked
+from weft.reporting.pictures.stacked import WIDE, stacked
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = {"key": "k", "title": "What it shows", "description": "In words."}
@@ -177,7 +177,7 @@ def test_stacked_areas_fill_the_whole_height(rows):
     tree = parsed(stacked(["a", "b", "c"], range(len(rows)), shares, **NAMES))
     areas = [numbers(p.get("d")) for p in of_class(tree, "path", "area")]
     count = len(rows)
-    box = Box(width=760, height=300)
+    box = WIDE
     assert all(y == pytest.approx(box.y[0], abs=0.11) for _, y in areas[0][count:])
     assert all(y == pytest.approx(box.y[1], abs=0.11) for _, y in areas[2][:count])
     assert areas[1][count:] == list(reversed(areas[0][:count]))  # each stands on the one below
