@@ -16,7 +16,8 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUN|DIR",
-            help="folders of runs (weft train --out) or comparisons (weft compare --out), or a folder of them",
+            help="folders of runs (weft train --out) or of comparisons (weft compare --out), or a folder "
+            "that holds some of them",
         ),
     ],
     out: Annotated[
