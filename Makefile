@@ -36,7 +36,9 @@ browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
 	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium; } \
 	  || { echo "install Chromium first, with your system's package manager"; exit 1; }
-	@command -v npm >/dev/null || { echo "install npm first, with your system's package manager"; exit 1; }
+	@command -v npm >/dev/null || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq npm; } \
+	  || { echo "install npm first, with your system's package manager"; exit 1; }
 	npm install --silent --no-audit --no-fund --prefix .browser axe-core@4
 
 # The lowest versions that pyproject.toml allows, in an environment of their own; torch is that of constraints.txt.

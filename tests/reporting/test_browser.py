@@ -14,11 +14,14 @@ from tests.support.report_runs import error_report, write_run_folder
 from weft.cli import run as weft
 from weft.reporting.report import report
 
-pytestmark = pytest.mark.skipif(browsers.missing() is not None, reason=str(browsers.missing()))
+pytestmark = pytest.mark.skipif(
+    browsers.missing() is not None and not browsers.required(), reason=str(browsers.missing())
+)
 
 
 @pytest.fixture(scope="module")
 def started():
+    assert browsers.missing() is None, browsers.missing()
     with browsers.browser() as running:
         yield running
 
@@ -74,6 +77,27 @@ def test_pages_open_without_errors_requests_or_obstacles(started, files, name, s
         assert shown.clipped() == []
         assert shown.accessibility("serious", "critical") == []
         assert shown.errors == []
+
+
+def test_sentences_are_in_sight_on_a_phone(started, files):
+    """Rows with sentences are cards: nothing is scrolled sideways, and no cell is outside of the screen."""
+    with opened(started, files["comparison"], "phone") as shown:
+        for place in ("#claims", "#contrasts", "#settings"):
+            hidden = shown.page.eval_on_selector_all(
+                f"{place} table.stack td, {place} table.stack th",
+                "cells => cells.filter((c) => c.getBoundingClientRect().right > innerWidth).length",
+            )
+            assert hidden == 0
+        label = "getComputedStyle(document.querySelector('#claims tbody td'), '::before').content"
+        assert shown.page.evaluate(label) == '"verdict: "'
+        # rows can still be sorted
+        page = shown.page
+        button = page.query_selector("#contrasts table.stack thead th:nth-child(2) button")
+        button.click()
+        cells = page.query_selector_all("#contrasts table.stack tbody td:nth-child(2)")
+        differences = [float(cell.inner_text()) for cell in cells]
+        assert differences == sorted(differences, reverse=True)
+        assert len(set(differences)) > 1
 
 
 def numbers(page, place):

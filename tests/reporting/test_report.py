@@ -192,3 +192,23 @@ def test_damaged_parts_become_lines(comparison, tmp_path, key):
     (tmp_path / "tables.json").write_text(json.dumps({**facts, key: damaged[key]}))
     (tmp_path / "records").symlink_to(comparison / "records")
     check_page(report_html([read_source(tmp_path)]))
+
+
+def test_a_folder_of_runs_is_one_page(comparison, tmp_path):
+    for name in ("b", "a"):
+        write_run_folder(tmp_path / name)
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "other").mkdir()
+    page = report(folders=[tmp_path])
+    assert page == tmp_path / FILE
+    outline = check_page(page.read_text())
+    assert outline.inside("h1") == ["2 reports: a, b"]
+    assert outline.inside("h2")[0] == "All runs"
+
+
+def test_a_folder_of_too_many_runs_is_refused(tmp_path):
+    for number in range(21):
+        (tmp_path / f"r{number:02}").mkdir()
+        (tmp_path / f"r{number:02}" / "run.yaml").write_text("{}")
+    with pytest.raises(WeftError, match=r"holds 21 runs and comparisons; .* weft report .*r00 .*r01 … --out"):
+        report(folders=[tmp_path])

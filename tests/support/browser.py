@@ -35,6 +35,11 @@ def chromium() -> str | None:
     return named or next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
+def required() -> bool:
+    """Whether these tests must not be skipped: CI sets the variable after `make browser`."""
+    return os.environ.get("WEFT_BROWSER") == "1"
+
+
 def missing() -> str | None:
     """Why pages cannot be opened; None: they can."""
     if chromium() is None:

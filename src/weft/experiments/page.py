@@ -46,30 +46,35 @@ class Call:
     def lines(self) -> list[str]:
         """The commands: first the one that trains, then the one that makes the page from records alone."""
         settings = [_without_folder(override) for override in self.overrides]
-        recipe = self.source.startswith("recipe:")
+        source = _name(self.source)
+        recipe = source.startswith("recipe:")
         if recipe and not any(override.startswith("tasks.root=") for override in settings):
             settings.append("tasks.root=DATA")
-        folder = f"runs/{self.source.removeprefix('recipe:').rpartition('/')[2].removesuffix('.yaml')}"
+        folder = f"runs/{source.removeprefix('recipe:').rpartition('/')[2].removesuffix('.yaml')}"
         pack = "" if self.records is None else f" --pack {_name(self.records)}"
-        lines = [" ".join(["weft compare", self.source, *settings, f"--out {folder}{pack}"])]
+        lines = [" ".join(["weft compare", source, *settings, f"--out {folder}{pack}"])]
         if self.records is not None:
             kept = [text for text in settings if not text.startswith(("tasks.root=", "encoder="))]
             to = "" if self.page is None else f" --page {_name(self.page)}"
-            lines.append(
-                " ".join(["weft compare", self.source, *kept, f"--records {_name(self.records)}{to}"])
-            )
+            lines.append(" ".join(["weft compare", source, *kept, f"--records {_name(self.records)}{to}"]))
         return lines
 
 
-def page(results: Results, call: Call | None = None) -> str:
+def page(results: Results, call: Call | None = None, web: str | None = None) -> str:
     """The page of a grid.
 
     Args:
         results: the results.
         call: the command that made them; None: the page names none.
+        web: the address of the web page of the same results; None: there is none.
     """
     grid = results.grid
     parts = [f"# {grid.title}", summary(results), " ".join(grid.about.split()), setup(results)]
+    if web is not None:
+        parts.append(
+            f"[{web}]({web}) shows the same as a web page with pictures: download it, and open it in a "
+            "browser."
+        )
     parts += [section(averages_table(results))]
     if results.statistics.get("contrasts"):
         parts += [section(contrasts_table(results))]

@@ -64,6 +64,7 @@ class Results:
         return {
             "title": self.grid.title,
             "about": self.grid.about,
+            "cautions": list(self.grid.cautions),
             "report": self.grid.report,
             "baseline": self.grid.baseline,
             "statistics": self.statistics,

@@ -48,7 +48,7 @@ def notes_of(results: Results) -> list[str]:
             f"scores in percent on the {results.grid.report} rows, mean over seeds ± standard error; 'from "
             "seeds' is the share of its square that comes from seeds, the rest comes from the rows",
         )
-        notes.insert(1, average_in_words(results))
+        notes.insert(1, average_in_words(results.statistics))
     if results.statistics.get("contrasts"):
         notes.insert(
             2,
@@ -108,11 +108,15 @@ def averages_table(results: Results) -> TextTable:
     return TextTable("average scores", columns, tuple(rows))
 
 
-def average_in_words(results: Results) -> str:
-    """What the average is the mean of."""
+def average_in_words(statistics: Mapping[str, Any]) -> str:
+    """What the average is the mean of.
+
+    Args:
+        statistics: the statistics of a comparison, which name it.
+    """
     from weft.evaluation.averages import AVERAGES
 
-    name = results.statistics.get("average", "average")
+    name = statistics.get("average", "average")
     if name not in AVERAGES:
         return "the average is the mean of the tasks' scores"
     return f"the average, {name}, is the mean of {', '.join(part.name for part in AVERAGES[name])}"

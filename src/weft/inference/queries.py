@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from weft.data.tokens.tokens import Tokens, in_memory
 from weft.inference.predict import as_split
+from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -58,8 +59,11 @@ def queries_of(model: Model, inputs: Sequence[dict[int, Inputs]]) -> list[Query]
     for index, numbers in texts_of.items():
         task = model.tasks[index]
         task_inputs = [inputs[number][index] for number in numbers]
-        kind = (task.kind, task.apart, task.choices, task.texts, task.stride)
-        key = (kind, tuple(task_inputs))
+        kind = KINDS[task.kind]
+        # all that tokens depend on; the names of the columns do not matter any more
+        form = kind.windows, kind.channels, task.apart, bool(task.choices), len(task.texts), task.stride
+        # pairs that are encoded separately and lists of choices become rows by the kind's own rule
+        key = (form, task.kind if task.apart or task.choices else None, tuple(task_inputs))
         if key not in tokens:
             tokens[key] = in_memory(as_split(task, task_inputs), model.tokenizer, model.max_length)
         for example, number in enumerate(numbers):

@@ -80,6 +80,11 @@ class ComparisonData:
         """The name of the average."""
         return str(self.statistics.get("average", "average"))
 
+    @property
+    def average_name(self) -> str:
+        """The average in a sentence: `the average`, or `the average pals_dev`."""
+        return "the average" if self.average == "average" else f"the average {self.average}"
+
     def estimate(self, variant: str, target: str) -> Mapping[str, Any] | None:
         """The estimate of a variant's score on a task, or of its average; None: there is none."""
         of_variant = self.statistics.get("variants", {}).get(variant, {})

@@ -18,6 +18,9 @@ from weft.utils.version import __version__
 FILE = "report.html"
 """The page's name in the folder that it is about."""
 
+MOST = 20
+"""How many runs of a folder make a page: more than these are slow to open."""
+
 EXPECTED = (
     "expected a folder as made by weft train RUN.yaml --out FOLDER, or by weft compare GRID.yaml --out FOLDER"
 )
@@ -33,13 +36,33 @@ def report(folders: Sequence[str | Path], out: str | Path | None = None) -> Path
         PosixPath('runs/first/report.html')
 
     Args:
-        folders: folders of runs (`weft train --out`) and of comparisons (`weft compare --out`).
+        folders: folders of runs (`weft train --out`) and of comparisons (`weft compare --out`), or a folder
+            that holds some of them.
         out: the file; by default `report.html` in the folder, if there is one.
     """
     paths = [Path(folder) for folder in folders]
     target = place_of(paths, None if out is None else Path(out))
-    write_output(target, report_html([read_source(path) for path in paths]))
+    sources = [read_source(inside) for path in paths for inside in inside_of(path)]
+    write_output(target, report_html(sources))
     return target
+
+
+def inside_of(folder: Path) -> list[Path]:
+    """The folder itself, or the runs and comparisons directly inside a folder that is neither.
+
+    Args:
+        folder: a folder of a run or of a comparison, or one that holds some.
+    """
+    if is_run(folder) or is_comparison(folder) or not folder.is_dir():
+        return [folder]
+    inside = sorted(path for path in folder.iterdir() if is_run(path) or is_comparison(path))
+    if len(inside) > MOST:
+        some = " ".join(map(str, inside[:2]))
+        raise WeftError(
+            f"{folder} holds {len(inside)} runs and comparisons; a page shows at most {MOST} of a folder. "
+            f"Name those that you need: weft report {some} … --out {folder / FILE}"
+        )
+    return inside or [folder]
 
 
 def place_of(folders: Sequence[Path], out: Path | None) -> Path:
@@ -73,11 +96,12 @@ def read_source(folder: Path) -> Source:
     raise WeftError(f"{folder} holds neither a run nor a comparison; {EXPECTED}")
 
 
-def report_html(sources: Sequence[Source]) -> str:
+def report_html(sources: Sequence[Source], made_by: str | None = None) -> str:
     """The page of runs and comparisons, as a text.
 
     Args:
         sources: at least one.
+        made_by: the command that writes the page again; by default `weft report` with the folders.
     """
     sections: list[Section] = []
     several = len(sources) > 1
@@ -91,8 +115,10 @@ def report_html(sources: Sequence[Source]) -> str:
             sections += run_sections(source, prefix, heading)
         else:
             sections += comparison_sections(source, prefix, heading)
-    folders = " ".join(str(source.folder) for source in sources)
-    return page(_title(sources), _about(sources), sections, f"weft {__version__}: weft report {folders}")
+    if made_by is None:
+        folders = " ".join(str(source.folder) for source in sources)
+        made_by = f"weft {__version__}: weft report {folders}"
+    return page(_title(sources), _about(sources), sections, made_by)
 
 
 def _title(sources: Sequence[Source]) -> str:

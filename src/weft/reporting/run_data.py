@@ -141,7 +141,14 @@ def read_run(folder: Path) -> RunData:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    return read_json(path, "a run writes it") if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    try:
+        return read_json(path, "a run writes it")
+    except WeftError as wrong:
+        raise WeftError(
+            f"{wrong}; it is damaged: move it away, and the page is made without it: mv {path} {path}.damaged"
+        ) from None
 
 
 Log = tuple[dict[str, list[dict[str, Any]]], list[Evaluation], list[tuple[int, list[int]]], int]

@@ -55,7 +55,7 @@ def write_composition(composition: Composition, file: Path, title: str) -> None:
     if _is_page(file):
         table = composition_table(composition).html(hide_caption=True)
         key_of = legend(names, places, filled=True)
-        shown = figure("share of each task", picture, table, "wide keep", [text], key_of)
+        shown = figure("share of each task", picture, table, "wide fill", [text], key_of)
         _write_page(file, title, shown)
         return
     samples = [legend_key(place, filled=True) for place in places]

@@ -41,7 +41,12 @@ def escape(value: object, direction: bool = False) -> Html:
     if isinstance(value, Html):
         return value
     text = str(value) if direction else escaped(str(value))
-    return Html(html.escape(_NOT_XML.sub(lambda bad: bad[0].encode("unicode_escape").decode(), text)))
+    return Html(html.escape(spelled(text)))
+
+
+def spelled(text: str) -> str:
+    """Return a text in which characters that XML forbids are spelled out."""
+    return _NOT_XML.sub(lambda bad: bad[0].encode("unicode_escape").decode(), text)
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Html:

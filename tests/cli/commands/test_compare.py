@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from tests.support.outline import check_page
 from tests.support.tiny_grid import write_grid
 from weft import cli
 
@@ -46,6 +47,14 @@ def test_a_grid_from_a_dry_run_to_packed_records(grid, tmp_path, capsys):
     assert "0 of 2 runs to do" in shown.out
 
 
+def test_a_page_has_no_name_of_a_web_page(grid, tmp_path, capsys):
+    """It would be overwritten by the web page beside it. Nothing is trained first."""
+    out = tmp_path / "out"
+    assert cli.run(["compare", str(grid), "--out", str(out), "--page", str(tmp_path / "a.html")]) == 2
+    assert f"--page {tmp_path / 'a.md'}" in capsys.readouterr().err
+    assert not out.exists()
+
+
 @pytest.mark.usefixtures("warm_workers")
 def test_a_page_from_packed_records_alone(grid, tmp_path, capsys):
     packed = str(tmp_path / "all.records")
@@ -67,7 +76,16 @@ def test_a_page_from_packed_records_alone(grid, tmp_path, capsys):
     assert cli.run([*there, "--page", str(page)]) == 0
     assert f"{page}: written" in capsys.readouterr().err
     assert (tmp_path / "there" / "tables.csv").read_text() == trained
-    assert page.read_text() == (tmp_path / "there" / "tables.md").read_text()
+    web = tmp_path / "page.html"
+    link = f"[{web.name}]({web.name}) shows the same as a web page with pictures"
+    parts = page.read_text().split("\n\n")
+    assert [part for part in parts if not part.startswith(link)] == (
+        (tmp_path / "there" / "tables.md").read_text().split("\n\n")
+    )
+    assert link in page.read_text()
+    outline = check_page(web.read_text())
+    assert "--records all.records --page page.md" in outline.inside("p")[-1]
+    assert str(tmp_path) not in web.read_text()
     assert "--records all.records --page page.md" in page.read_text()
     assert cli.run([*there, "--pack", packed]) == 2
     assert "--records makes tables alone" in capsys.readouterr().err

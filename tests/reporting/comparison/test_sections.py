@@ -206,3 +206,34 @@ def test_the_baseline_and_the_best_are_in_color_first(data):
     assert many.shown_first == ["v0", "v9", "v8", "v7", "v6", "v5"][:SHOWN]
     assert sorted(many.looks.values()) == list(range(10))
     assert [many.looks[name] for name in many.shown_first] == list(range(SHOWN))
+
+
+def test_cautions_of_the_grid_are_limits(data):
+    results = {**data.results, "cautions": ["`minilm` has seen <b>some</b> texts."]}
+    body = sections(replace(data, results=results))["limits"].body
+    assert "<li><code>minilm</code> has seen &lt;b&gt;some&lt;/b&gt; texts.</li>" in body
+    assert "cautions" in data.results  # weft compare writes them
+
+
+def test_the_average_is_explained(data):
+    assert "The average is the mean of the tasks' scores." in texts(data, "scores")
+    named = {**data.statistics, "average": "glue9"}
+    estimates = {name: {**of, "glue9": of["average"]} for name, of in named["variants"].items()}
+    shown = texts(
+        replace(data, results={**data.results, "statistics": {**named, "variants": estimates}}), "scores"
+    )
+    assert "The average, glue9, is the mean of mnli accuracy, " in shown
+
+
+def test_keys_that_are_absent_or_empty_are_no_difference(data):
+    """Records of different versions have different keys."""
+    first = data.names[0]
+    records = dict(data.records)
+    records[first] = {
+        seed: replace(record, settings={**record.settings, "soft": None, "trackers": [], "momentum": 0})
+        for seed, record in records[first].items()
+    }
+    shown = texts(replace(data, records=records), "settings")
+    assert "momentum: 0" in shown
+    assert "soft" not in shown
+    assert "trackers" not in shown

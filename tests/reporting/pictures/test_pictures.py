@@ -16,7 +16,7 @@ from weft.reporting.pictures.heat_map import STRONGEST, heat_map, two_decimals
 from weft.reporting.pictures.lines import Line, line_chart, pieces
 from weft.reporting.pictures.panels import panels
 from weft.reporting.pictures.scatter import Point, pareto, scatter, some_of
-from weft.reporting.pictures.stacked import stacked
+from weft.reporting.pictures.stacked import WIDE, stacked
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = {"key": "k", "title": "What it shows", "description": "In words."}
@@ -68,6 +68,12 @@ def test_a_larger_value_is_higher_and_a_later_step_is_right():
     (x0, y0), (x1, y1), (x2, y2) = numbers(path.get("d"))
     assert x0 < x1 < x2
     assert y1 < y2 < y0
+
+
+def test_ticks_at_steps_are_whole_numbers():
+    tree = parsed(line_chart([Line("a", [50, 60], [1, 2])], y_name="score", **NAMES))
+    ticks = [t for t in of_class(tree, "text", "tick") if t.get("text-anchor") != "end"]
+    assert [t.text for t in ticks] == ["50", "55", "60"] or [t.text for t in ticks] == ["50", "55"]
 
 
 def test_a_value_that_is_not_finite_interrupts_a_line():
@@ -171,7 +177,7 @@ def test_stacked_areas_fill_the_whole_height(rows):
     tree = parsed(stacked(["a", "b", "c"], range(len(rows)), shares, **NAMES))
     areas = [numbers(p.get("d")) for p in of_class(tree, "path", "area")]
     count = len(rows)
-    box = Box(width=760, height=300)
+    box = WIDE
     assert all(y == pytest.approx(box.y[0], abs=0.11) for _, y in areas[0][count:])
     assert all(y == pytest.approx(box.y[1], abs=0.11) for _, y in areas[2][:count])
     assert areas[1][count:] == list(reversed(areas[0][:count]))  # each stands on the one below
@@ -199,3 +205,23 @@ def check_harmless(tree):
         assert element.tag.removeprefix(SVG) in known
         assert not [key for key in element.attrib if key.startswith("on")]
         assert element.get("href") is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12))
+def test_names_of_points_touch_neither_marks_nor_names(places):
+    points = [Point(f"variant {i}", 10 + x, 50 + y) for i, (x, y) in enumerate(places)]
+    tree = parsed(scatter(points, x_name="x", y_name="y", **NAMES))
+    taken = []
+    for mark in of_class(tree, "circle", "dot"):
+        x, y = float(mark.get("cx")), float(mark.get("cy"))
+        taken.append((x - 5, y - 5, x + 5, y + 5))
+    for label in of_class(tree, "text", "label"):
+        x, y, width = float(label.get("x")), float(label.get("y")), 6 * len(label.text)
+        left = x - width if label.get("text-anchor") == "end" else x
+        area = (left, y - 10, left + width, y + 2)
+        assert left >= 0
+        assert left + width <= 420
+        for other in taken:
+            apart = area[2] <= other[0] or other[2] <= area[0]
+            assert apart or area[3] <= other[1] + 0.1 or other[3] <= area[1] + 0.1
+        taken.append(area)

@@ -35,7 +35,7 @@ def test_a_run_that_logged_everything_has_every_picture(tmp_path):
         assert len(pictures(found[key])) == 1
     assert len(pictures(found["conflict"])) == 2
     assert "a machine" in texts(found["environment"])
-    assert "added for task rte" in texts(found["parameters"])
+    assert "added for each of the 3 tasks" in texts(found["parameters"])
     assert "rank: 8" in texts(found["run-file"])
 
 
@@ -171,3 +171,13 @@ def test_damaged_metrics_raise_nothing(tmp_path, key, value):
     facts = json.loads((folder / "metrics.json").read_text())
     (folder / "metrics.json").write_text(json.dumps({**facts, key: value}))
     assert len(sections(folder)) == len(SECTIONS)
+
+
+@pytest.mark.parametrize("file", ["similarity.json", "covariance.json", "errors.json"])
+def test_a_file_that_a_failed_command_left_empty_becomes_a_line(tmp_path, file):
+    folder = write_run_folder(tmp_path / "r")
+    (folder / file).write_text("")
+    found = sections(folder)
+    assert list(found) == [key for key, _, _ in SECTIONS]
+    shown = texts(found["errors" if file == "errors.json" else "similarity"])
+    assert f"{file} is not JSON" in shown

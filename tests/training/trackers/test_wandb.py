@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 
 import pytest
 
@@ -38,10 +39,21 @@ def records(file):
             yield record
 
 
+def written(file):
+    """The records of a run that has ended. W&B's own process may write them after `finish` has returned."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = list(records(file))
+        if any(record.WhichOneof("record_type") == "exit" for record in found):
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{file} has no end")
+
+
 def history(file):
     """The rows of the history, and the record of the run."""
     rows, begun = [], None
-    for record in records(file):
+    for record in written(file):
         if record.WhichOneof("record_type") == "history":
             items = record.history.item
             rows.append({x.key or "/".join(x.nested_key): json.loads(x.value_json) for x in items})

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from weft.errors import WeftError
 from weft.utils.files import write_output
+from weft.utils.markup import spelled
+from weft.utils.terminal import escaped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,9 +30,10 @@ def write_figure(draw: Callable[[], Figure], file: Path, title: str) -> None:
     """
     check_suffix(file)
     import matplotlib
+    from matplotlib.text import Text
 
     form = file.suffix.lower()[1:]
-    metadata: dict[str, str | None] = {"Title": title}
+    metadata: dict[str, str | None] = {"Title": plain(title)}
     if form == "svg":
         metadata |= {"Date": None, "Creator": "weft"}
     drawn = io.BytesIO()
@@ -38,8 +41,18 @@ def write_figure(draw: Callable[[], Figure], file: Path, title: str) -> None:
         matplotlib.rcdefaults()  # a user's style must not change the figure
         # text stays text, which can be searched; ids are hashes with this salt instead of random
         matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "weft"})
-        draw().savefig(drawn, format=form, dpi=150, metadata=metadata)
+        # a dollar in a name is no formula
+        matplotlib.rcParams["text.parse_math"] = False
+        figure = draw()
+        for text in figure.findobj(Text):
+            text.set_text(plain(text.get_text()))
+        figure.savefig(drawn, format=form, dpi=150, metadata=metadata)
     write_output(file, drawn.getvalue())
+
+
+def plain(text: str) -> str:
+    """A text for a picture: control characters, and what XML forbids, are spelled out."""
+    return spelled(escaped(text))
 
 
 def check_suffix(file: Path) -> None:
@@ -50,4 +63,5 @@ def check_suffix(file: Path) -> None:
 
 def short(name: str) -> str:
     """A name, shortened for an axis label."""
+    name = plain(name)
     return name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"

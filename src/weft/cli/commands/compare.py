@@ -11,7 +11,6 @@ import typer
 from weft.cli.options import Device, Json
 from weft.cli.output import print_json, print_notes, print_table, print_text
 from weft.errors import WeftError
-from weft.utils.files import write_output
 
 if TYPE_CHECKING:
     from weft.experiments.plan import Plan
@@ -62,7 +61,10 @@ def compare(
         ),
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write the results as a Markdown page, too")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="write the results as a Markdown page, too, and a web page beside it"
+        ),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="exit code 1 unless every claim of the grid is held")
@@ -88,14 +90,16 @@ def compare(
     from weft.experiments.packing import pack as pack_records
     from weft.experiments.packing import unpacked
     from weft.experiments.page import Call
-    from weft.experiments.page import page as page_of
     from weft.experiments.plan import Plan
     from weft.experiments.records import Records
     from weft.experiments.run_grid import Stopped, halved, run_grid
+    from weft.reporting.results_page import web_page_of, write_results_page
 
     grid = load_any(source, overrides or [])
     if records is not None and (dry_run or unpack is not None or pack is not None):
         raise WeftError("--records makes tables alone; leave out --dry-run, --pack and --unpack")
+    if page is not None:
+        web_page_of(page)  # a wrong name is reported before anything is trained
     if unpack is not None:
         new, known = Records(out).unpack(unpack)
         print_notes([f"{unpack}: {new} new records, {known} that were there already"])
@@ -119,8 +123,7 @@ def compare(
             raise WeftError(f"--pack {pack}: {out} has no records of this grid yet; run it first")
         print_notes([f"{pack}: {count} records"])
     if page is not None:
-        write_output(page, page_of(results, call))
-        print_notes([f"{page}: written"])
+        print_notes([f"{file}: written" for file in write_results_page(page, results, call, out)])
     if as_json:
         print_json(results.to_dict())
     else:

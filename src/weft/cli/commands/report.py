@@ -16,7 +16,8 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUN|DIR",
-            help="folders of runs (weft train --out) or of comparisons (weft compare --out)",
+            help="folders of runs (weft train --out) or of comparisons (weft compare --out), or a folder "
+            "that holds some of them",
         ),
     ],
     out: Annotated[
@@ -37,6 +38,8 @@ def report(
     Example: weft report runs/first
 
     Example: weft report runs/first runs/second --out both.html
+
+    Example: weft report runs
     """
     from weft.reporting.report import report as write_report
 

@@ -28,7 +28,9 @@ def contrasts_section(data: ComparisonData, key: str) -> Section:
     rows = [_bar(contrast, contrast["average"]) for contrast in contrasts if contrast["average"] is not None]
     verdicts = [str(contrast["verdict"] or "none") for contrast in contrasts]
     counted = ", ".join(f"{verdicts.count(name)} {name}" for name in dict.fromkeys(verdicts))
-    description = f"{len(contrasts)} differences of the {data.average}, with 95 percent intervals: {counted}."
+    description = (
+        f"{len(contrasts)} differences of {data.average_name}, with 95 percent intervals: {counted}."
+    )
     parts: list[object] = [
         tag(
             "p",
@@ -41,12 +43,12 @@ def contrasts_section(data: ComparisonData, key: str) -> Section:
         picture = forest(
             rows,
             key=f"{key}-0",
-            title=f"Differences of the {data.average}",
+            title=f"Differences of {data.average_name}",
             description=description,
-            x_name=f"difference of the {data.average}, in points",
+            x_name=f"difference of {data.average_name}, in points",
         )
         parts.append(
-            figure(f"differences of the {data.average}", picture, None, "fill narrow", [description])
+            figure(f"differences of {data.average_name}", picture, None, "fill narrow", [description])
         )
     parts.append(table)
     parts.append(_by_task(data, contrasts, key))
@@ -86,10 +88,11 @@ def _table(data: ComparisonData, contrasts: Any) -> Html:
         )
     columns = ("contrast", "difference", "95 % interval", "verdict", "p (Holm)", "could show")
     notes = [
-        "In points. Could show: the smallest true difference that this comparison would have shown with a "
-        "probability of 80 percent."
+        "In points. p (Holm): the p-value, corrected for the number of differences. Could show: the smallest "
+        "true difference that this comparison would have shown with a probability of 80 percent."
     ]
-    return Table(f"Differences of the {data.average}", columns, rows, texts=(3,), notes=notes).html()
+    caption = f"Differences of {data.average_name}"
+    return Table(caption, columns, rows, texts=(3,), notes=notes, cards=True).html()
 
 
 def _by_task(data: ComparisonData, contrasts: Any, key: str) -> Html | None:

@@ -79,7 +79,9 @@ def cost_section(data: ComparisonData, key: str) -> Section | None:
         "Pareto front of the means: no other variant is cheaper and at least as good. Intervals that overlap "
         "do not decide who is on it."
     )
-    return Section(key, "Score against cost", join([tag("p", text), tag("div", *drawn, class_="charts")]))
+    return Section(
+        key, "Score against cost", join([tag("p", text), tag("div", *drawn, class_="charts pairs")])
+    )
 
 
 def _figure(data: ComparisonData, cost: Cost, key: str) -> Html | None:

@@ -60,7 +60,7 @@ def speed_section(data: ComparisonData, key: str) -> Section | None:
     notes = [
         f"The first evaluated step at which the {data.average} reaches 90, 95 and 99 percent of {best:.1f}, "
         "the largest last median of any variant: the median over the seeds that reach it, and how many do. "
-        "Steps between two evaluations are not seen."
+        "Steps between two evaluations are not seen. – means that no seed reaches it."
     ]
     table = Table(f"Steps until the {data.average} reaches a score", columns, rows, notes=notes)
     shown = _speed_picture(data, names, goals[1], f"{key}-0")

@@ -8,7 +8,7 @@ from weft.experiments.claims.evaluate import FEWEST_SEEDS
 from weft.reporting.comparison_data import ComparisonData
 from weft.reporting.page import Section
 from weft.suites.seen_before import seen_before
-from weft.utils.markup import join, tag
+from weft.utils.markup import Html, join, tag
 
 
 def limits_section(data: ComparisonData, key: str) -> Section:
@@ -75,6 +75,14 @@ def _limits(data: ComparisonData) -> Iterator[object]:
         listed = ", ".join(sorted(machines))
         yield f"runs were made on different machines ({listed}): do not compare their seconds"
     yield from (str(note) for note in data.statistics.get("notes", ()))
+    cautions = data.results.get("cautions")
+    yield from (_marked(str(text)) for text in (cautions if isinstance(cautions, list) else ()))
+
+
+def _marked(text: str) -> Html:
+    """A sentence of a grid, in which backquotes stand around code as in Markdown."""
+    parts = text.split("`")
+    return join(tag("code", part) if place % 2 else part for place, part in enumerate(parts))
 
 
 def _listed(names: list[str]) -> str:

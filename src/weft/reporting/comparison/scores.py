@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.experiments.tables import chosen, score, trained
+from weft.experiments.tables import average_in_words, chosen, score, trained
 from weft.reporting.comparison.limits import contaminated
 from weft.reporting.comparison_data import ComparisonData
 from weft.reporting.page import Section
@@ -45,8 +45,10 @@ def scores_section(data: ComparisonData, key: str) -> Section:
         f"Scores in percent on the {data.results.get('report', 'validation')} rows: mean over seeds ± "
         "standard error, which holds the variation of seeds and of rows. Bold: the largest mean of a column, "
         "which need not be better than the next one. Trained: parameters outside heads, in percent of "
-        "the encoder."
+        "the encoder. Seconds: the mean of the runs' training times."
     ]
+    words = average_in_words(data.statistics)
+    notes.append(f"{words[0].upper()}{words[1:]}.")
     if marked:
         notes.append(
             f"{MARK} texts that the encoder or another task has seen: see What must not be concluded."

@@ -50,7 +50,10 @@ def _tried(data: ComparisonData, tuned: list[str]) -> object:
 
 
 def _differing(data: ComparisonData) -> Table | None:
-    """The settings of the runs' files in which variants differ."""
+    """The settings of the runs' files in which variants differ.
+
+    Absent, null, false and empty mean the same: files of different versions have different keys.
+    """
     settings = {
         name: _flat(record.settings) for name in data.names if (record := data.first(name)) is not None
     }
@@ -58,7 +61,7 @@ def _differing(data: ComparisonData) -> Table | None:
     rare = [
         key
         for key in keys
-        if key != "train.seed" and len({str(values.get(key, NONE)) for values in settings.values()}) > 1
+        if key != "train.seed" and len({_set(values.get(key)) for values in settings.values()}) > 1
     ]
     if not rare:
         return None
@@ -67,6 +70,10 @@ def _differing(data: ComparisonData) -> Table | None:
         for name, values in settings.items()
     ]
     return Table("Settings in which variants differ", ("variant", "settings"), rows, long=(1,))
+
+
+def _set(value: Any) -> str:
+    return NONE if value is None or value is False or value in ([], {}, "") else str(value)
 
 
 def _plain(value: Any) -> str:
@@ -112,13 +119,17 @@ def runs_section(data: ComparisonData, key: str) -> Section | None:
             )
     if rows:
         columns = ("variant", "seed", data.average, "kept step", "seconds", "machine")
-        table = Table("Every run", columns, rows, texts=(5,))
+        table = Table("Every run", columns, rows, texts=(5,), cards=True)
         parts.append(tag("details", tag("summary", f"All {len(rows)} runs"), table.html()))
     return Section(key, "Runs", join(parts)) if parts else None
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in machine.items() if value is not None)
+
+
+def _measured(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _measures(data: ComparisonData) -> Table | None:
@@ -138,7 +149,7 @@ def _measures(data: ComparisonData) -> Table | None:
     if not names:
         return None
     rows = [
-        [variant, *(Cell(f"{of[name]:.4g}", of[name]) if name in of else NONE for name in names)]
+        [variant, *(Cell(_measured(of[name]), of[name]) if name in of else NONE for name in names)]
         for variant, of in values.items()
     ]
     return Table("Measures, mean over seeds", ("variant", *(n.replace("_", " ") for n in names)), rows)

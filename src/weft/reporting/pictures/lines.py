@@ -72,11 +72,18 @@ def line_chart(
         title,
         description,
         box,
-        axes(box, x, y, x_name, y_name),
+        axes(box, x, y, x_name, y_name, x_ticks=_ticks(x, lines)),
         *drawn,
         class_="hover" if hover else "",
         **(hover_facts(x) if hover else {}),
     )
+
+
+def _ticks(x: Scale, lines: Sequence[Line]) -> list[float]:
+    """The ticks of the horizontal axis: where all places are whole numbers, such as steps, so are they."""
+    ticks = x.ticks(4)
+    whole = [tick for tick in ticks if float(tick).is_integer()]
+    return whole if whole and all(float(place).is_integer() for line in lines for place in line.x) else ticks
 
 
 def hover_facts(x: Scale) -> dict[str, object]:

@@ -112,7 +112,7 @@ def scatter(
         else None,
         tag("path", class_="stairs", d=stairs) if len(best) > 1 else None,
         *marks,
-        *_labels([(point, places[id(point)]) for point in named], box),
+        *_labels([(point, places[id(point)]) for point in named], list(places.values()), box),
     )
 
 
@@ -166,29 +166,44 @@ def _stairs(places: Sequence[tuple[float, float]], box: Box) -> str:
     return path(corners)
 
 
-def _labels(named: Sequence[tuple[Point, tuple[float, float]]], box: Box) -> list[Html]:
-    """The names of points, moved up or down where two would touch."""
-    taken: list[tuple[float, float, float, float]] = []
-    labels = []
+Area = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
+SHIFTS = (4.0, -8.0, 16.0, -20.0, 28.0, -32.0, 40.0, 52.0, 64.0)
+"""How far a name may stand below its point, the nearest first."""
+
+
+def _labels(
+    named: Sequence[tuple[Point, tuple[float, float]]], marks: Sequence[tuple[float, float]], box: Box
+) -> list[Html]:
+    """The names of points, where they touch no mark and no other name; a line leads to one that is far away.
+
+    A name for which there is no such place is left out.
+    """
+    taken: list[Area] = [(a - 5, b - 5, a + 5, b + 5) for a, b in marks]
+    labels: list[Html] = []
     for point, (a, b) in sorted(named, key=lambda item: item[1][1]):
         name = point.name if len(point.name) <= LONGEST else f"{point.name[: LONGEST - 1]}…"
-        width = TEXT * 0.92 * len(name)
-        right = a + 8 + width <= box.width
-        left = a + 8 if right else a - 8 - width
-        for shift in (4.0, -8.0, 16.0, -20.0, 28.0):
+        width = TEXT * 0.98 * len(name)
+        for shift, right in ((shift, right) for shift in SHIFTS for right in (True, False)):
+            gap = 8 if abs(shift - 4) < 10 else 22
+            left = a + gap if right else a - gap - width
             area = (left, b + shift - 10, left + width, b + shift + 2)
-            free = all(area[2] < t[0] or t[2] < area[0] or area[3] < t[1] or t[3] < area[1] for t in taken)
-            if free and area[1] > 14:
-                taken.append(area)
-                labels.append(
-                    tag(
-                        "text",
-                        name,
-                        class_="label halo",
-                        x=fixed(a + 8 if right else a - 8),
-                        y=fixed(b + shift),
-                        text_anchor=None if right else "end",
-                    )
-                )
-                break
+            if not _is_free(area, taken, box):
+                continue
+            taken.append(area)
+            side = 1 if right else -1
+            if gap > 8:
+                ends = {"x1": fixed(a + 5 * side), "x2": fixed(a + (gap - 2) * side)}
+                labels.append(tag("line", class_="leader", y1=fixed(b), y2=fixed(b + shift - 4), **ends))
+            anchor = None if right else "end"
+            at = {"x": fixed(a + gap * side), "y": fixed(b + shift)}
+            labels.append(tag("text", name, class_="label halo", text_anchor=anchor, **at))
+            break
     return labels
+
+
+def _is_free(area: Area, taken: Sequence[Area], box: Box) -> bool:
+    """Whether an area is inside the picture and touches nothing."""
+    left, top, right, bottom = area
+    inside = left >= box.x[0] and right <= box.width and top > 14 and bottom < box.y[0]
+    return inside and all(right < t[0] or t[2] < left or bottom < t[1] or t[3] < top for t in taken)

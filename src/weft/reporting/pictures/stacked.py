@@ -9,7 +9,8 @@ from weft.reporting.pictures.lines import hover_facts
 from weft.reporting.pictures.scale import Scale, fitted
 from weft.utils.markup import Html, tag
 
-WIDE = Box(width=760, height=300)
+WIDE = Box(width=560, height=270)
+"""A picture that is enlarged on a wide screen, and whose words can still be read on a phone."""
 LINE = 16
 """The height of a line of text."""
 

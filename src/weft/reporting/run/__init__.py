@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from weft.errors import WeftError
 from weft.reporting.page import Section, absent
 from weft.reporting.run.conflict import conflict_section, similarity_section
 from weft.reporting.run.curves import curves_section, losses_section
@@ -46,6 +47,8 @@ def run_sections(run: RunData, prefix: str = "", heading: str = "") -> list[Sect
     for key, title, make in SECTIONS:
         try:
             section = make(run, f"{prefix}{key}")
+        except WeftError as wrong:  # such as an error report that is no JSON
+            section = Section(f"{prefix}{key}", title, absent(title, str(wrong)))
         except NOT_AS_WRITTEN as wrong:
             why = f"the files in {run.folder} are not in the form that a run writes ({wrong!r})"
             section = Section(f"{prefix}{key}", title, absent(title, why))

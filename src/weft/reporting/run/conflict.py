@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from weft.errors import WeftError
 from weft.reporting.curves import curve_of, table_of
 from weft.reporting.page import Section, absent, code, figure
 from weft.reporting.pictures.heat_map import heat_map
@@ -80,7 +81,7 @@ def conflict_section(run: RunData, key: str) -> Section:
         )
         numbers = table_of("Conflicting pairs in percent", {"conflicting": curve}).html(hide_caption=True)
         shown.append(figure("pairs with a cosine below 0", chart, numbers, "fill", [text]))
-    return Section(key, title, join([tag("p", description), tag("div", *shown, class_="charts")]))
+    return Section(key, title, join([tag("p", description), tag("div", *shown, class_="charts pairs")]))
 
 
 def mean_cosines(tasks: Sequence[str], windows: Sequence[Mapping[str, Any]]) -> list[list[float]]:
@@ -132,7 +133,12 @@ def similarity_section(run: RunData, key: str) -> Section:
             text = f"weft show {command} {run.folder} --json > {path}"
             parts.append(absent(name, join(["it needs the model, and is computed by ", code(text)])))
             continue
-        for place, (caption, tasks, matrix) in enumerate(_matrices(path)):
+        try:
+            matrices = _matrices(path)
+        except WeftError as wrong:  # a command that failed leaves an empty file
+            parts.append(absent(name, str(wrong)))
+            continue
+        for place, (caption, tasks, matrix) in enumerate(matrices):
             picture_key = f"{key}-{command}-{place}"
             description = f"{name}: {caption}."
             picture = heat_map(tasks, tasks, matrix, key=picture_key, title=caption, description=description)

@@ -7,8 +7,8 @@ import math
 from weft.metrics import is_error
 from weft.reporting.curves import Curve, curve_of, table_of
 from weft.reporting.page import Section, absent, code, figure, legend
-from weft.reporting.pictures.frame import Box
 from weft.reporting.pictures.lines import Line, line_chart
+from weft.reporting.pictures.stacked import WIDE
 from weft.reporting.run_data import RunData, number, numbers_of
 from weft.utils.markup import Html, join, tag
 
@@ -118,8 +118,8 @@ def losses_section(run: RunData, key: str) -> Section:
         title="Training loss of each task",
         description=description,
         y_name="mean loss",
-        box=Box(width=760, height=300),
+        box=WIDE,
     )
     table = table_of("Training losses", curves, digits=3).html(hide_caption=True)
-    shown = figure("loss of each task", picture, table, "wide keep", legend=legend(list(curves)))
+    shown = figure("loss of each task", picture, table, "wide fill", legend=legend(list(curves)))
     return Section(key, title, shown)

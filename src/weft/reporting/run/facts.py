@@ -44,16 +44,23 @@ def _ledger(logged: Mapping[str, Any]) -> Html:
     """The counts that `weft show params` prints, as the run has logged them."""
     encoder = number(logged.get("encoder"))
     counts = {"encoder": encoder, "added for all tasks or for groups": number(logged.get("shared"))}
-    counts |= {f"added for task {name}": x for name, x in numbers_of(logged.get("per_task")).items()}
+    counts |= _per_task("added for", numbers_of(logged.get("per_task")))
     counts |= {"all that serves all tasks, without heads": number(logged.get("total"))}
     counts |= {"trained, without heads": number(logged.get("trained"))}
-    counts |= {f"head of task {name}": x for name, x in numbers_of(logged.get("heads")).items()}
+    counts |= _per_task("head of", numbers_of(logged.get("heads")))
     rows = [
         [name, f"{count:,.0f}", f"{100 * count / encoder:.3f}" if encoder > 0 else NONE]
         for name, count in counts.items()
         if math.isfinite(count)
     ]
-    return Table("Ledger", ("part", "parameters", "percent of the encoder"), rows, sortable=False).html()
+    return Table("Ledger", ("part", "parameters", "% of the encoder"), rows, sortable=False).html()
+
+
+def _per_task(what: str, counts: Mapping[str, float]) -> dict[str, float]:
+    """One row per task; a single one if all counts are equal."""
+    if len(counts) > 1 and len(set(counts.values())) == 1:
+        return {f"{what} each of the {len(counts)} tasks": next(iter(counts.values()))}
+    return {f"{what} task {name}": count for name, count in counts.items()}
 
 
 def stored_parameters(bundle: Path) -> list[tuple[str, str, int, int]]:

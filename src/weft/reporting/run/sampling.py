@@ -139,7 +139,7 @@ def composition_section(run: RunData, key: str) -> Section:
     # the topmost area first, as in the picture
     places = list(reversed(range(len(composition.tasks))))
     key_of = legend([composition.tasks[place] for place in places], places, filled=True)
-    shown = figure("share of each task", picture, table, "wide keep", legend=key_of)
+    shown = figure("share of each task", picture, table, "wide fill", legend=key_of)
     return Section(key, title, join([tag("p", description), shown, _usage(run)]))
 
 
@@ -156,7 +156,7 @@ def _usage(run: RunData) -> Html | None:
         ]
         for task in run.tasks
     ]
-    columns = ("task", "training rows used, percent", "longest gap in steps")
+    columns = ("task", "training rows used, %", "longest gap in steps")
     notes = ["The longest gap: the most consecutive steps without an example of the task."]
     return Table("Use of the training data", columns, rows, notes=notes).html()
 
@@ -188,9 +188,9 @@ def entropy_section(run: RunData, key: str) -> Section:
         title="Entropy of each task's outputs",
         description=description,
         y_name="normalized entropy",
-        box=Box(width=760, height=300),
+        box=WIDE,
     )
     table = table_of("Entropy by step", curves, digits=3).html(hide_caption=True)
     key_of = legend(list(curves), [run.tasks.index(name) for name in curves])
-    shown = figure("entropy of each task", picture, table, "wide keep", legend=key_of)
+    shown = figure("entropy of each task", picture, table, "wide fill", legend=key_of)
     return Section(key, title, join([tag("p", description), shown]))

@@ -1,0 +1,47 @@
+"""The results of a comparison for readers: a Markdown page, and beside it the web page that it links to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft.errors import WeftError
+from weft.experiments.page import Call, page
+from weft.experiments.results import Results
+from weft.reporting.report import read_source, report_html
+from weft.utils.files import write_output
+
+SUFFIX = ".html"
+
+
+def web_page_of(file: Path) -> Path:
+    """The web page beside a Markdown page.
+
+    Example:
+        >>> web_page_of(Path("docs/results/sampling.md")).name
+        'sampling.html'
+    """
+    if file.suffix.lower() in (SUFFIX, ".htm"):
+        named = file.with_suffix(".md")
+        raise WeftError(
+            f"--page {file}: this is the name of a web page; expected that of a Markdown page, beside which "
+            f"the web page is written: --page {named}"
+        )
+    return file.with_suffix(SUFFIX)
+
+
+def write_results_page(file: Path, results: Results, call: Call, folder: Path) -> list[Path]:
+    """Write both pages, and return their names. Without results there is no web page.
+
+    Args:
+        file: the Markdown page.
+        results: the results.
+        call: the command; both pages name it.
+        folder: the comparison's folder, with its records and tables.
+    """
+    web = web_page_of(file)
+    if not results.statistics:
+        write_output(file, page(results, call))
+        return [file]
+    write_output(file, page(results, call, web.name))
+    write_output(web, report_html([read_source(folder)], made_by=call.lines()[-1]))
+    return [file, web]
