@@ -12,7 +12,7 @@ from tests.support.inductor import compile_quickly
 from tests.support.tiny import CORE_FAMILIES, batch, build, labels, no_dropout, scramble
 from weft.acceleration.compiled import Compiled
 
-pytestmark = pytest.mark.more
+pytestmark = pytest.mark.slow
 
 NEAR = {"rtol": 1e-4, "atol": 1e-4}
 
