@@ -37,9 +37,9 @@ def stepped(model, inputs):
     return output.hidden.detach(), {n: p.grad.clone() for n, p in model.named_parameters() if p.requires_grad}
 
 
-@pytest.mark.parametrize("family", CORE_FAMILIES)
-def test_inference_and_a_step_of_training_equal_eager(family):
-    model = model_of(family)
+@pytest.mark.parametrize("member", CORE_FAMILIES)
+def test_inference_and_a_step_of_training_equal_eager(member):
+    model = model_of(member)
     inputs = batch(model)
     other = inputs | {"task": (inputs["task"] + 1) % len(model.tasks)}
     with torch.no_grad():
