@@ -27,7 +27,7 @@ IN_TURN = "peft lora, one task after the other"
 SHOWN = ("lora", "bitfit", "morris", "pals", "ca_mtl")
 """The methods that are measured by default, and with every number of tasks."""
 
-NEWER = ("dora", "mtl_lora", "vera")
+NEWER = ("dora", "mtl_lora", "vera", "lora_xs", "road", "ia3", "poly", "hydra", "reft", "hyperformer")
 """Methods that are measured with every number of tasks if they are named; all others with the main one."""
 
 LONGEST = 128

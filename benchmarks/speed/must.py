@@ -48,6 +48,13 @@ def _more_tasks(method: str) -> Must:
     return Must(claim, "cuda", "inference 288x64", named(method, 64), named(method, 9), False, 1.15)
 
 
+_LIMITS = {
+    **dict.fromkeys(("road", "ia3", "vera"), 1.1),
+    **dict.fromkeys(("dora", "mtl_lora", "poly"), 1.15),
+    **dict.fromkeys(("reft", "hyperformer"), 1.2),
+}
+"""How much more than the bare encoder a method may cost, with nine and with 64 tasks mixed."""
+
 _TEXT = ("training on text", "peft lora, Trainer", "weft lora", True)
 
 _SERVE = "weft serve"
@@ -73,8 +80,7 @@ MUST = [
     _mixed("ca_mtl", 1.4),
     _more_tasks("lora"),
     _more_tasks("bitfit"),
-    *(_mixed(method, 1.15, tasks) for method in ("dora", "mtl_lora") for tasks in (9, 64)),
-    *(_mixed("vera", 1.1, tasks) for tasks in (9, 64)),
+    *(_mixed(method, target, tasks) for method, target in _LIMITS.items() for tasks in (9, 64)),
     Must(
         "weft lora, 9 tasks mixed, inference 36x32 beside the bare encoder",
         *("cpu", "inference 36x32", named("lora", 9), BARE, False, 1.12),

@@ -4,12 +4,17 @@ import threading
 
 import pytest
 import torch
+from benchmarks.speed import inference
+from benchmarks.speed.__main__ import arguments
+from benchmarks.speed.bench import Bench
+from benchmarks.speed.inference import BARE
 from benchmarks.speed.limit import flops
 from benchmarks.speed.memory import held_in, kept
-from benchmarks.speed.must import judged
+from benchmarks.speed.must import MUST, judged
 from benchmarks.speed.report import body, claims, columns, markdown
 from benchmarks.speed.results import Results, Work
 from benchmarks.speed.timing import Taken, Variant, interleaved
+from benchmarks.speed.training import named
 from benchmarks.speed.turns import Turns
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -99,6 +104,53 @@ def test_claims_are_ratios_within_one_piece_of_work():
     assert beside_bare["found"] == pytest.approx(1.1)
     assert beside_names["ok"] is False
     assert all(claim["ok"] is None for claim in (text, *serving))
+
+
+@pytest.mark.parametrize("tasks", [9, 64])
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [(m, 1.1) for m in ("road", "ia3", "vera")]
+    + [(m, 1.15) for m in ("dora", "mtl_lora", "poly")]
+    + [(m, 1.2) for m in ("reft", "hyperformer")],
+)
+def test_methods_have_a_limit_beside_the_bare_encoder(method, target, tasks):
+    found = Results({"device": "cuda"}, {})
+    work = Work("inference", "inference 288x64", BARE, "cost")
+    row = named(method, tasks)
+    for factor, ok in ((0.99, True), (1.01, False)):
+        times = {BARE: 10.0, row: 10.0 * target * factor}
+        variants = [Variant(name, lambda: None) for name in times]
+        work.rows.clear()
+        work.add(variants, {name: Taken(ms, ms, ms, 5) for name, ms in times.items()}, None)
+        found.works[:] = [work]
+        (claim,) = [one for one in judged(found) if one["claim"].startswith(f"{row} mixed")]
+        assert claim["ok"] is ok
+        assert claim["target"] == f"≤ {target:g}x"
+
+
+def test_methods_with_a_limit_are_measured_with_every_number_of_tasks(monkeypatch, tmp_path):
+    """`--only inference --methods … --tasks 9 64` builds what the claims read, under their names."""
+    names = ("dora", "mtl_lora", "poly", "hydra", "road", "ia3", "vera", "lora_xs", "reft", "hyperformer")
+    line = ["bench", "--device", "cpu", "--only", "inference", "--tasks", "9", "64"]
+    monkeypatch.setattr("sys.argv", [*line, "--methods", ",".join(names)])
+    args = arguments()
+    assert args.methods == list(names)
+    built = []
+
+    class Untimed(Bench):
+        def build(self, variants, name, make, needed=False):
+            if name.startswith("weft "):
+                make().run()
+                built.append(name)
+
+        def measure(self, *facts, **options):
+            pass
+
+    bench = Untimed(CPU, Results({}, {}), tmp_path / "none", 1, True, None)
+    inference.measure(bench, "random:bert-tiny", 6, 8, args.tasks, args.methods)
+    assert sorted(built) == sorted(named(method, tasks) for method in names for tasks in (9, 64))
+    claimed = {must.over for must in MUST if must.work == "inference 288x64"}
+    assert {named(m, n) for m in names if m not in ("hydra", "lora_xs") for n in (9, 64)} <= claimed
 
 
 def test_what_is_written_is_read_and_shown(tmp_path):
