@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from weft.bundle.manifest import check_encoder, find_bundle, read_bundle
@@ -65,6 +68,7 @@ def serve(
         server.should_exit = True
 
     app.on_failure = stop
+    server.capture_signals = lambda: _signals(server.handle_exit)  # type: ignore[method-assign]
     address = f"[{host}]" if ":" in host else host
     tell(f"serving {len(tasks)} tasks of {bundle} at http://{address}:{listener.getsockname()[1]}")
     server.run(sockets=[listener])
@@ -73,6 +77,21 @@ def serve(
         if isinstance(error, WeftError):
             raise error
         raise RunFailed(f"the model could not be loaded: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _signals(stop: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Inside, SIGINT and SIGTERM stop the server.
+
+    uvicorn's own way raises the signal again at the end, and the process would end by it; a server that was
+    asked to stop and has answered everything ends with exit code 0.
+    """
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _listen(host: str, port: int) -> socket.socket:
