@@ -45,7 +45,7 @@ browser:
 FLOORS       := .venv-floors
 FLOOR_PYTHON ?= python3.11
 FLOOR_TESTS  := tests/test_floors.py tests/test_imports.py tests/cli tests/config tests/data tests/metrics \
-  tests/bundle tests/encoder tests/evaluation tests/analysis tests/interop tests/suites tests/sampling \
+  tests/bundle tests/encoder tests/evaluation tests/analysis tests/interop tests/suites tests/sampling tests/serving \
   tests/training/run/test_run.py tests/training/run/test_resume.py tests/training/run/test_every_kind.py
 
 $(FLOORS)/.installed: pyproject.toml constraints.txt tests/support/floors.py
