@@ -33,6 +33,9 @@ ANATOMIES = ("bert", "modernbert")
 COLLECTED: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
 """All tests that were collected, before any was deselected."""
 
+LEAVES_OUT = "not more"
+"""What is in the marker expression of a run that leaves them out."""
+
 LEFT_OUT: pytest.StashKey[int] = pytest.StashKey()
 """How many of them are marked `more`, where `-m "not more"` leaves them out."""
 
