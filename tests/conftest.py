@@ -25,7 +25,7 @@ settings.register_profile("quick", settings.get_profile("all"), max_examples=15)
 
 
 def pytest_configure(config):
-    """`make test` draws fewer examples of each property; before any test is imported, which reads the profile."""
+    """`make test` draws fewer examples of each property. Tests read the profile when they are imported."""
     settings.load_profile("quick" if LEAVES_OUT in config.option.markexpr else "all")
 
 

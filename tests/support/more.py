@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.conformance.table import METHODS
 from tests.support.tiny import FAMILIES
@@ -54,6 +55,14 @@ def some_of(cases: Iterable[Any], keep: int | Collection[Any]) -> list[Any]:
     else:
         kept = {cases.index(case) for case in keep}
     return [case if n in kept else _marked(case) for n, case in enumerate(cases)]
+
+
+def examples(count: int) -> int:
+    """How many examples hypothesis draws: `count` in `make test-all`, a third of them in `make test`.
+
+    For tests that need another number than the profiles of conftest.py, which set 50 and 15.
+    """
+    return max(2, count * settings.default.max_examples // 50)
 
 
 def _marked(case: Any) -> Any:
