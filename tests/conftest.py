@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from tests.support.more import COLLECTED, LEFT_OUT, mark_more
+from tests.support.more import COLLECTED, LEAVES_OUT, LEFT_OUT, mark_more
 from tests.support.no_flush import flush_nothing
 
 # two workers on two cores: tiny encoders run faster on one thread each
@@ -20,8 +20,13 @@ torch.set_num_threads(1)
 flush_nothing()
 
 # timing is no property; the machine may be busy
-settings.register_profile("weft", deadline=None, max_examples=50, derandomize=True)
-settings.load_profile("weft")
+settings.register_profile("all", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("quick", settings.get_profile("all"), max_examples=15)
+
+
+def pytest_configure(config):
+    """`make test` draws fewer examples of each property. Tests read the profile when they are imported."""
+    settings.load_profile("quick" if LEAVES_OUT in config.option.markexpr else "all")
 
 
 def pytest_collection_finish(session):
@@ -40,7 +45,7 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker(pytest.mark.skip(reason="needs a GPU"))
     mark_more(items)
     config.stash[COLLECTED] = list(items)
-    if "not more" in config.option.markexpr:
+    if LEAVES_OUT in config.option.markexpr:
         config.stash[LEFT_OUT] = sum(item.get_closest_marker("more") is not None for item in items)
         if hasattr(config, "workeroutput"):  # a worker sends it to the main process, which collects nothing
             config.workeroutput["left_out"] = config.stash[LEFT_OUT]

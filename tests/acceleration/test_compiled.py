@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
+from tests.support.more import some_of
 from tests.support.tiny import batch, build, scramble
 from weft.acceleration.bias_tables import BiasTables
 from weft.acceleration.compiled import Compiled, blocks_of
@@ -55,7 +56,7 @@ def by_threads(run, inputs, threads=4, times=5):
         return [pair for found in pool.map(work, range(threads)) for pair in found]
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["blocks", "model"])
+@pytest.mark.parametrize("whole", some_of([False, True], 1), ids=["blocks", "model"])
 def test_a_second_thread_compiles_nothing_anew(whole):
     """The route is found per thread inside one graph, and the guards look at the thread's own."""
     model = scramble(build("bert", ["lora", "bitfit"], layers=1))
@@ -111,7 +112,7 @@ def test_a_trunk_takes_its_turn_too():
     with ThreadPoolExecutor(1) as pool:
         with model.lock:
             waiting = pool.submit(run_trunk, model, inputs, inputs["task"], 1)
-            assert not wait([waiting], timeout=0.1).done
+            assert not wait([waiting], timeout=0.1).done  # a trunk that took no turn would take milliseconds
         assert waiting.result().depth == 1
 
 

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from tests.support.golden import golden
+from tests.support.more import examples
 from weft.adapters.alignment import FilmAlignment, MatrixAlignment, TaskAlignment
 from weft.adapters.conditional_attention import ConditionalAttention, block_size
 from weft.adapters.conditional_bottleneck import FilmBottleneck, ModulatedBottleneck
@@ -129,7 +130,7 @@ def test_golden_bottleneck():
     torch.testing.assert_close(bottleneck(x, ROUTE), tensors["out"], **NEAR)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(length=st.integers(1, 20), blocks=st.integers(1, 20), cut=st.integers(0, 19), full=st.booleans())
 def test_the_matrix_is_a_direct_sum(length, blocks, cut, full):
     """M(z) = ⊕ A'_n for any L and N, by torch.block_diag; shorter rows see its upper left corner."""

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from tests.support.more import examples
 from weft.adapters.dora import DoraAdapter
 from weft.core.route import Route
 from weft.core.stacked import Slots
@@ -28,7 +29,7 @@ def adapter_of(width, out, rank, scale, seed, bias=True, part=(0, 1)):
     return adapter, linear
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     width=st.integers(1, 9),
     out=st.integers(1, 9),
@@ -45,7 +46,7 @@ def test_norms_are_those_of_the_whole_weights(width, out, rank, scale, seed):
         torch.testing.assert_close(found.double(), whole.norm(dim=2).detach(), rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(bias=st.booleans(), index=st.integers(0, 2), seed=st.integers(0, 99))
 def test_its_equation_for_each_slice_of_a_map(bias, index, seed):
     adapter, linear = adapter_of(5, 4, 2, 1.5, seed, bias, (index, 3))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
+from tests.support.more import examples
 from tests.support.tiny import TASKS, batch, build, labels, no_dropout
 from weft.adapters.mtl_lora import MtlLoraAdapter
 from weft.core.route import Route
@@ -38,7 +39,7 @@ def plain(adapter, x, task):
     return adapter.scale * torch.stack(rows)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     width=st.integers(1, 7),
     out=st.integers(1, 7),
@@ -60,7 +61,7 @@ def test_its_equation_and_gradients(width, out, rank, maps, temperature, seed):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(rank=st.integers(1, 4), maps=st.integers(1, 3), seed=st.integers(0, 99))
 def test_updates_of_tasks(rank, maps, seed):
     adapter = adapter_of(5, 6, rank, maps, 0.7, 2.0, seed)

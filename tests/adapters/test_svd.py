@@ -7,10 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from weft.adapters.svd import factors_from_files, top_singular
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(out=st.integers(1, 12), width=st.integers(1, 12), rank=st.integers(1, 14), seed=st.integers(0, 99))
 def test_of_small_maps(out, width, rank, seed):
     weight = torch.randn(out, width, generator=torch.Generator().manual_seed(seed))

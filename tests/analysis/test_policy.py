@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from weft.analysis.policy import Window, estimate, learn_policy
 from weft.errors import WeftError
 
@@ -25,7 +26,7 @@ def logs(q, p, windows, draws, noise, seed, trend=0.0, runs=1):
 
 
 @given(best=st.integers(0, 3), seed=st.integers(0, 99), mixed=st.booleans())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_the_only_task_that_is_rewarded_is_drawn_most(best, seed, mixed):
     q = np.eye(4)[best]
     windows = logs(q, SKEWED if mixed else np.full(4, 0.25), 300, 20, 1.0, seed)
@@ -38,7 +39,7 @@ def test_the_only_task_that_is_rewarded_is_drawn_most(best, seed, mixed):
 
 
 @given(seed=st.integers(0, 99), reward=st.floats(-2, 2))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_equal_rewards_leave_the_logging_policy(seed, reward):
     """Of equal rewards nothing is learned: no matter which tasks were drawn, the score rose alike."""
     found = learn_policy(logs(np.full(4, reward / 10), SKEWED, 30, 10, 0.0, seed))
@@ -87,7 +88,7 @@ probabilities = st.lists(st.floats(0.02, 1), min_size=1, max_size=8).map(lambda 
     floor=st.sampled_from([None, 0.0, 0.05, "uniform"]),
     scale=st.sampled_from([1e-6, 1.0, 1e6]),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_every_policy_is_one_and_keeps_its_bounds(p, seed, caution, clip, floor, scale):
     draw = np.random.default_rng(seed)
     floor = 1 / len(p) if floor == "uniform" else floor
@@ -102,7 +103,7 @@ def test_every_policy_is_one_and_keeps_its_bounds(p, seed, caution, clip, floor,
 
 
 @given(seed=st.integers(0, 99), data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_neither_the_tasks_order_nor_the_rewards_unit_matters(seed, data):
     order = np.array(data.draw(st.permutations(range(4))))
     windows = logs(np.array([1.0, -1.0, 0.0, 0.5]), SKEWED, 20, 9, 1.0, seed, runs=2)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from tests.support.golden import golden
+from tests.support.more import examples
 from tests.support.similarities import assert_same, by_numpy
 from weft.adapters.bias import BiasAdapter
 from weft.adapters.cp import CpAdapter
@@ -39,7 +40,7 @@ RESCALED = [
     ("low_rank_bias", "D", 2, "E", 1),
 ]
 seeds = st.integers(0, 10**6)
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=examples(15), deadline=None)
 
 
 @torch.no_grad()

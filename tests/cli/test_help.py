@@ -8,6 +8,7 @@ import pytest
 from typer.main import get_command
 
 from tests.support.commands import COMMANDS
+from tests.support.more import some_of
 from weft.cli import run
 from weft.cli.app import build_app
 
@@ -67,7 +68,7 @@ def test_placeholders_are_plain(name, capsys):
     assert "x>=" not in text
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", some_of(PAGES, 6))
 def test_h_is_help(name, capsys):
     assert page(capsys, name, "-h") == page(capsys, name, "--help")
 

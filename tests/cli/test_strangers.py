@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import weft
+from tests.support.more import some_of
 from tests.support.peft_twin import change_json, saved
 from tests.support.planted import Trace, forget_checksums, plant_code
 from tests.support.tiny import tiny
@@ -88,7 +89,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some_of(NAMES, ["predict", "train", "check", "import", "show storage"]))
 def test_code_of_an_encoder_runs_in_no_command(bundle, tmp_path, capsys, monkeypatch, name):
     trace = Trace(tmp_path)
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))

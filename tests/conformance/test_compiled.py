@@ -16,13 +16,13 @@ from weft.acceleration.compiled import blocks_of
 from weft.methods import METHODS as REGISTERED
 
 # tracing takes a second a case: further settings of a method compile in one family, of either anatomy in
-# turn; one family is compiled whole, of the others one block, as the engines do it. `make test` compiles each
-# method in one family
+# turn; one family is compiled whole, of the others one block, as the engines do it. `make test` compiles
+# every sixth method, in one family
 WHOLE = "bert"
 EITHER = (WHOLE, "modernbert")
 FURTHER = {m: EITHER[n % 2] for n, m in enumerate(m for m in METHODS if m not in REGISTERED)}
 COMPILED = [c for c in CASES if c.values[0] in REGISTERED or FURTHER[c.values[0]] == c.values[1]]
-KEPT = [c for c in COMPILED if c.values[0] in REGISTERED and on_diagonal(*c.values)]
+KEPT = [c for c in COMPILED if c.values[0] in REGISTERED and on_diagonal(*c.values)][::6]
 
 
 @cache

@@ -7,6 +7,7 @@ import warnings
 import pytest
 import torch
 
+from tests.support.more import some_of
 from tests.support.tiny import batch, build, labels, no_dropout, scramble, tiny
 from weft.acceleration import compiled as compiled_module
 from weft.acceleration.compiled import Compiled, blocks_of
@@ -84,7 +85,11 @@ def test_every_second_block(passes):
     assert [passes[n] for n in sorted(passes)] == [1 + (n % 2 == 0) for n in sorted(passes)]
 
 
-def test_a_compiled_block_is_checkpointed_too(monkeypatch):
+@pytest.mark.parametrize("backend", some_of(["aot_eager", "inductor"], 1))
+def test_a_compiled_block_is_checkpointed_too(backend, monkeypatch):
+    if backend != "inductor":
+        plain = torch.compile
+        monkeypatch.setattr(torch, "compile", lambda piece, **_: plain(piece, backend=backend, dynamic=True))
     calls = []
     run = compiled_module._Piece.__call__
     monkeypatch.setattr(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import weft
 from tests.support.every_kind import NAMES, SETTINGS, perfect_logits, rows_of_kind, task_of_kind, tokens_of
+from tests.support.more import examples
 from tests.support.tiny import build, scramble
 from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.data import load_split
@@ -104,7 +105,7 @@ def test_batches_change_nothing(model, data):
     assert sorted(seen) == list(range(len(listed)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(drawn=st.data(), budget=st.sampled_from([24, 100, 400]))
 def test_batches_by_tokens(data, drawn, budget):
     listed = drawn.draw(

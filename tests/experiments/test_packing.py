@@ -25,7 +25,7 @@ def distinct(compared):
 
 
 @pytest.fixture(scope="module", params=[TEXT, TUNED], ids=["plain", "tuned"])
-def packed(request, tmp_path_factory):
+def packed(request, tmp_path_factory, warm_workers):
     """A grid that has run, the file of its records, and a folder with the grid and without its data."""
     folder = tmp_path_factory.mktemp("packed")
     compared = run_here(write_grid(folder, request.param, steps=3), folder / "out", jobs=2)

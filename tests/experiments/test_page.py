@@ -24,7 +24,7 @@ claims: [{text: lora is smaller, test: parameters(lora) < parameters(full)}]
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def results(tmp_path_factory, warm_workers):
     folder = tmp_path_factory.mktemp("page")
     return results_of(run_here(write_grid(folder, TEXT, steps=3), folder / "out", jobs=2), resamples=200)
 

@@ -10,9 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tiny_run import write_run
+from tests.support.warm_workers import use_warm_workers
 from weft.config.run_file import load_run
 from weft.experiments.job import Job
 from weft.experiments.pool import Pool, next_job
+
+
+@pytest.fixture(params=["forked", pytest.param("real", marks=pytest.mark.more)])
+def workers(request, monkeypatch):
+    """Workers that are forked; real ones first import torch."""
+    if request.param == "forked":
+        use_warm_workers(monkeypatch)
 
 
 def job(name, kind="a", **more):
@@ -54,6 +62,7 @@ def run_all(pool, jobs, show=lambda busy: None):
 
 
 def test_jobs_run_one_after_another_in_one_process(tmp_path):
+    """With a real worker, as users have it."""
     pool = Pool(1, {"OMP_NUM_THREADS": "1"})
     processes = set()
     ended = run_all(
@@ -64,6 +73,7 @@ def test_jobs_run_one_after_another_in_one_process(tmp_path):
     assert pool.workers == []
 
 
+@pytest.mark.usefixtures("workers")
 def test_a_process_that_dies_fails_its_cell_alone(tmp_path):
     pool = Pool(1, {"OMP_NUM_THREADS": "1"})
     killed = []
@@ -74,11 +84,14 @@ def test_a_process_that_dies_fails_its_cell_alone(tmp_path):
                 killed.append(worker.process.pid)
                 os.kill(worker.process.pid, signal.SIGKILL)
 
-    ended = run_all(pool, cells(tmp_path, "ab", steps=150), show)
+    # the first would run for minutes, so that it cannot end before it is killed
+    both = [*cells(tmp_path / "a", "a", steps=100_000), *cells(tmp_path / "b", "b", steps=5)]
+    ended = run_all(pool, both, show)
     assert ended["a"]["failed"] == f"the process ended with -{int(signal.SIGKILL)}"
-    assert ended["b"]["steps"] == 150
+    assert ended["b"]["steps"] == 5
 
 
+@pytest.mark.usefixtures("workers")
 def test_workers_end_when_the_caller_fails(tmp_path):
     pool = Pool(1, {"OMP_NUM_THREADS": "1"})
     seen = []

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from weft.errors import WeftError
 from weft.experiments.records import Record, Records, read_record, without_paths
 
@@ -47,7 +48,7 @@ def test_packing_and_unpacking(tmp_path):
     assert (tmp_path / "again.records").read_bytes() == (tmp_path / "all.records").read_bytes()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(place=st.integers(0, 10_000), flipped=st.integers(1, 255))
 def test_a_damaged_record_is_refused_or_unharmed(place, flipped):
     content = bytearray(RECORD.to_bytes())

@@ -13,9 +13,13 @@ from tests.fuzz.base import Base
 from tests.fuzz.child import fingerprint
 from tests.fuzz.runner import Numbered
 from tests.fuzz.table import failures_of
+from tests.support.more import examples
 
-CASES = 8
+CASES = examples(10)
 """The number of cases of each area."""
+
+BUILT = examples(7)
+"""Of how many of them is tested that they are built alike."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +55,7 @@ def test_a_case_is_a_function_of_its_number(area, fuzzed, tmp_path):
         case = AREAS[area][0](Random(f"1 {area} {number}"), base, work)
         return case.arguments, fingerprint(work)
 
-    once = [built(number, tmp_path / "a" / str(number)) for number in range(6)]
-    again = [built(number, tmp_path / "b" / str(number)) for number in range(6)]
+    once = [built(number, tmp_path / "a" / str(number)) for number in range(BUILT)]
+    again = [built(number, tmp_path / "b" / str(number)) for number in range(BUILT)]
     assert once == again
-    assert len(set(map(str, once))) == 6
+    assert len(set(map(str, once))) == BUILT

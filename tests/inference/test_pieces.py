@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import weft
 from tests.support.every_kind import NAMES, task_of_kind, tokens_of
+from tests.support.more import examples
 from tests.support.near import assert_near
 from tests.support.tiny import build, scramble
 from tests.support.tiny_run import WORDS
@@ -139,7 +140,7 @@ def test_pieces_are_a_partition_of_the_rows(chosen, most):
         assert rows == list(tokens.rows_of(index))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     st.lists(st.tuples(st.integers(0, len(NAMES) - 1), st.integers(0, 5)), min_size=1, max_size=8),
     st.integers(1, 6),

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
+from tests.support.more import examples
 from tests.support.tiny import batch, build, labels, no_dropout, scramble
 from weft.adapters import attention
 from weft.errors import WeftError
@@ -38,7 +39,7 @@ def with_gradients(strategy, tensors, run):
     return [y.detach(), *(x.grad for x in own)]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(mixes(), WIDTHS, WIDTHS, st.integers(1, 3))
 def test_every_way_of_mapping_gives_the_same(made, out_width, in_width, length):
     mix, slots, random = made
@@ -52,7 +53,7 @@ def test_every_way_of_mapping_gives_the_same(made, out_width, in_width, length):
         torch.testing.assert_close(found[strategy], found["reference"], **CLOSE)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(mixes(), WIDTHS, WIDTHS, st.integers(1, 3), st.booleans(), st.booleans(), st.booleans())
 def test_every_way_of_a_low_rank_pair_gives_the_same(made, rank, width, length, gated, shared, shifted):
     mix, slots, random = made

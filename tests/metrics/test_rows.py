@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from tests.support.answers import ANSWERS, rows_of
+from tests.support.more import examples
 from weft.metrics import METRICS, metric
 from weft.metrics.number_rows import Pearson, Spearman
 from weft.metrics.rows import Mean, Ratio, Units
@@ -33,7 +34,7 @@ def test_every_metric_declares_row_statistics():
 
 
 @pytest.mark.parametrize(("name", "answers"), cases())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(drawn=st.data(), rows=st.integers(0, 8))
 def test_weights_are_repetitions(name, answers, drawn, rows):
     """All weights 1: the metric. Whole weights: the metric of the split with each unit repeated so often."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import weft
 from tests.support.every_kind import NAMES, rows_of_kind, task_of_kind
+from tests.support.more import examples
 from tests.support.near import assert_near
 from tests.support.tiny import batch, build, labels, no_dropout, scramble
 from tests.support.tiny_run import save_encoder
@@ -71,7 +72,7 @@ def done(model, action):
         return getattr(model, call)(given)
 
 
-@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(5), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(st.lists(ACTIONS, min_size=1, max_size=2), min_size=THREADS, max_size=THREADS))
 def test_threads_get_the_answers_that_each_would_get_alone(model, by_thread):
     expected = [[done(model, action) for action in own] for own in by_thread]

@@ -4,14 +4,15 @@ Every property, that is every test function, keeps some of its cases in `make te
 
 1. Tests that have a parameter `family` keep two encoder families, one of either anatomy: norms after the
    residual sum (`bert`) and before it (`modernbert`). A test without these keeps its first two families.
+   With further parameters, the two take turns: each combination of the others keeps one of them.
 2. Tests of the whole table of methods and of families keep a diagonal: method number n keeps family number
-   n, modulo the number of families. So every setting of a method runs on one family, and every family runs
-   several methods.
+   n, modulo the number of families. So every method runs on one family, and every family runs several.
 3. Each combination of the other parameters keeps at least one family.
-4. Tests of all methods of the table, without families, keep each method under its own name; further
-   settings of it (`pals-serial`) are left out.
+4. Tests of all methods of the table keep each method under its own name; further settings of it
+   (`pals-serial`) are left out, but for the tests of methods and families in tests/conformance.
 
-Long lists of cases may say themselves which they keep, by `some_of`. `make test-all` runs everything.
+Long lists of cases may say themselves which they keep, by `some_of`, and hypothesis draws fewer examples (see
+`examples`). `make test-all` runs everything.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.conformance.table import METHODS
 from tests.support.tiny import FAMILIES
@@ -30,8 +32,15 @@ ANATOMIES = ("bert", "modernbert")
 """The families that a test of families keeps."""
 
 
+EVERY_SETTING = "tests/conformance/"
+"""Where tests of methods and families keep all settings of each method."""
+
+
 COLLECTED: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
 """All tests that were collected, before any was deselected."""
+
+LEAVES_OUT = "not more"
+"""What is in the marker expression of a run that leaves them out."""
 
 LEFT_OUT: pytest.StashKey[int] = pytest.StashKey()
 """How many of them are marked `more`, where `-m "not more"` leaves them out."""
@@ -51,6 +60,14 @@ def some_of(cases: Iterable[Any], keep: int | Collection[Any]) -> list[Any]:
     else:
         kept = {cases.index(case) for case in keep}
     return [case if n in kept else _marked(case) for n, case in enumerate(cases)]
+
+
+def examples(count: int) -> int:
+    """How many examples hypothesis draws: `count` in `make test-all`, a third of them in `make test`.
+
+    For tests that need another number than the profiles of conftest.py, which set 50 and 15.
+    """
+    return max(2, count * settings.default.max_examples // 50)
 
 
 def _marked(case: Any) -> Any:
@@ -79,14 +96,15 @@ def mark_more(items: Sequence[pytest.Item]) -> None:
 
 def _mark_families(cases: list[Any]) -> None:
     families = list(dict.fromkeys(params_of(case)["family"] for case in cases))
-    methods = {method for case in cases if isinstance(method := _method(case), str)}
-    if methods == set(METHODS):
+    if is_table(cases):
         kept = [case for case in cases if on_diagonal(_method(case), params_of(case)["family"], families)]
+        if not cases[0].nodeid.startswith(EVERY_SETTING):
+            _mark_methods(cases)
     else:
-        kept = [case for case in cases if _keeps(case, families)]
-    combinations = {_others(case) for case in kept}
+        kept = _in_turns(cases, families)
+    chosen, combinations = set(map(id, kept)), {_others(case) for case in kept}
     for case in cases:
-        if case not in kept and _others(case) in combinations:
+        if id(case) not in chosen and _others(case) in combinations:
             case.add_marker(pytest.mark.more)
         combinations.add(_others(case))
 
@@ -97,10 +115,19 @@ def _mark_methods(cases: list[Any]) -> None:
             case.add_marker(pytest.mark.more)
 
 
-def _keeps(case: Any, families: list[str]) -> bool:
-    kept = [name for name in families if name in ANATOMIES]
-    kept += [name for name in families if name not in kept][: 2 - len(kept)]
-    return params_of(case)["family"] in kept
+def _in_turns(cases: list[Any], families: list[str]) -> list[Any]:
+    """The cases of two families; with further parameters one of them for each combination of these."""
+    two = [name for name in families if name in ANATOMIES]
+    two += [name for name in families if name not in two][: 2 - len(two)]
+    combinations = list(dict.fromkeys(map(_others, cases)))
+    turn = {others: two[number % len(two)] for number, others in enumerate(combinations)}
+    both = len(combinations) == 1
+    return [case for case in cases if params_of(case)["family"] in (two if both else (turn[_others(case)],))]
+
+
+def is_table(cases: Sequence[Any]) -> bool:
+    """Whether these cases of a test are of all methods of the conformance table."""
+    return {method for case in cases if isinstance(method := _method(case), str)} == set(METHODS)
 
 
 def _method(case: Any) -> Any:

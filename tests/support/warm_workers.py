@@ -2,8 +2,8 @@
 
 `python -m weft.experiments.worker` first imports torch, which takes longer than all cells of a tiny grid.
 With the fixture `warm_workers`, the workers of a pool run the same `main`, with the same pipes and
-environment, in children of the fork server. tests/experiments/test_pool.py and one of the tests that kill
-grids start real ones.
+environment, in children of the fork server. One test of tests/experiments/test_pool.py starts a real one;
+so do, in `make test-all`, its other tests and one of those that kill grids.
 """
 
 from __future__ import annotations

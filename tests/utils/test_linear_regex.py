@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from weft.utils.linear_regex import LONGEST_TEXT, PatternError, linear_pattern
 
 ATOMS = st.sampled_from(
@@ -41,7 +42,7 @@ def larger(inner):
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.recursive(ATOMS, larger, max_leaves=8), st.text("abx.1 \n", max_size=8))
 def test_it_matches_what_re_matches(pattern, text):
     assert linear_pattern(pattern).matches(text) == (re.match(pattern, text) is not None)

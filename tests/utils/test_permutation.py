@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from weft.utils.counter_rng import bits, draw_key
 from weft.utils.permutation import permute
 
@@ -27,7 +28,7 @@ def test_millions_are_permuted(n):
     assert is_permutation(permute(np.arange(n), n, KEY), n)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.integers(1, 20_000), st.integers(0, 2**64 - 1))
 def test_any_n_with_any_key_is_permuted(n, key):
     assert is_permutation(permute(np.arange(n), n, np.array(key, np.uint64)), n)

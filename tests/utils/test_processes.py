@@ -43,7 +43,7 @@ CASES = {
 
 KEPT = (
     *("one task a batch", "task_mean, mixed, in three parts", "fewer examples than processes", "pcgrad"),
-    *("mt_uncertainty", "a task that stops", "sharded"),
+    *("a task that stops", "sharded"),
 )
 """What `make test` keeps: all ways to divide a step, and what processes must decide alike."""
 

@@ -18,6 +18,7 @@ def grid(tmp_path_factory):
     return write_grid(folder, "seeds: 1\naxes: {method: [full, lora]}\nbaseline: full\n", steps=3)
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_a_grid_from_a_dry_run_to_packed_records(grid, tmp_path, capsys):
     out = str(tmp_path / "out")
     call = ["compare", str(grid), "--out", out, "--device", "cpu"]

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from tests.support.near import assert_near
 from tests.support.predicting import FORMS, piped, predict, write_table
 from tests.support.tiny_run import WORDS, trained_run, write_rows
@@ -26,7 +27,7 @@ ROWS = st.lists(
 )
 QUIET = {
     "deadline": None,
-    "max_examples": 8,
+    "max_examples": examples(8),
     "suppress_health_check": list(HealthCheck),
     "phases": [Phase.explicit, Phase.reuse, Phase.generate],
 }

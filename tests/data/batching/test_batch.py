@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import weft
 from tests.support.every_kind import NAMES, rows_of_kind, task_of_kind, tokens_of
+from tests.support.more import examples
 from tests.support.tiny import build, no_dropout, scramble
 from tests.support.tiny_run import save_encoder
 from tests.support.tiny_tokenizers import tiny_tokenizer
@@ -106,7 +107,7 @@ EXAMPLES = st.lists(st.tuples(st.integers(0, len(NAMES) - 1), st.integers(0, 2))
 KEYS = ("token_type_ids", "marks", "example")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(EXAMPLES, st.integers(1, 9), st.integers(0, 8))
 def test_a_batch_filled_up_loses_the_same(chosen, further, longer):
     """To a fixed length and number of rows, with inputs that it may not need: the examples' own losses."""
@@ -131,7 +132,7 @@ def test_a_batch_filled_up_loses_the_same(chosen, further, longer):
     torch.testing.assert_close(found[: len(chosen)], losses, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(EXAMPLES)
 def test_targets_that_are_kept_are_those_that_are_given(chosen):
     model, every = every_kind()

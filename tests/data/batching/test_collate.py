@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from tests.support.counting_tokenizer import PAIRS, SINGLE, split_of
 from tests.support.every_kind import task_of_kind, tokens_of
+from tests.support.more import examples
 from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.data import collate, tokenize
 from weft.errors import WeftError
@@ -25,7 +26,7 @@ def expected(tokenizer, texts, **padding):
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.data(), st.sampled_from([SINGLE, PAIRS]))
 def test_the_tokenizer_pads_the_same(tokenizer, splits, data, texts):
     chosen = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=9))
@@ -76,7 +77,7 @@ def test_what_cannot_be(splits):
         collate([], 0)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=9), st.integers(0, 3))
 def test_rows_of_any_mix_are_those_of_each(chosen, further):
     """Of one row and of several, with types, marks and neither: row by row what `Tokens` says."""

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from tests.support.paths import real_data
 from weft.data import check
 from weft.data.checks.labels import label_findings
@@ -46,7 +47,7 @@ def test_label_shift_names_the_label_and_both_shares():
     assert "97.0% of the rows have the label 'no'" in found[1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     shares=st.lists(st.floats(0.05, 1), min_size=2, max_size=30),
@@ -59,7 +60,7 @@ def test_splits_of_one_distribution_have_no_shift_and_no_order(seed, shares, siz
     assert not [line for line in found if "of train" in line or SAME in line]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(count=st.integers(40, 300), classes=st.integers(2, 5))
 def test_sorted_labels_are_found_and_shuffled_ones_are_not(count, classes):
     labels = [i % classes for i in range(count)]

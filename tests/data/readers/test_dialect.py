@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from weft.data.readers.dialect import Dialect, detect_dialect, plain_dialect
 
 WORDS = st.sampled_from(["a", "film", "well,", "no;", "x|y", "Größe", "café", '"hi"', "1,5", "so", "-", "é"])
@@ -37,7 +38,7 @@ def read_back(path: Path, dialect: Dialect) -> list[list[str]]:
         return list(csv.reader(file, delimiter=dialect.delimiter, quoting=quoting))
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(st.one_of(TEXTS, ODD), LABELS), min_size=1, max_size=12),
     encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "utf-32"]),
@@ -54,7 +55,7 @@ def test_written_rows_are_read_back(tmp_path, rows, encoding, delimiter, quoting
     assert dialect.delimiter == delimiter
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(TEXTS, LABELS), min_size=3, max_size=12),
     stray=st.sampled_from(['"Hello he said', 'a "word" inside', 'ends with"', '"A" and "B"']),
@@ -68,7 +69,7 @@ def test_quotes_in_a_plain_tsv_are_characters(tmp_path, rows, stray):
     assert read_back(path, dialect) == rows
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(200, 2000))
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
 def test_any_sample_size_gives_the_same_dialect(tmp_path, encoding, cut):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from weft.data.checks.check import check
 from weft.data.readers.problem import DataError
 from weft.data.readers.read import read_rows
@@ -26,7 +27,7 @@ def read(tmp_path, name, data, **options):
     return read_rows(Source(tmp_path / name, options=options), COLUMNS)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.lists(st.text("ab ,;\t\"'|\né", max_size=9), min_size=2, max_size=2), min_size=1),
     extra=st.booleans(),

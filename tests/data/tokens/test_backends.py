@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers, processors
 
 from tests.support.every_kind import rows_of_kind, task_of_kind
+from tests.support.more import examples
 from tests.support.tiny_run import WORDS
 from tests.support.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
 from weft.data import load_split
@@ -185,7 +186,7 @@ words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=30).map(" ".join)
 WORK = st.tuples(st.integers(12, 40), st.sampled_from(["plain", "span", "tag"]), st.lists(words, min_size=1))
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(st.lists(WORK, min_size=8, max_size=8))
 def test_threads_cut_at_lengths_of_their_own(work):
     tokenizer = own("wordpiece")

@@ -14,6 +14,7 @@ from tests.support.counting_tokenizer import (
     entries,
     split_of,
 )
+from tests.support.more import examples
 from weft.data import tokenize
 from weft.data.tokens import encode as encoding
 from weft.errors import WeftError
@@ -32,7 +33,7 @@ def test_the_tokenizer_itself_says_the_same(tokenizer, tmp_path, monkeypatch, te
 printable = st.text(st.characters(exclude_categories=("Cs",)), min_size=1).filter(lambda t: t.strip())
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.tuples(printable, printable), min_size=1, max_size=5), st.integers(4, 40))
 def test_any_text(tokenizer, tmp_path_factory, pairs, max_length):
     folder = tmp_path_factory.mktemp("cache")

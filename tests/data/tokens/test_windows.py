@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from tests.support.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
 from tests.support.windows import WORDS, span_rows, span_task, tag_task
 from weft.data import load_split
@@ -44,7 +45,7 @@ def lengths_and_strides():
 
 
 @every_tokenizer
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_windows_over_a_context(name, data):
     tokenizer = tiny_tokenizer(name)
@@ -78,7 +79,7 @@ def test_windows_over_a_context(name, data):
 
 
 @every_tokenizer
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.data())
 def test_characters_of_tokens(name, data):
     """A token's characters are those of the tokenizer, in the context alone; every character is found."""
@@ -126,7 +127,7 @@ def owners(encoding, sizes, stride):
 
 
 @every_tokenizer
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.data())
 def test_windows_over_words(name, data):
     tokenizer = tiny_tokenizer(name)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from tests.support.answers import ANSWERS
+from tests.support.more import examples
 from tests.support.simulated_glue import set_rows, simulated_run
 from weft.errors import WeftError
 from weft.evaluation.rows import RunRows, SetRows, pack, unpack
@@ -39,7 +40,7 @@ def assert_equal(run: RunRows, other: RunRows) -> None:
 
 
 @pytest.mark.parametrize("name", METRICS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(drawn=st.data(), rows=st.integers(0, 8))
 def test_every_metric_is_packed_without_loss(name, drawn, rows):
     answers = "two labels" if METRICS[name].labels == 2 else METRICS[name].compares[0]
@@ -53,7 +54,7 @@ def test_every_metric_is_packed_without_loss(name, drawn, rows):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(
         arrays_of.arrays(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from weft.errors import WeftError
 from weft.evaluation.submission.archive import zipped
 from weft.evaluation.submission.form import LabelForm, NumberForm, Predicted
@@ -122,7 +123,7 @@ def test_wnli_is_the_majority_unless_the_models_answers_are_insisted_on(tmp_path
     assert set(rows_of(tmp_path / "a.zip", "WNLI.tsv")) == {"1"}
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.integers(0, 10**6))
 def test_ids_put_answers_in_order(seed):
     form = FORMS["wnli"]

@@ -140,10 +140,10 @@ def test_what_an_undecided_contrast_needs():
 def test_the_smallest_difference_is_shown_four_times_out_of_five(share):
     draw = np.random.default_rng(2)
     seeds, level = 5, 0.05 / 4
+    truth = smallest_shown(parts(seeds, 1 - share, share), level)
     shown = 0
     for _ in range(1500):
         variance = (1 - share) * draw.chisquare(seeds - 1) / (seeds - 1)
         case = parts(seeds, variance, share)
-        truth = smallest_shown(parts(seeds, 1 - share, share), level)
         shown += truth + draw.normal() > critical(level, case)
     assert 0.72 < shown / 1500 < 0.9

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 import weft
 from tests.support.ca_mtl_reference import Reference, draw
 from tests.support.golden import read_golden
+from tests.support.more import some_of
 from weft.errors import WeftError
 from weft.interop import load_ca_mtl
 
@@ -73,7 +74,7 @@ def test_the_reference_is_the_authors():
         torch.testing.assert_close(row[3], out["pooled"][r], **NEAR)
 
 
-@pytest.mark.parametrize("length", [4, 6, 8, 12, 24])
+@pytest.mark.parametrize("length", some_of([4, 6, 8, 12, 24], 2))
 @pytest.mark.parametrize(("large", "layers"), [(False, 2), (False, 4), (True, 1), (True, 3), (True, 4)])
 def test_every_variant_at_every_length(large, layers, length):
     config = {**CONFIG, "num_hidden_layers": layers, "max_seq_length": length}

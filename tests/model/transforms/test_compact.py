@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import weft
+from tests.support.more import examples
 from tests.support.tiny import FAMILIES, TASKS, batch, build, scramble, tiny
 from tests.support.tiny_run import save_encoder
 from weft.adapters.gate import OPEN, SHUT
@@ -69,7 +70,7 @@ def test_compacted_equals_gated(method, family):
         torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.sampled_from(sorted(GATED)), st.integers(0, 1000), st.floats(0, 1.1))
 def test_whatever_is_shut(method, seed, share):
     model = gated(method, seed=seed, share=share)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.every_sampler import some_stops
+from tests.support.more import examples
 from weft.errors import WeftError
 from weft.sampling import Plan
 from weft.sampling.plan.weights import example_weights
@@ -16,7 +17,7 @@ def make(sizes=(40, 7, 1), sampler="mt_uncertainty", steps=100, batch_size=4, **
     return Plan(sizes, sampler, 3, steps, batch_size, lengths=lengths, **more)
 
 
-few = settings(max_examples=20)
+few = settings(max_examples=examples(20))
 some_sizes = st.lists(st.integers(1, 150), min_size=1, max_size=5)
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from weft.sampling.plan.choice import Chance, Cycle, Segment
 from weft.sampling.plan.draw_counts import BLOCK, Turns
 from weft.utils.counter_rng import draw_key
@@ -44,7 +45,7 @@ def test_tasks_and_positions_are_those_of_plain_counting(width, bounds):
         assert make(bounds, width).before(step).tolist() == np.bincount(tasks, minlength=3).tolist()
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.integers(0, 60_000), st.integers(1, 9))
 def test_a_late_step_is_found_without_the_earlier_ones(step, width):
     turns = make([20_000, 40_000], width)

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.every_sampler import DRAWN, some_stops, spec, window_of
+from tests.support.more import examples
 from weft.errors import WeftError
 from weft.sampling import Plan
 from weft.sampling.plan.weights import RULES
@@ -53,7 +54,7 @@ def real_examples(steps, task):
     return np.concatenate([s.index[: s.real][s.task[: s.real] == task] for s in steps])
 
 
-over_plans = settings(deadline=None, max_examples=50)
+over_plans = settings(deadline=None, max_examples=examples(50))
 
 
 @over_plans

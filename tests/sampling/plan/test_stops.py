@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.every_sampler import DRAWN, policy, some_stops, spec, window_of
+from tests.support.more import examples
 from weft.errors import WeftError
 from weft.sampling import Plan
 
@@ -21,7 +22,7 @@ def equal(a, b):
     return a.real == b.real and (a.task == b.task).all() and (a.index == b.index).all()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.sampled_from(DRAWN), st.booleans(), st.booleans(), st.data())
 def test_a_stop_changes_nothing_before_it_and_the_task_nowhere_after(label, mixed, grouped, data):
     more = {"sampler": spec(label, 4), "mixed": mixed, "group_by_length": grouped}

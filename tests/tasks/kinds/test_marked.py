@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.support.every_kind import MARKS, perfect_logits, task_of_kind, tokens_of
 from tests.support.kind_batches import company, losses_of, random_logits
+from tests.support.more import examples
 from tests.support.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
 from weft.data import load_split
 from weft.data.tokens.tokens import in_memory
@@ -31,7 +32,7 @@ def test_the_loss_is_that_of_classify(batch, data):
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(data=st.data())
 def test_marks_are_at_the_tokens_of_their_words(name, data):
     """By characters: the tokens that touch a mark spell it, no more than the words it is in."""

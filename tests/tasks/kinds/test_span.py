@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.every_kind import perfect_logits, rows_of_kind, task_of_kind, tokens_of
 from tests.support.kind_batches import LENGTH, company, losses_of, random_logits
+from tests.support.more import examples
 from tests.support.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
 from weft.data import load_split
 from weft.data.splits.subset import rows_of
@@ -64,7 +65,7 @@ def context_row(words, first, last, spaces):
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_learnt_and_answered_it_is_the_gold_text(name, data):
     """Any words of the context, in windows of any size, wherever a window holds them whole."""
@@ -114,7 +115,7 @@ def test_a_model_that_knows_is_judged_perfect(name):
     assert judged(task, perfect_logits(tokens), tokens, range(30)) == {"token_f1": 1, "exact_match": 1}
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 999), st.integers(10, 60))
 def test_the_best_piece_is_that_of_a_plain_search(seed, max_length):
     rows = rows_of_kind("span", 1, seed)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.support.every_kind import TAGS, perfect_logits, task_of_kind, tokens_of
 from tests.support.kind_batches import LENGTH, company, losses_of, random_logits
+from tests.support.more import examples
 from tests.support.tiny_tokenizers import TOKENIZERS, tiny_tokenizer
 from weft.data import load_split
 from weft.data.tokens.tokens import in_memory
@@ -68,7 +69,7 @@ def test_targets_may_be_collated_without_the_rows_length():
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_learnt_and_answered_it_is_the_gold_tags(name, data):
     """Sentences of any length, long words too, in windows of any size."""

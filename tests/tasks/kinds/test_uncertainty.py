@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.golden import read_golden
 from tests.support.kind_batches import LENGTH, Company, company, random_logits
+from tests.support.more import examples
 from weft.core.layout import Layout
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Kind
@@ -20,7 +21,7 @@ from weft.tasks.kinds.tag import NOT_A_WORD
 
 MEASURES = st.sampled_from(["entropy", "margin"])
 SCALES = st.sampled_from([0.0, 1.0, 30.0, 300.0])
-EASY = settings(max_examples=40)
+EASY = settings(max_examples=examples(40))
 
 
 def unsure(logits: Any, measure: str) -> float:

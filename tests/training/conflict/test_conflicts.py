@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.conflicting import gradients, gramian, worst
+from tests.support.more import examples
 from weft.errors import RunFailed, WeftError
 from weft.training.conflict import CONFLICTS, LEFT_OUT, Conflict, build_conflict, conflict
 from weft.training.conflict.pcgrad import PCGrad
@@ -53,7 +54,7 @@ def test_promise_holds_for_any_gradients(spec, seed, tasks, width):
     assert worst(rows, way.merge(gramian(rows), range(tasks), seed).all) > -1e-8
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 10**6), tasks=st.integers(2, 6))
 def test_cagrad_promises_from_one_on(seed, tasks):
     way = build_conflict({"use": "cagrad", "c": 1.2})
@@ -63,7 +64,7 @@ def test_cagrad_promises_from_one_on(seed, tasks):
     assert worst(rows, way.merge(gramian(rows), range(tasks), seed).all) > -1e-5
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(seed=st.integers(0, 10**6))
 def test_mgda_of_two_tasks_is_the_shortest_combination(seed):
     rows = gradients(seed, 2, 6)

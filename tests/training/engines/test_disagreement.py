@@ -10,6 +10,7 @@ from torch import nn
 
 from tests.support.disagreeing import Scaled, Wrong, fell_back
 from tests.support.engines import Uncompiled, assert_same, go
+from tests.support.more import some_of
 from tests.support.tiny_run import write_run
 from weft.acceleration.compiled import blocks_of
 from weft.acceleration.patch import Forwards
@@ -50,8 +51,10 @@ class WrongLogits(Wrong):
 
 WRONG = {"scaled": Scaled, "no gradient": NoGradient, "no number": NoNumber}
 
+both_engines = pytest.mark.parametrize("engine", some_of(["graph", "compiled"], 1))
 
-@pytest.mark.parametrize("engine", ["graph", "compiled"])
+
+@both_engines
 @pytest.mark.parametrize("kind", WRONG)
 def test_wrong_code_is_noticed_and_the_run_goes_on_as_the_eager_one(kind, engine, tmp_path, capsys):
     file = write_run(tmp_path, steps=6, mixed=True)
@@ -74,7 +77,7 @@ def test_wrong_code_is_noticed_and_the_run_goes_on_as_the_eager_one(kind, engine
     assert_same(eager, model)
 
 
-@pytest.mark.parametrize("engine", ["graph", "compiled"])
+@both_engines
 def test_a_shape_that_comes_later_is_verified_when_it_comes(engine, tmp_path, capsys):
     file = write_run(tmp_path, steps=12)
     eager, _ = go(file, tmp_path / "eager", "eager", dropout=0.0)
@@ -87,7 +90,7 @@ def test_a_shape_that_comes_later_is_verified_when_it_comes(engine, tmp_path, ca
     assert_same(eager, model)
 
 
-@pytest.mark.parametrize("engine", ["graph", "compiled"])
+@both_engines
 def test_candidates_that_are_measured_wrongly_are_noticed(engine, tmp_path, capsys):
     file = write_run(tmp_path, steps=4, sampler="mt_uncertainty", evaluate_every=0, batch_size=4, lr=0.1)
     eager, _ = go(file, tmp_path / "eager", "eager", dropout=0.0)
@@ -112,8 +115,8 @@ class NoAdapters(Uncompiled):
         self._forwards.undo()
 
 
-@pytest.mark.parametrize("engine", ["graph", "compiled"])
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@both_engines
+@pytest.mark.parametrize("precision", some_of(["float32", "bf16"], 1))
 def test_a_patch_that_forgets_an_adapter_is_noticed(precision, engine, tmp_path, capsys):
     """LoRA begins at zero and is seen by its gradient alone; the eager engine wears no patch then."""
     file = write_run(tmp_path, steps=5, mixed=True, precision=precision)

@@ -63,7 +63,7 @@ def test_no_loss_sees_these(method):
     assert seen > 3
 
 
-KEPT = ("lora", "accumulated", "drift", "bert_adam", "rates of tasks", "learned weights", "separate", "gates")
+KEPT = ("accumulated", "drift", "rates of tasks", "separate", "gates")
 
 
 @pytest.mark.parametrize("case", some_of(CASES, KEPT))
@@ -193,13 +193,12 @@ def test_which_engine_runs_and_why_not_another(wanted, method, conflict, name, w
     assert told is None if why is None else told.startswith(why)
 
 
-def test_a_kept_trunk_changes_nothing_where_nothing_is_dropped(every_kind, tmp_path):
-    for method in ("frozen", "{use: top_layer, train_encoder: none}"):
-        one, name = [f"method={method}", "train.steps=4"], method.strip("{}")[:9]
-        plain, losses = go(every_kind, tmp_path / f"{name}-plain", "eager", *one)
-        for engine in ("eager", "graph"):
-            more = [*one, "train.trunk_cache=true"]
-            kept, found = go(every_kind, tmp_path / f"{name}-{engine}", engine, *more)
-            for a, b in zip(losses, found, strict=True):
-                assert a == pytest.approx(b, rel=1e-4, abs=1e-5)
-            assert_same(plain, kept)
+@pytest.mark.parametrize("method", some_of(["{use: top_layer, train_encoder: none}", "frozen"], 1))
+def test_a_kept_trunk_changes_nothing_where_nothing_is_dropped(method, every_kind, tmp_path):
+    one = [f"method={method}", "train.steps=4"]
+    plain, losses = go(every_kind, tmp_path / "plain", "eager", *one)
+    for engine in ("eager", "graph"):
+        kept, found = go(every_kind, tmp_path / engine, engine, *one, "train.trunk_cache=true")
+        for a, b in zip(losses, found, strict=True):
+            assert a == pytest.approx(b, rel=1e-4, abs=1e-5)
+        assert_same(plain, kept)

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from tests.support.tiny import TASKS, build, scramble
 from weft.errors import WeftError
 from weft.model.ownership import owned
@@ -172,7 +173,7 @@ def test_gates_have_no_schedule():
         torch.testing.assert_close((item.data - old).abs(), torch.full_like(old, expected), rtol=1e-2, atol=0)
 
 
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 @given(st.integers(1, len(STEPS) - 1))
 def test_a_checkpoint_holds_all_of_it(tmp_path_factory, cut):
     """Stopped and gone on with = gone through, to the bit; the rate that the log tells too."""

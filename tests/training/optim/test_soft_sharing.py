@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from tests.support.tiny import build, scramble
 from tests.support.tiny_run import write_run
 from weft.config.run_file import load_run
@@ -23,7 +24,7 @@ def values_of(tasks, shape, seed):
     return [torch.randn(shape, generator=draw, dtype=torch.float64).requires_grad_() for _ in range(tasks)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(2, 5), st.sampled_from([(3,), (4, 2), (2, 3, 2)]), st.integers(0, 99))
 def test_squared_distances_of_all_pairs(tasks, shape, seed):
     values = values_of(tasks, shape, seed)
@@ -31,7 +32,7 @@ def test_squared_distances_of_all_pairs(tasks, shape, seed):
     torch.testing.assert_close(squared_distances(values), expected)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(2, 4), st.sampled_from([(6,), (4, 3)]), st.integers(0, 99))
 def test_the_trace_norm_and_its_gradient(tasks, shape, seed):
     values = values_of(tasks, shape, seed)

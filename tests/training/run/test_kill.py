@@ -130,7 +130,7 @@ def killed_at(process, run: Path, events: int, after: float) -> bool:
     return process.exitcode == -signal.SIGKILL
 
 
-KEPT = ("annealed, two threads", "mt_uncertainty, gates", "a task that stops", "what remembers")
+KEPT = ("mt_uncertainty, gates", "what remembers")
 
 
 @pytest.mark.parametrize("name", some_of(SETTINGS, KEPT))
@@ -148,12 +148,14 @@ def test_killed_and_resumed_runs_end_bit_equal(name, tmp_path):
         out = tmp_path / f"killed-{number}"
         arguments = [*call, str(out)]
         # twice in one run, now and then
-        for _ in range(1 + number % 2):
+        for again in range(1 + number % 2):
             resume = ["--resume"] if (out / "run.yaml").exists() else []
             if (out / "metrics.json").exists():
                 break
             process = start([*arguments, *resume], threads, cache)
-            events_before = draw.randint(lines(out), max(lines(out), total - 2))
+            # the first kill is in the first half: a run that ends before it is killed shows nothing
+            last = total - 2 if again else total // 2
+            events_before = draw.randint(lines(out), max(lines(out), last))
             killed += killed_at(process, out, events_before, draw.uniform(0, took / total))
         if not (out / "metrics.json").exists():
             finish([*arguments, *(["--resume"] if (out / "run.yaml").exists() else [])], threads, cache)

@@ -112,7 +112,7 @@ def test_a_run_is_resumed_by_its_own_run_yaml(folder, tmp_path):
     go(tmp_path / "cut", tmp_path / "cut", resume=True)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", some_of(METHODS, 7))
 def test_every_method_resumes_bit_equal(name, folder, tmp_path):
     spec = json.dumps(METHODS[name])
     for short, long in NAMES.items():
@@ -125,8 +125,8 @@ def test_every_method_resumes_bit_equal(name, folder, tmp_path):
         assert torch.equal(one, other), key
 
 
-@pytest.mark.parametrize("stop", some_of([2, 4, 5, 7, 9], [2, 5, 7]))
-@pytest.mark.parametrize("method", ["morris", "lora"])
+@pytest.mark.parametrize("stop", some_of([2, 4, 5, 7, 9], [2, 5]))
+@pytest.mark.parametrize("method", some_of(["morris", "lora"], 1))
 def test_a_run_with_gates_resumes_bit_equal_in_both_phases(method, stop, folder, tmp_path):
     """Checkpoints after every second step: before, at and after the end of phase one, which has four."""
     spec = f"method={{use: {method}, rank: 5, l0: {{steps: 4, gate_lr: 2, penalty: 0.01}}}}"

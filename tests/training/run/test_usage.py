@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from weft.errors import WeftError
 from weft.training.run.usage import KEPT, Usage
 
@@ -48,7 +49,7 @@ def longest_gap(steps: Steps, task: int) -> int:
     return longest
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(runs())
 def test_shares_and_stretches_are_counted(run):
     sizes, steps, epoch = run
@@ -72,7 +73,7 @@ def test_shares_and_stretches_are_counted(run):
         }
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(runs(), st.data())
 def test_a_resumed_count_goes_on_as_if_nothing_had_been(run, data):
     sizes, steps, epoch = run

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import weft
 from tests.support.every_kind import NAMES, task_of_kind, tokens_of
+from tests.support.more import examples
 from tests.support.tiny import build
 from tests.support.tiny_tokenizers import tiny_tokenizer
 from weft.sampling.plan.plan import Plan
@@ -44,7 +45,7 @@ def microbatches_of(names, batch_size, accumulate):
 @pytest.mark.parametrize(
     "names", [NAMES, ("classify", "regress", "multilabel")], ids=["all kinds", "one row each"]
 )
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(batch_size=st.integers(1, 24), accumulate=st.integers(1, 3), lanes=st.sampled_from([1, 2, 8]))
 def test_groups_hold_every_example_once(names, batch_size, accumulate, lanes):
     made, plan = microbatches_of(names, batch_size, accumulate)

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.more import examples
 from weft.errors import WeftError
 from weft.training.step.prefetch import Ahead
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.integers(0, 5), st.integers(1, 3), st.integers(0, 20), st.integers(0, 4))
 def test_all_come_in_order(ahead, threads, count, first):
     made = []

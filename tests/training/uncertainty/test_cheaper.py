@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
+from tests.support.more import examples, some_of
 from tests.support.tiny import TASKS, build, scramble
 from tests.support.tiny_run import breaking_off, metrics_of, untimed, write_run
 from weft.config import load_run
@@ -44,7 +45,7 @@ class Measured:
         return draws.random(len(candidates.task)) + candidates.task / 4
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.integers(1, 7), st.integers(1, 6), st.lists(st.integers(1, 50), min_size=2, max_size=5))
 def test_the_steps_between_two_choices_repeat_their_shares(every, batch_size, sizes):
     chooser, plan = chooser_and_plan(batch_size, sizes, every=every)
@@ -97,7 +98,7 @@ def test_what_is_between_two_choices_is_in_a_checkpoint():
     assert chooser_and_plan()[0].state() is None  # a checkpoint of every step's choice is as it was
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.integers(2, 8), st.booleans())
 def test_fewer_candidates_are_each_tasks_next_ones(count, grouped):
     lengths = [np.random.default_rng(i).integers(1, 99, n) for i, n in enumerate(SIZES)]
@@ -207,7 +208,7 @@ def lines(out, event=None):
     return [untimed(line) for line in every if event in (None, line["event"]) and line["event"] != "resume"]
 
 
-@pytest.mark.parametrize("name", CHEAPER)
+@pytest.mark.parametrize("name", some_of(CHEAPER, 1))
 def test_a_resumed_run_is_bit_exact(name, tmp_path):
     file = write_run(tmp_path, steps=10, measure_uncertainty=4)
     train(file, tmp_path / "straight", CHEAPER[name])

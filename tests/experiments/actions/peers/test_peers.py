@@ -19,7 +19,7 @@ QUIET = SimpleNamespace(step=lambda *a: None, say=lambda text: None)
 
 @pytest.fixture(scope="module")
 def run_file(tmp_path_factory):
-    return load_run(write_run(tmp_path_factory.mktemp("peers"), steps=60), ["train.lr=0.003"])
+    return load_run(write_run(tmp_path_factory.mktemp("peers"), steps=12), ["train.lr=0.003"])
 
 
 def job_of(run_file, settings):
@@ -43,7 +43,7 @@ def test_every_task_is_trained_and_judged(run_file, settings):
     assert outcome.parameters["trained"] == (3 * encoder if full else outcome.parameters["trained"])
     if lora:
         assert 0 < outcome.parameters["trained"] < encoder
-    assert outcome.steps == (0 if settings == "sklearn" else 60)
+    assert outcome.steps == (0 if settings == "sklearn" else 12)
 
 
 def test_scikit_learn_learns(run_file):
