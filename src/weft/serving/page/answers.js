@@ -87,14 +87,13 @@ function bar([name, share, isPredicted]) {
 
 /** Candidates, best first, with their scores. */
 function ranking(answer, values) {
-  const lowest = Math.min(...answer.scores);
-  const width = Math.max(...answer.scores) - lowest || 1;
+  const best = Math.max(...answer.scores);
   return el("ol", { class: "ranking" }, ...answer.order.map((index, place) => {
     const fill = el("span", { class: "fill" });
-    fill.style.width = `${4 + 96 * ((answer.scores[index] - lowest) / width)}%`;
+    fill.style.width = `${100 * Math.exp(answer.scores[index] - best)}%`; // the odds against the best
     return el("li", { class: place === 0 ? "predicted" : null },
       el("span", { class: "name", dir: "auto" }, choiceText(values, index)),
-      el("span", { class: "share" }, answer.scores[index].toFixed(3)),
+      el("span", { class: "share" }, decimal(answer.scores[index])),
       el("span", { class: "track", "aria-hidden": "true" }, fill));
   }));
 }

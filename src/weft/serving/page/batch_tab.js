@@ -151,15 +151,17 @@ export class BatchTab {
   resultTable() {
     const { rows } = this.ran;
     const first = this.results.slice(0, SHOWN).map((result, place) => [rows[place], result]).filter(([, result]) => result);
+    const hasShares = first.some(([, result]) => result.answer && surety(result.answer) !== "");
+    const headings = ["Line", "Input", "Answer", ...(hasShares ? ["Probability"] : [])];
     const body = first.map(([row, result]) => el("tr", { class: result.error ? "bad" : null },
       el("td", { class: "number" }, row.line),
       el("td", { class: "text", dir: "auto" }, preview(row)),
-      el("td", { class: "text", dir: "auto" }, result.error ? `error: ${result.error}` : summary(result.answer)),
-      el("td", { class: "number" }, result.error ? "" : surety(result.answer))));
+      el("td", { class: "text", dir: "auto" }, result.error ? "not answered" : summary(result.answer)),
+      hasShares ? el("td", { class: "number" }, result.error ? "" : surety(result.answer)) : null));
     const caption = this.results.length > SHOWN ? `The first ${SHOWN} of ${counted(this.results.length, "row")}` : "All rows";
     return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Answers" }, el("table", {},
       el("caption", {}, caption),
-      el("thead", {}, el("tr", {}, ...["Line", "Input", "Answer", "Probability"].map((name, index) =>
+      el("thead", {}, el("tr", {}, ...headings.map((name, index) =>
         el("th", { scope: "col", class: index % 3 ? "text" : "number" }, name)))),
       el("tbody", {}, ...body)));
   }

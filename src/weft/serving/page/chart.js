@@ -20,7 +20,7 @@ export class Chart {
     const picture = svg("svg", { role: "img", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none" },
       this.name, svg("path", { class: "base", d: `M0 ${HEIGHT - 1}H${WIDTH}` }), this.area, this.line);
     this.note = el("span", {});
-    this.element = el("section", { class: "panel chart" }, el("h3", {}, title), this.now, picture,
+    this.element = el("section", { class: "panel chart" }, el("h3", {}, title, " ", el("span", {}, "last 2 min")), this.now, picture,
       el("p", { class: "muted small ends" }, this.note, this.most));
   }
 
@@ -35,7 +35,7 @@ export class Chart {
     const most = Math.max(...known, 0);
     this.now.textContent = value === null ? "–" : this.format(value);
     this.note.textContent = note;
-    this.most.textContent = known.length ? `most ${this.format(most)}` : "";
+    this.most.textContent = known.length ? `max ${this.format(most)}` : "";
     this.name.textContent = `${this.title}: now ${this.now.textContent}, at most ${this.format(most)} in the last ${this.values.length} measurements`;
     const runs = this.runs(most || 1);
     this.line.setAttribute("d", runs.map((run) => `M${run.map(([x, y]) => `${x} ${y}`).join("L")}${run.length === 1 ? "h2" : ""}`).join(""));

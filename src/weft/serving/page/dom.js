@@ -34,8 +34,8 @@ export const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
 /** 1234567 as "1,234,567". */
 export const whole = (count) => Math.round(count).toLocaleString("en");
 
-/** A number with at most four decimals. */
-export const decimal = (number) => String(Number(number.toFixed(4)));
+/** A number with at most some decimals, and a minus sign instead of a hyphen. */
+export const decimal = (number, digits = 4) => String(Number(number.toFixed(digits))).replace("-", "−");
 
 /** Seconds as "850 µs", "12 ms" or "1.20 s". */
 export function duration(seconds) {

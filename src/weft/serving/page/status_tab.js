@@ -15,10 +15,10 @@ export class StatusTab {
     this.timer = null;
     this.history = []; // measurements of the last minute: {time, samples}
     this.charts = {
-      throughput: new Chart("Throughput", (rate) => `${rate < 10 ? decimal(Number(rate.toFixed(1))) : whole(rate)} texts/s`, POINTS),
+      throughput: new Chart("Throughput", (rate) => `${rate < 10 ? decimal(rate, 1) : whole(rate)} texts/s`, POINTS),
       queue: new Chart("Queue", (count) => `${whole(count)} texts`, POINTS),
       latency: new Chart("Latency, mean", duration, POINTS),
-      rows: new Chart("Batch size, mean", (rows) => `${decimal(Number(rows.toFixed(1)))} rows`, POINTS),
+      rows: new Chart("Batch size, mean", (rows) => `${decimal(rows, 1)} rows`, POINTS),
     };
     byId("charts").append(...Object.values(this.charts).map((chart) => chart.element));
     document.addEventListener("visibilitychange", () => this.update());
@@ -69,9 +69,9 @@ export class StatusTab {
     const p95 = quantile(buckets(samples, LATENCY, null).get(null), 0.95);
     const rate = total(samples, "weft_rate_texts");
     const { throughput, queue, latency, rows } = this.charts;
-    throughput.add(before ? change("weft_texts_total") / (time - before.time) : null, `${whole(texts)} texts since the start`);
+    throughput.add(before ? change("weft_texts_total") / (time - before.time) : null, `${whole(texts)} in all`);
     queue.add(total(samples, "weft_queue_texts"), rate ? `busy: ${whole(rate)} texts/s` : "");
-    latency.add(mean(LATENCY), p95 ? `p95 ${seconds(p95)} since the start` : "");
+    latency.add(mean(LATENCY), p95 ? `p95 in all ${seconds(p95)}` : "");
     rows.add(mean("weft_batch_rows"), every ? `${percent(padding / every)} padding` : "");
   }
 }
@@ -88,16 +88,17 @@ function taskTable(oldest, { time, samples }) {
   const names = [...new Set([...texts.keys(), ...counts.keys()])];
   if (!names.length) return el("p", { class: "muted" }, "No text was answered yet.");
   names.sort((a, b) => (texts.get(b) ?? 0) - (texts.get(a) ?? 0));
+  const none = "–";
   const rows = names.map((name) => {
     const span = time - oldest.time;
     const p95 = quantile(histograms.get(name), 0.95);
     const answered = texts.get(name);
     return el("tr", {}, el("th", { scope: "row", dir: "auto" }, name), ...[
-      answered === undefined ? "" : whole(answered),
-      answered === undefined || span <= 0 ? "" : ((answered - (earlier.get(name) ?? 0)) / span).toFixed(1),
-      counts.get(name) ? whole(counts.get(name)) : "",
-      counts.get(name) ? duration(sums.get(name) / counts.get(name)) : "",
-      p95 ? seconds(p95) : "",
+      answered === undefined ? none : whole(answered),
+      answered === undefined || span <= 0 ? none : ((answered - (earlier.get(name) ?? 0)) / span).toFixed(1),
+      counts.get(name) ? whole(counts.get(name)) : none,
+      counts.get(name) ? duration(sums.get(name) / counts.get(name)) : none,
+      p95 ? seconds(p95) : none,
     ].map((value) => el("td", { class: "number" }, value)));
   });
   const headings = ["Task", "Texts", "Texts/s", "Requests", "Latency, mean", "Latency, p95"];

@@ -119,7 +119,7 @@ export class TryTab {
 
 /** What a task is, in one line below its name. */
 function note(task) {
-  if (task.name === null) return "Each task that can read these inputs answers; the encoder reads the text once where tasks allow it.";
+  if (task.name === null) return "Every task that can read these inputs answers.";
   const parts = [task.kind];
   if (task.labels) parts.push(counted(task.labels.length, "label"));
   if (task.range) parts.push(`from ${task.range[0]} to ${task.range[1]}`);
