@@ -65,7 +65,7 @@ export class Fields {
     control.value = value;
     this.readers.set(name, () => (isNumber ? asNumber(control.value) : control.value));
     control.addEventListener("input", () => this.edited.set(name, this.readers.get(name)()));
-    return el("div", { class: "field" }, el("label", { for: id }, ...this.label(name)), control);
+    return el("div", { class: isLong ? "field" : "field short" }, el("label", { for: id }, ...this.label(name)), control);
   }
 
   label(name) {

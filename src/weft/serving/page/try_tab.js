@@ -87,6 +87,8 @@ export class TryTab {
       const answer = reply.answers[0];
       if (task.name === null) this.showAll(answer.tasks, body, seconds);
       else this.showOne(answer, body, seconds);
+      // on a phone the answer is below the form
+      if (matchMedia("(max-width: 860px)").matches) byId("result").scrollIntoView({ block: "nearest" });
     } catch (wrong) {
       if (wrong.name === "AbortError") return; // a newer request has taken its place
       byId("result-status").textContent = "";
