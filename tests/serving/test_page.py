@@ -250,6 +250,8 @@ def test_a_busy_server_is_waited_for(shown):
 
 
 def test_a_run_can_be_cancelled(shown):
+    from playwright.sync_api import expect
+
     held = []
     # the second portion is never answered
     shown.page.route(
@@ -259,8 +261,8 @@ def test_a_run_can_be_cancelled(shown):
     shown.page.click("#tab-batch")
     shown.page.fill("#pasted", "the cat\n" * 64 + "the dog\n" * 200)
     shown.page.click("#run")
-    shown.page.wait_for_function("document.querySelector('#batch-status').textContent.startsWith('64 of 264')")
-    shown.page.wait_for_function("document.querySelector('#progress').value > 0.2")
+    expect(shown.page.locator("#batch-status")).to_have_text("64 of 264 rows")
+    assert shown.page.locator("#progress").evaluate("bar => bar.value") == pytest.approx(64 / 264)
     shown.page.click("#cancel")
     shown.page.wait_for_selector("#downloads:not([hidden])")
     assert shown.page.inner_text("#batch-status") == "64 rows answered, cancelled"
@@ -284,6 +286,8 @@ def test_a_file_can_be_dropped(shown):
 
 
 def test_the_status_is_measured_while_it_is_visible(started, address):
+    from playwright.sync_api import expect
+
     with page_of(started, address) as opened:
         page = opened.page
         page.clock.install()
@@ -310,7 +314,7 @@ def test_the_status_is_measured_while_it_is_visible(started, address):
             place = 1 if key.startswith("weft_texts") else 3
             assert by_name[name][place].replace(",", "") == str(int(float(count)))
         page.clock.fast_forward(2_000)
-        page.wait_for_function("document.querySelector('.chart .now').textContent === '0 texts/s'")
+        expect(page.locator(".chart .now").first).to_have_text("0 texts/s")
         assert measured() == 2
         page.click("#tab-try")
         page.clock.fast_forward(20_000)
@@ -397,6 +401,8 @@ def test_the_keyboard_alone_is_enough(shown):
 
 
 def test_a_key_is_asked_for_and_kept_in_the_tab(started, bundle):
+    from playwright.sync_api import expect
+
     with serving(bundle, keys=(KEY,)) as address, page_of(started, address, ready=False) as opened:
         page = opened.page
         page.wait_for_selector("#key:not([hidden])")
@@ -404,7 +410,7 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(started, bundle):
         assert opened.accessibility("serious", "critical") == []
         page.keyboard.type("another-key-of-some-length")
         page.keyboard.press("Enter")
-        page.wait_for_function("document.querySelector('#key-why').textContent.includes('not valid')")
+        expect(page.locator("#key-why")).to_contain_text("not valid")
         page.fill("#key-value", KEY)
         page.keyboard.press("Enter")
         page.wait_for_selector("#try:not([hidden])")

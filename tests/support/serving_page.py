@@ -21,7 +21,7 @@ def serving(bundle: Any, **settings: Any) -> Iterator[str]:
     """The address of a server of a bundle or model, which is ready and is stopped at the end."""
     import uvicorn
 
-    from weft.serving import app
+    from weft.serving.app import app
 
     application = app(bundle, log="none", threads=1, device="cpu", **settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -59,7 +59,7 @@ def page_of(
         shown.page.on("console", lambda message: shown.errors.append(message.text))
         shown.page.on("pageerror", lambda wrong: shown.errors.append(str(wrong)))
         shown.page.on("request", lambda request: shown.requests.append(request.url))
-        shown.page.goto(f"{address}/#{tab}")
+        shown.page.goto(f"{address}/" if tab == "try" else f"{address}/#{tab}")
         if ready:
             shown.page.wait_for_selector(f"#{tab}:not([hidden])")
         yield shown

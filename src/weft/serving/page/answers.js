@@ -28,7 +28,7 @@ export function summary(answer) {
   if (answer.answer !== undefined) return answer.answer;
   if (answer.choice !== undefined) return answer.text;
   if (answer.order !== undefined) return answer.order.map((index) => index + 1).join(" > ");
-  if (answer.value !== undefined) return [answer.value].flat().map(decimal).join(", ");
+  if (answer.value !== undefined) return [answer.value].flat().map((value) => decimal(value)).join(", ");
   if (answer.entities !== undefined) return answer.entities.map(({ type, text }) => `${type}: ${text}`).join("; ") || "no entities";
   if (answer.tags !== undefined) return answer.tags.join(" ");
   return JSON.stringify(answer);
