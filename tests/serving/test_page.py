@@ -1,4 +1,4 @@
-"""The server's page in a browser: every kind is answered, batches, keys, keyboard, hostile input, obstacles."""
+"""The server's page in a browser: every kind is answered, batches, status, keys, keyboard, obstacles."""
 
 from __future__ import annotations
 
@@ -99,7 +99,11 @@ def test_forms_start_with_the_example_of_each_task(shown, address):
 
 def test_all_tasks_on_one_text(shown, model):
     shown.page.select_option("#task", "all")
-    values = {"text": "the cat sees it's a dog", "text_b": "a bird fears the red dog", "choices": ["a cat", "a dog"]}
+    values = {
+        "text": "the cat sees it's a dog",
+        "text_b": "a bird fears the red dog",
+        "choices": ["a cat", "a dog"],
+    }
     fill_inputs(shown.page, values)
     send(shown.page)
     sent = {**values, "text_a": values["text"]}
@@ -110,7 +114,9 @@ def test_all_tasks_on_one_text(shown, model):
         card = cards.filter(has=shown.page.locator(f"h3:text-matches('^{name} ')"))
         assert card.count() == 1
         assert_shown(card, answer, sent, SETTINGS[name].get("range"))
-    assert shown.page.locator("#answers .absent li").all_text_contents() == ["marked takes a, b, s1, e1, w2, p2"]
+    assert shown.page.locator("#answers .absent li").all_text_contents() == [
+        "marked takes a, b, s1, e1, w2, p2"
+    ]
     # only the text: tasks on pairs and tasks with choices cannot read it
     fill_inputs(shown.page, {"text": values["text"], "text_b": "", "choices": ["", ""]})
     send(shown.page)
@@ -142,7 +148,9 @@ def test_answers_in_texts_with_characters_outside_the_first_plane(shown, model):
     (answer,) = send(shown.page)["answers"]
     assert len(answer["tags"]) == len(text.split())
     assert_near({key: answer[key] for key in expected}, expected)
-    marks = shown.page.locator("#answers mark").evaluate_all("marks => marks.map(m => m.firstChild.textContent)")
+    marks = shown.page.locator("#answers mark").evaluate_all(
+        "marks => marks.map(m => m.firstChild.textContent)"
+    )
     assert [" ".join(mark.split()) for mark in marks] == [entity["text"] for entity in expected["entities"]]
 
 
@@ -225,7 +233,9 @@ def test_columns_are_guessed_and_can_be_changed(shown, model):
     page.click("#run")
     page.wait_for_selector("#downloads:not([hidden])")
     records = [json.loads(line) for line in downloaded(page, "#save-jsonl").splitlines()]
-    expected = model.predict([("choose", ("a bird", ["the dog", "the cat"])), ("choose", ("here", ["old", "new"]))])
+    expected = model.predict(
+        [("choose", ("a bird", ["the dog", "the cat"])), ("choose", ("here", ["old", "new"]))]
+    )
     for record, answer in zip(records, expected, strict=True):
         assert_near({key: record[key] for key in answer}, answer)
 
@@ -307,7 +317,9 @@ def test_the_status_is_measured_while_it_is_visible(started, address):
             for line in page.request.get(f"{address}/metrics").text().splitlines()
             if line.startswith(("weft_texts_total", "weft_request_seconds_count"))
         )
-        rows = page.locator("#by-task tbody tr").evaluate_all("rows => rows.map(r => [...r.cells].map(c => c.textContent))")
+        rows = page.locator("#by-task tbody tr").evaluate_all(
+            "rows => rows.map(r => [...r.cells].map(c => c.textContent))"
+        )
         by_name = {row[0]: row for row in rows}
         for key, count in counts.items():
             name = key.split('"')[1]

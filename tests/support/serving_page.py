@@ -130,7 +130,9 @@ def assert_shown(place: Any, expected: dict[str, Any], values: dict[str, Any], l
     """
     headline = place.locator(".headline").text_content()
     if "entities" in expected:
-        marks = place.locator("mark").evaluate_all("marks => marks.map(m => [...m.childNodes].map(n => n.textContent))")
+        marks = place.locator("mark").evaluate_all(
+            "marks => marks.map(m => [...m.childNodes].map(n => n.textContent))"
+        )
         assert marks == [[entity["text"], entity["type"]] for entity in expected["entities"]]
     elif "start" in expected:
         assert headline == expected["answer"]
@@ -148,7 +150,9 @@ def assert_shown(place: Any, expected: dict[str, Any], values: dict[str, Any], l
     elif "value" in expected:
         numbers = expected["value"] if isinstance(expected["value"], list) else [expected["value"]]
         assert [_number(text) for text in headline.split(", ")] == pytest.approx(numbers, abs=1e-4)
-        dots = place.locator(".range .dot").evaluate_all("dots => dots.map(dot => parseFloat(dot.style.left))")
+        dots = place.locator(".range .dot").evaluate_all(
+            "dots => dots.map(dot => parseFloat(dot.style.left))"
+        )
         if limits is None:
             assert dots == []
         else:
@@ -166,14 +170,18 @@ def _assert_bars(place: Any, headline: str, expected: dict[str, Any], values: di
     else:
         shares = list(chances.items())
         predicted = expected.get("labels", [expected.get("label")])
-    names = place.locator(".bars .name").evaluate_all("names => names.map(name => name.firstChild.textContent)")
+    names = place.locator(".bars .name").evaluate_all(
+        "names => names.map(name => name.firstChild.textContent)"
+    )
     found = list(zip(names, _numbers(place, ".bars .share"), strict=True))
     assert [share for _, share in found] == sorted((share for _, share in found), reverse=True)
     shares = [(name, pytest.approx(100 * share, abs=0.0501)) for name, share in shares]
     assert sorted(found, key=lambda pair: pair[0]) == sorted(shares, key=lambda pair: pair[0])
     widths = place.locator(".bars .fill").evaluate_all("bars => bars.map(bar => parseFloat(bar.style.width))")
     assert widths == pytest.approx([share for _, share in found], abs=0.0501)
-    bold = place.locator(".bars .predicted .name").evaluate_all("names => names.map(n => n.firstChild.textContent)")
+    bold = place.locator(".bars .predicted .name").evaluate_all(
+        "names => names.map(n => n.firstChild.textContent)"
+    )
     assert sorted(bold) == sorted(predicted)
     assert headline == (", ".join(predicted) or "none of the labels")
 
