@@ -69,7 +69,7 @@ export class StatusTab {
     const p95 = quantile(buckets(samples, LATENCY, null).get(null), 0.95);
     const rate = total(samples, "weft_rate_texts");
     const { throughput, queue, latency, rows } = this.charts;
-    throughput.add(before ? change("weft_texts_total") / (time - before.time) : null, `${whole(texts)} in all`);
+    throughput.add(before ? change("weft_texts_total") / (time - before.time) : null, `${whole(texts)} texts in all`);
     queue.add(total(samples, "weft_queue_texts"), rate ? `busy: ${whole(rate)} texts/s` : "");
     latency.add(mean(LATENCY), p95 ? `p95 in all ${seconds(p95)}` : "");
     rows.add(mean("weft_batch_rows"), every ? `${percent(padding / every)} padding` : "");
