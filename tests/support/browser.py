@@ -81,7 +81,7 @@ class Opened:
         return self.page.evaluate(
             """() => {
                 const bad = [...document.querySelectorAll('svg[role=img]')].filter((svg) => {
-                    const closed = svg.closest('details:not([open])');
+                    const closed = svg.closest('details:not([open]), [hidden]');
                     const box = svg.getBoundingClientRect();
                     return !closed && (box.width < 20 || box.height < 20);
                 }).map((svg) => svg.querySelector('title').textContent);

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from importlib.resources import files
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -20,6 +19,7 @@ from weft.serving.exchange import GONE, JSON, answers_to, json_response, parsed,
 from weft.serving.keys import check_key
 from weft.serving.metrics import Metrics
 from weft.serving.openapi import openapi
+from weft.serving.page import HEADERS, PAGE, read_page
 from weft.serving.questions import Many, One, predict_questions, timeout_of
 from weft.serving.refused import Refused
 from weft.serving.request_log import log, log_error, log_request
@@ -33,19 +33,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Handler = Callable[[Request], Awaitable[Response]]
 
-PAGE = {
-    "/": ("page.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
-}
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
-}
-OPEN = {"/", "/page.css", "/page.js", "/health/live", "/health/ready"}
+OPEN = {*PAGE, "/health/live", "/health/ready"}
 """Paths that need no API key: the page itself holds no data."""
 
 
@@ -255,8 +243,8 @@ class App:
         return json_response(openapi(tasks, __version__, self.settings))
 
     async def _page(self, request: Request) -> Response:
-        name, kind = PAGE[request.url.path]
-        return Response(files("weft.serving.page").joinpath(name).read_bytes(), 200, HEADERS, kind)
+        contents, kind = read_page(request.url.path)
+        return Response(contents, 200, HEADERS, kind)
 
     async def _put_task(self, request: Request) -> Response:
         name = _task_name(request)
