@@ -153,6 +153,14 @@ def test_the_document_names_every_path_and_task(plain_server):
         assert _post(plain_server, example["value"])["answers"]
 
 
+def test_the_application_is_made_by_a_function_of_the_package(plain_server):
+    """Also after a module of the package was imported: none has the name of the function."""
+    import weft.serving.application
+
+    assert callable(weft.serving.app)
+    assert isinstance(weft.serving.app(plain_server.model, log="none"), weft.serving.application.App)
+
+
 def test_a_model_is_served_too(plain_server):
     with serving(plain_server.model) as server:
         answer = server.client().predict("classify", "the cat")

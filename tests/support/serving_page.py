@@ -15,13 +15,16 @@ import pytest
 import weft
 from tests.support.browser import SCREENS, Opened
 
+REFUSED = "Failed to load resource: the server responded with a status of "
+"""What Chromium itself writes to the console about a response with an error status."""
+
 
 @contextmanager
 def serving(bundle: Any, **settings: Any) -> Iterator[str]:
     """The address of a server of a bundle or model, which is ready and is stopped at the end."""
     import uvicorn
 
-    from weft.serving.app import app
+    from weft.serving.application import app
 
     application = app(bundle, log="none", threads=1, device="cpu", **settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weft.serving.app import App
+    from weft.serving.application import App
 
 __all__ = ["app"]
 
 
 def app(bundle: Any, **settings: Any) -> App:
-    """Make the ASGI application of a bundle; see `weft.serving.app.app`.
+    """Make the ASGI application of a bundle; see `weft.serving.application.app`.
 
     Args:
         bundle: the folder of a bundle or of a run, or a `Model`.
         settings: as in `weft.serving.settings.ServeSettings`.
     """
-    from weft.serving.app import app as build
+    from weft.serving.application import app as build
 
     return build(bundle, **settings)

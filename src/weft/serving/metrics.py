@@ -72,10 +72,9 @@ class Metrics:
     def batch(self, batch: Batch, seconds: float) -> None:
         """Count a batch that was answered."""
         self.batch_seconds.observe(seconds)
-        if batch.rows:
-            self.batch_rows.observe(batch.rows)
-            self.positions.labels("token").inc(batch.tokens)
-            self.positions.labels("padding").inc(batch.positions - batch.tokens)
+        self.batch_rows.observe(batch.rows)
+        self.positions.labels("token").inc(batch.tokens)
+        self.positions.labels("padding").inc(batch.positions - batch.tokens)
 
     def failure(self, error: BaseException, items: Sequence[Item]) -> None:
         """Count and log questions that failed by an error of the server."""

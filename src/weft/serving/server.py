@@ -49,7 +49,7 @@ def serve(
             "--admin-keys FILE, or listen at 127.0.0.1"
         )
     listener = _listen(host, port)
-    from weft.serving.app import App
+    from weft.serving.application import App
     from weft.serving.engine import Engine
 
     app = App(Engine, bundle, settings)

@@ -39,8 +39,8 @@ class Batch:
 
     Attributes:
         items: the questions: all `One`, all `Many`, or all `Embed` of one task.
-        rows: the number of rows; 0 if it is not known before the pass.
-        positions: token positions, padding included; 0 as above.
+        rows: the number of rows; for `Many` and `Embed`, of pairs of a text and a task.
+        positions: token positions, padding included; 0 if they are not known before the pass.
         tokens: token positions without padding; 0 as above.
     """
 
@@ -101,14 +101,16 @@ class Worker:
                 )
         many = [item for item in items if isinstance(item.question, Many)]
         for first in range(0, len(many), MANY):
-            yield Batch(many[first : first + MANY])
+            chosen = many[first : first + MANY]
+            yield Batch(chosen, sum(len(item.question.inputs) for item in chosen))  # type: ignore[union-attr]
         embeds: dict[Any, list[Item]] = {}
         for item in items:
             if isinstance(item.question, Embed):
                 embeds.setdefault((item.question.task, item.question.normalize), []).append(item)
         for group in embeds.values():
             for first in range(0, len(group), MANY):
-                yield Batch(group[first : first + MANY])
+                chosen = group[first : first + MANY]
+                yield Batch(chosen, len(chosen))
 
     def start(self, batch: Batch) -> Any:
         """Run the model over a batch; on a GPU its results may still be on their way."""
@@ -137,7 +139,7 @@ class Worker:
         return list(started)
 
     def _examples(self, items: Sequence[Item]) -> Examples:
-        return Examples.of([(item.question.task, item.tokens, item.example) for item in items])  # type: ignore[union-attr, misc]
+        return Examples.of([(item.question.task, item.tokens, item.example) for item in items])  # type: ignore[union-attr]
 
     def _cuts(self, examples: Examples) -> list[Any]:
         limit = self.model.longest
