@@ -102,7 +102,8 @@ class Worker:
         many = [item for item in items if isinstance(item.question, Many)]
         for first in range(0, len(many), MANY):
             chosen = many[first : first + MANY]
-            yield Batch(chosen, sum(len(item.question.inputs) for item in chosen))  # type: ignore[union-attr]
+            questions: list[Any] = [item.question for item in chosen]
+            yield Batch(chosen, sum(len(question.inputs) for question in questions))
         embeds: dict[Any, list[Item]] = {}
         for item in items:
             if isinstance(item.question, Embed):
@@ -139,7 +140,8 @@ class Worker:
         return list(started)
 
     def _examples(self, items: Sequence[Item]) -> Examples:
-        return Examples.of([(item.question.task, item.tokens, item.example) for item in items])  # type: ignore[union-attr]
+        each: list[Any] = list(items)  # all of them are `One`, and tokenized
+        return Examples.of([(item.question.task, item.tokens, item.example) for item in each])
 
     def _cuts(self, examples: Examples) -> list[Any]:
         limit = self.model.longest
