@@ -60,11 +60,12 @@ def test_json_names_the_file(tmp_path, capsys):
         (["nothing"], "there is no folder nothing"),
         (["r", "r"], "name its file: --out report.html"),
         (["r", "--out", "no/page.html"], "--out no/page.html: there is no folder no"),
-        (["."], "holds neither a run nor a comparison"),
+        (["empty"], "holds neither a run nor a comparison"),
     ],
 )
 def test_mistakes(tmp_path, monkeypatch, capsys, words, message):
     write_run_folder(tmp_path / "r")
+    (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
     assert cli.run(["report", *words]) == 2
     assert message in capsys.readouterr().err
