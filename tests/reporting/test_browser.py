@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import browser as browsers
 from tests.support.browser import SCREENS, opened
+from tests.support.more import some_of
 from tests.support.outline import HOSTILE
 from tests.support.report_grid import large_comparison
 from tests.support.report_runs import error_report, write_run_folder
@@ -63,7 +64,7 @@ def attention_page():
 PAGES = ("run", "hostile", "comparison", "several", "curves", "composition", "attention")
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", some_of(SCREENS, 1))
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_open_without_errors_requests_or_obstacles(started, files, name, screen):
     with opened(started, files[name], screen) as shown:

@@ -10,6 +10,7 @@ import pytest
 from tests.support import browser as browsers
 from tests.support.browser import SCREENS
 from tests.support.every_kind import NAMES, SETTINGS, rows_of_kind
+from tests.support.more import some_of
 from tests.support.near import assert_near
 from tests.support.serving_page import (
     REFUSED,
@@ -30,7 +31,7 @@ pytestmark = [
 KEY = "a-key-with-24-characters"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some_of(NAMES, 5))
 def test_every_kind_is_answered_as_predict_answers(shown, model, name):
     row = rows_of_kind(name, 3, seed=7)[-1]
     (expected,) = model.predict([(name, row)])
@@ -166,7 +167,7 @@ def test_the_status_is_measured_while_it_is_visible(started, address):
         assert opened.errors == []
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", some_of(SCREENS, 1))
 @pytest.mark.parametrize("tab", ["try", "batch", "status"])
 def test_no_obstacle_and_no_overflow(started, address, tab, screen):
     with page_of(started, address, screen, tab) as opened:

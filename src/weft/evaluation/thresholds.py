@@ -98,7 +98,8 @@ def tuned(task: Task, logits: Sequence[NDArray[np.float32]], gold: NDArray[np.in
         gold: 1 where a label holds, else 0, [N, C].
     """
     kind = KINDS[task.kind]()
-    plain = replace(task, thresholds=(), tuned_on=None)
+    # one half as a threshold, and not the sign of the logit: a logit of 1e-45 has a probability of one half
+    plain = replace(task, thresholds=(HALF,) * len(task.labels), tuned_on=None)
     values = tuple(
         best_threshold(chances, truth)
         for chances, truth in zip(sigmoid(np.stack(logits), task.temperature).T, gold.T, strict=True)

@@ -14,7 +14,7 @@ import torch
 
 from weft.bundle.load import load_changed
 from weft.bundle.manifest import bundle_sha256, find_bundle, read_bundle
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.inference.precision import Precision
 from weft.model.threads import in_eval
 from weft.serving.batcher import Batcher, Observer
@@ -206,7 +206,7 @@ class Engine:
 
     def _changeable(self) -> tuple[LiveBundle, Batcher]:
         if self._live is None or self.batcher is None:
-            raise WeftError("this server does not change its tasks; start it with --admin")
+            raise WeftError(f"this server does not change its tasks; set {words('--admin', 'admin=True')}")
         return self._live, self.batcher
 
     def _reload(self, live: LiveBundle, batcher: Batcher) -> None:

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from weft.bundle.manifest import check_encoder, find_bundle, read_bundle
-from weft.errors import RunFailed, WeftError
+from weft.errors import RunFailed, WeftError, words
 
 if TYPE_CHECKING:
     from weft.serving.settings import ServeSettings
@@ -44,9 +44,10 @@ def serve(
     manifest, tasks = read_bundle(find_bundle(bundle), verify=False)
     check_encoder(manifest, settings.encoder)
     if settings.admin and not settings.admin_keys and host not in LOCAL:
+        admin = words("--admin", "admin=True")
+        keys = words("--admin-keys FILE", "admin_keys=(KEY,)")
         raise WeftError(
-            f"--admin at {host} would let anybody change the tasks; write a key into a file and add "
-            "--admin-keys FILE, or listen at 127.0.0.1"
+            f"{admin} at {host} would let anybody change the tasks; add a key: {keys}, or listen at 127.0.0.1"
         )
     listener = _listen(host, port)
     from weft.serving.application import App
@@ -104,8 +105,9 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as wrong:
         listener.close()
         reason = getattr(wrong, "strerror", None) or wrong
+        choose = words("--host and --port", "host and port")
         raise WeftError(
-            f"cannot listen at {host}, port {port}: {reason}; choose another one with --host and --port"
+            f"cannot listen at {host}, port {port}: {reason}; choose another one with {choose}"
         ) from None
     listener.set_inheritable(True)
     return listener
