@@ -90,12 +90,21 @@ async def send(args: argparse.Namespace) -> dict[str, Any]:
     if running:
         await asyncio.wait(running, timeout=60)
     within = sum(at <= stop for at in done_at)
-    latencies.sort()
-    last = len(latencies) - 1
-    found = (
-        {f"p{q}": 1e3 * latencies[min(last, last * q // 100 + 1)] for q in (50, 95, 99)} if last >= 0 else {}
-    )
-    return {"per_s": within / (stop - began), "statuses": statuses, "shed": shed, **found}
+    milliseconds = [round(1e3 * latency, 2) for latency in latencies]
+    return {
+        "per_s": within / (stop - began),
+        "statuses": statuses,
+        "shed": shed,
+        "latencies": milliseconds,
+        **quantiles(milliseconds),
+    }
+
+
+def quantiles(milliseconds: list[float]) -> dict[str, float]:
+    """The quantiles of latencies, by name."""
+    ordered = sorted(milliseconds)
+    last = len(ordered) - 1
+    return {f"p{q}": ordered[min(last, last * q // 100 + 1)] for q in (50, 95, 99)} if ordered else {}
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import weft
 from benchmarks.speed.bench import Bench, first_line
 from benchmarks.speed.results import Work
+from benchmarks.speed.serving.load import quantiles
 from benchmarks.speed.serving.servers import NAMES, Server
 from weft.data import load_split
 
@@ -152,13 +153,13 @@ def latency(
 ) -> None:
     """The latency of single texts, p50 and p99, at one rate for all servers."""
     bodies = write_bodies(place / "bodies-latency", requests, 1)
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in servers}
+    found: dict[str, list[float]] = {name: [] for name in servers}
     for number in range(rounds):
         for name, server in servers.items():
-            found[name].append(send(server.url, bodies, rate, seconds, 2048, number))
+            found[name] += send(server.url, bodies, rate, seconds, 2048, number)["latencies"]
     for quantile in ("p50", "p99"):
         rows = [
-            {"variant": named(name), "ms": statistics.median(one[quantile] for one in each), "rate": rate}
+            {"variant": named(name), "ms": quantiles(each)[quantile], "requests": len(each)}
             for name, each in found.items()
         ]
         basis = named("litserve") if "litserve" in servers else named("pipelines")

@@ -74,3 +74,37 @@ def by_tokens(examples: Examples, limit: int | None, budget: int = TOKENS) -> li
 def _in_order(lengths: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     order = np.argsort(lengths, kind="stable")
     return zip(order.tolist(), counts[order].tolist(), strict=True)
+
+
+def by_cost(examples: Examples, overhead: float, budget: int) -> list[Cut]:
+    """Cut the examples, sorted by length, into the batches that cost least together.
+
+    A pass over r rows of L tokens costs overhead + r·L token positions. One batch of a short and a long row
+    is mostly padding, and two batches pay the overhead twice: which is better depends on the lengths. With
+    c(i, j) the cost of one batch of the examples i to j − 1, the least cost of the first j examples is
+
+        C(j) = min over i of C(i) + c(i, j)
+
+    Args:
+        examples: the n examples.
+        overhead: what a pass costs besides its rows, in token positions.
+        budget: the most token positions of a batch, unless one example has more.
+    """
+    order = np.argsort(examples.lengths, kind="stable")
+    lengths = examples.lengths[order]
+    ends = np.concatenate([[0], np.cumsum(examples.counts[order])])
+    least = np.zeros(len(order) + 1)
+    first = np.zeros(len(order) + 1, np.int64)  # where the last batch of the first j examples begins
+    for j in range(1, len(order) + 1):
+        length = int(lengths[j - 1])
+        # the earliest example that fits into a batch with this one
+        i = min(int(np.searchsorted(ends, ends[j] - budget // length)), j - 1)
+        costs = least[i:j] + (ends[j] - ends[i:j]) * length
+        at = int(np.argmin(costs))
+        least[j], first[j] = costs[at] + overhead, i + at
+    cuts: list[Cut] = []
+    j = len(order)
+    while j:
+        cuts.append(Cut(order[first[j] : j]))
+        j = int(first[j])
+    return cuts[::-1]

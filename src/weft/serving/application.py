@@ -126,7 +126,8 @@ class App:
             return
         self.engine.queue.wake = self._wake
         seconds = round(self.engine.loaded_s, 2)
-        log("ready", seconds=seconds, device=self.engine.device, threads=self.engine.threads)
+        about = {"device": self.engine.device, "threads": self.engine.tuned.threads}
+        log("ready", seconds=seconds, **about, tokens=self.engine.queue.worker.tokens)
 
     def _wake(self, tickets: list[Ticket]) -> None:
         """Wake the requests of finished tickets: once per batch, because a wake-up of the loop is slow."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-import torch
 
 from weft.bundle.load import load_changed
 from weft.bundle.manifest import bundle_sha256, find_bundle, read_bundle
@@ -24,6 +21,7 @@ from weft.serving.sample_requests import sample_request
 from weft.serving.served_tasks import ServedTasks
 from weft.serving.slots import check_slot, fill_slot, free_slot, owners_of, spare_tasks
 from weft.serving.ticket import Ticket
+from weft.serving.tuning import Tuned, tuned
 from weft.serving.worker import Worker
 from weft.utils.devices import device_of
 
@@ -46,6 +44,7 @@ class Engine:
         state: `loading`, then `ready`, then `stopping`; or `failed`, if the model could not be loaded.
         error: why it could not.
         batcher: answers tickets; there once the state is `ready`.
+        tuned: what was measured about the machine.
     """
 
     def __init__(self, bundle: Any, settings: ServeSettings, observer: Observer) -> None:
@@ -57,7 +56,7 @@ class Engine:
         self._live: LiveBundle | None = None
         self._owners: list[str] = []
         self._changing = threading.Lock()
-        self.threads = 1
+        self.tuned = Tuned(1)
         self.loaded_s = 0.0
 
     def load(self, tell: Callable[[str], None] = lambda line: None) -> None:
@@ -72,7 +71,9 @@ class Engine:
             model, served = self._loaded()
             self.batcher = Batcher(self._worker(model), served, self._observer, self.settings.queue)
             tell("warming up")
-            self.threads = self.batcher.between_batches(lambda: self._fastest_threads(model)).result()
+            # in the thread that runs the model: the number of threads is a setting of a thread
+            self.tuned = self.batcher.between_batches(lambda: tuned(model, self.settings.threads)).result()
+            self.batcher.worker = self._worker(model)
             self._warm_up(self.batcher)
         except BaseException as error:
             self.state, self.error = "failed", error
@@ -197,7 +198,8 @@ class Engine:
         return "bf16" if self.settings.precision == "bf16" else None
 
     def _worker(self, model: Model) -> Worker:
-        return Worker(model, self._precision, self.settings.tokens)
+        tokens = self.settings.tokens or self.tuned.tokens
+        return Worker(model, self._precision, tokens, self.tuned.overhead)
 
     def _table(self, model: Model, sha256: str, count: int | None = None) -> ServedTasks:
         tasks = model.tasks[:count]
@@ -227,31 +229,6 @@ class Engine:
 
         batcher.between_batches(swap).result()
 
-    def _fastest_threads(self, model: Model) -> int:
-        """Choose the number of CPU threads by timing a batch. The model's thread calls this, and gets it."""
-        if next(model.parameters()).device.type != "cpu":
-            return torch.get_num_threads()
-        if self.settings.threads is not None:
-            torch.set_num_threads(self.settings.threads)
-            return self.settings.threads
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        counts = sorted({1, 2, 4, 8, 16, cores // 2, cores} & set(range(1, cores + 1)))
-        inputs = {
-            "input_ids": torch.full((32, 32), model.pad_id),
-            "attention_mask": torch.ones(32, 32, dtype=torch.long),
-            "task": torch.arange(32) % len(model.tasks),
-        }
-        seconds: dict[int, float] = {}
-        for count in counts:
-            torch.set_num_threads(count)
-            with torch.no_grad():
-                model.run(**inputs)
-                seconds[count] = min(_timed(lambda: model.run(**inputs)) for _ in range(3))
-        # fewer threads unless more are clearly faster: the HTTP server and the tokenizer need time too
-        best = next(count for count in counts if seconds[count] <= 1.05 * min(seconds.values()))
-        torch.set_num_threads(best)
-        return best
-
     def _warm_up(self, batcher: Batcher) -> None:
         """Answer the example request of every task once; of more than 64 tasks, those of the first 64."""
         served = batcher.served
@@ -264,10 +241,3 @@ class Engine:
             done.wait()
             if ticket.error is not None:
                 raise WeftError(f"the model cannot answer an example request: {ticket.error}")
-
-
-def _timed(work: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    with torch.no_grad():
-        work()
-    return time.perf_counter() - began

@@ -20,7 +20,8 @@ class ServeSettings:
         device: `cpu`, `cuda`, …; None: a GPU if there is one.
         encoder: folder or hub id of the encoder, if it has moved.
         threads: the number of CPU threads of a pass; None: the fastest, measured at the start.
-        tokens: token positions of a batch, padding included; None: 2,048 on a CPU and 16,384 on a GPU.
+        tokens: token positions of a batch, padding included; None: 16,384 on a GPU, and on a CPU as many as
+            make the overhead of a pass small, measured at the start.
         queue: the most texts that may wait; further requests get status 429.
         deadline: seconds after which a waiting request gets status 504; a request may set a shorter one.
         body: the most bytes of a request's body.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.inference.batches import by_tokens
+from weft.inference.batches import by_cost
 from weft.inference.captures import input_names
 from weft.inference.examples import Examples
 from weft.inference.finite import check_logits
@@ -19,6 +19,7 @@ from weft.inference.predict import QUEUED, tokenize_inputs
 from weft.inference.predict_all import answers_of_inputs
 from weft.inference.runner import all_logits
 from weft.serving.questions import Embed, Many, One
+from weft.serving.tuning import OVERHEAD
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -57,10 +58,17 @@ class Worker:
         model: the model.
         precision: the precision of its passes; None: float32, or int8 if the model is quantized.
         tokens: token positions of a batch, padding included; None: `TOKENS` of the model's device.
+        overhead: what a pass on a CPU costs besides its rows, in token positions.
     """
 
-    def __init__(self, model: Model, precision: Precision | None = None, tokens: int | None = None) -> None:
-        self.model, self.precision = model, precision
+    def __init__(
+        self,
+        model: Model,
+        precision: Precision | None = None,
+        tokens: int | None = None,
+        overhead: float = OVERHEAD,
+    ) -> None:
+        self.model, self.precision, self._overhead = model, precision, overhead
         self._device = next(model.parameters()).device.type
         self.tokens = tokens or TOKENS.get(self._device, TOKENS["cpu"])
         self._inside = precision_context(model, precision)
@@ -144,11 +152,10 @@ class Worker:
         return Examples.of([(item.question.task, item.tokens, item.example) for item in each])
 
     def _cuts(self, examples: Examples) -> list[Any]:
-        limit = self.model.longest
         if not self.waits:
-            return [cut.chosen for cut in by_tokens(examples, limit, self.tokens)]
+            return [cut.chosen for cut in by_cost(examples, self._overhead, self.tokens)]
         spare = "example" in input_names(self.model, examples.splits)
-        ladder = Ladder(limit, self.tokens, coarse=len(examples) <= FEW)
+        ladder = Ladder(self.model.longest, self.tokens, coarse=len(examples) <= FEW)
         return [cut.chosen for cut in by_ladder(examples, ladder, spare)]
 
     def _decoded(self, items: Sequence[Item], examples: Examples, logits: AllLogits) -> list[Any]:

@@ -56,7 +56,7 @@ def serve(
         typer.Option(
             metavar="N",
             min=1,
-            help="token positions of a batch, padding included; default: 2048 on a CPU, 16384 on a GPU",
+            help="token positions of a batch, padding included; default: 16384 on a GPU, measured on a CPU",
         ),
     ] = None,
     threads: Annotated[
