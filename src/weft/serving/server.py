@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -35,6 +36,9 @@ def serve(
         port: the port; 0: any free one.
         tell: called with the address.
     """
+    # before torch is imported: threads of a pass that wait for each other must not spin, since the HTTP server
+    # and the tokenizer need the cores
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         import prometheus_client  # noqa: F401
         import starlette  # noqa: F401
