@@ -36,8 +36,8 @@ def serve(
         port: the port; 0: any free one.
         tell: called with the address.
     """
-    # before torch is imported: threads of a pass that wait for each other must not spin, since the HTTP server
-    # and the tokenizer need the cores
+    # before torch is imported: threads of a pass that wait for each other must not spin, because the HTTP
+    # server and the tokenizer need the cores
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         import prometheus_client  # noqa: F401
