@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,11 @@ class Server:
             command = ["-m", "benchmarks.speed.serving.servers", name, str(bundle), str(port), device]
         environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, *command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [sys.executable, *command],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # so that its children end with it
         )
         self._wait(json.dumps(first).encode())
 
@@ -73,12 +79,12 @@ class Server:
         return total / 1024
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop it, and then whatever processes it has left."""
         self.process.terminate()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
 
 def pipelines(bundle: str, port: int, device: str) -> None:
