@@ -54,9 +54,7 @@ def test_every_real_file_is_read_whole(suite, data):
     for task in load_suite(suite, data):
         splits = [load_split(task, split) for split in task.files]
         found[f"{suite}/{task.name}"] = [len(split) + split.dropped for split in splits]
-        assert [Path(split.source).resolve() for split in splits] == [
-            Path(file).resolve() for file in task.files.values()
-        ]
+        assert [Path(split.source).resolve() for split in splits] == paths_of(task)
     assert found == {
         name: sizes for name, sizes in readme_sizes(data).items() if name.startswith(f"{suite}/")
     }
