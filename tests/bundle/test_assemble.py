@@ -37,7 +37,7 @@ ALONE = [
 ]
 
 
-@pytest.mark.parametrize("method", ALONE, ids=str)
+@pytest.mark.parametrize("method", some_of(ALONE, 5), ids=str)
 def test_each_task_is_as_it_was(method, make, tmp_path):
     bundles = [make("one", [A], method), make("two", [B, C], method), make("three", [D], method)]
     done = assemble(bundles, tmp_path / "out")

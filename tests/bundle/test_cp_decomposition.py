@@ -29,6 +29,7 @@ def products(ups, downs):
     return torch.stack([up @ down for up, down in zip(ups, downs, strict=True)], 1).double()  # [o, T, i]
 
 
+@pytest.mark.each_value
 @pytest.mark.filterwarnings("ignore:Trying to compute SVD")
 @pytest.mark.parametrize(
     ("shape", "rank"),

@@ -57,6 +57,7 @@ def encoder_of(model, task):
     }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("method", [*UPDATES, *ENCODERS], ids=str)
 @pytest.mark.parametrize("rule", ["task_arithmetic", "linear"])
 def test_a_task_that_has_all_the_weight_answers_as_before(method, rule, make, tmp_path):
@@ -68,6 +69,7 @@ def test_a_task_that_has_all_the_weight_answers_as_before(method, rule, make, tm
     assert done.relative < 1e-5
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("method", UPDATES, ids=str)
 @pytest.mark.parametrize("rule", RULES)
 def test_products_are_merged_and_not_their_factors(method, rule, make, tmp_path):
@@ -98,6 +100,7 @@ def test_heads_stay_as_they_were(make, tmp_path):
         assert all(torch.equal(value, before[key]) for key, value in after.items())
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("method", ENCODERS, ids=str)
 @pytest.mark.parametrize("rule", RULES)
 def test_encoders_are_merged_by_what_training_added(method, rule, make, encoder, tmp_path):

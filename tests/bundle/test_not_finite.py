@@ -23,6 +23,7 @@ def model_of(encoder, tasks=TASKS, method=LORA):
     return scramble(weft.Model(encoder, tasks, method))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("name", [HEAD, "adapters.0/query.0.B"])
 def test_a_task_file_is_refused_with_its_name_and_tensor(encoder, tmp_path, capsys, name, number):

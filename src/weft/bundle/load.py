@@ -12,9 +12,10 @@ from safetensors import SafetensorError, safe_open
 from weft.adapters.svd import factors_from_files
 from weft.bundle.checksums import MANIFEST, check_encoder_files
 from weft.bundle.consistent import consistently
-from weft.bundle.manifest import SHARED_FILE, find_bundle, read_manifest, read_tasks, task_file
+from weft.bundle.manifest import SHARED_FILE, check_has, find_bundle, read_manifest, read_tasks, task_file
 from weft.bundle.padding import Ranked, fill, fits, ranked_parameters
 from weft.bundle.save import in_files, key
+from weft.bundle.some_tasks import chosen_names, method_of_tasks
 from weft.core.stacked import task_owner
 from weft.encoder.files import Recorded
 from weft.encoder.load import Encoder, as_encoder, weights_sha256
@@ -34,17 +35,29 @@ if TYPE_CHECKING:
 
 
 def load(
-    folder: str | Path, *, encoder: Any = None, device: str | None = None, kernels: Setting = "auto"
+    folder: str | Path,
+    *,
+    tasks: str | Sequence[str] | None = None,
+    encoder: Any = None,
+    device: str | None = None,
+    kernels: Setting = "auto",
 ) -> Model:
     """Load a bundle. The model is in eval mode; training puts it into training mode itself.
 
+    Example:
+        >>> model = weft.load("runs/first")                       # a run's folder, or a bundle's
+        >>> model = weft.load("anna/reviews@v2", tasks=["rte"])   # from the Hugging Face hub, one task alone
+
     Args:
-        folder: the bundle's folder, or a run folder that holds one.
+        folder: the bundle's folder, a run folder that holds one, or `user/name` or `user/name@revision` on
+            the Hugging Face hub. A folder that exists wins over a repository of the same name.
+        tasks: the names of the tasks to load, in this order; None: all. The files of other tasks are not
+            read, and not fetched from the hub.
         encoder: the encoder, or its folder or hub id if it has moved; its weights must be the same.
         device: the device of the model.
         kernels: as in `Model`; this setting is not part of a bundle.
     """
-    model = load_changed(folder, encoder=encoder, device=device)
+    model = load_changed(folder, names=chosen_names(tasks), encoder=encoder, device=device)
     model.kernels = checked_setting(kernels)
     return model
 
@@ -52,6 +65,7 @@ def load(
 def load_changed(
     folder: str | Path,
     *,
+    names: Sequence[str] | None = None,
     added: Sequence[Task] = (),
     fresh: Callable[[Owned], bool] = lambda item: False,
     encoder: Any = None,
@@ -63,7 +77,8 @@ def load_changed(
     all other parameters are as in `load`.
 
     Args:
-        folder: the bundle's folder, or a run folder that holds one.
+        folder: the bundle, as in `load`.
+        names: the names of the bundle's tasks that are loaded; None: all.
         added: tasks that the bundle does not have.
         fresh: whether an owner's slice of a parameter keeps its initial value, whatever the files hold.
         encoder: the encoder, or its folder or hub id if it has moved; its weights must be the same.
@@ -72,27 +87,32 @@ def load_changed(
     from weft.model.model import Model
 
     before_computing()
-    folder = find_bundle(folder)
+    folder = find_bundle(folder, names)
     with ExitStack() as stack:
 
         def read() -> tuple[dict[str, Any], Encoder, dict[str, Task], OpenFiles]:
             manifest = read_manifest(folder)
+            for name in names or ():
+                check_has(folder, manifest, name)
             loaded = encoder_of_bundle(folder, manifest, encoder, device)
-            tasks = read_tasks(folder, manifest, loaded.sha256)
+            tasks = read_tasks(folder, manifest, loaded.sha256, names)
             return manifest, loaded, tasks, open_files(folder, tasks, stack)
 
         manifest, loaded, tasks, files = consistently(folder, read)
+        settings, left_out = manifest["method"], frozenset[str]()
+        if names is not None:
+            settings, left_out = method_of_tasks(settings, names)
         with factors_from_files():
             model = Model(
                 loaded,
                 [*tasks.values(), *added],
-                build_method(manifest["method"]),
+                build_method(settings),
                 pool=manifest["heads"]["pool"],
                 head_dropout=manifest["heads"]["dropout"],
                 max_length=manifest["max_length"],
                 seed=manifest["seed"],
             )
-        _fill(model, folder, files, {task_owner(task.name) for task in added}, fresh)
+        _fill(model, folder, files, {task_owner(task.name) for task in added}, fresh, left_out)
     _check_encoder(model, folder)
     # a new module is in training mode, and an encoder that was loaded in eval mode: the model has one mode
     return (model.to(device) if device else model).eval()
@@ -155,7 +175,12 @@ def encoder_of_bundle(
 
 
 def _fill(
-    model: Model, folder: Path, files: OpenFiles, new: Collection[str], fresh: Callable[[Owned], bool]
+    model: Model,
+    folder: Path,
+    files: OpenFiles,
+    new: Collection[str],
+    fresh: Callable[[Owned], bool],
+    left_out: Collection[str] = (),
 ) -> None:
     """Copy the tensors of all files into the model; each must be there, once, in its shape and dtype.
 
@@ -165,17 +190,20 @@ def _fill(
         files: its open files.
         new: the owners that have no file.
         fresh: whether a tensor keeps its initial value although there is a file.
+        left_out: owners of tensors of the shared file that the model does not have.
     """
-    by_file: dict[Path, list[Owned]] = {folder / SHARED_FILE: []}
+    shared = "shared"
+    by_owner: dict[str, list[Owned]] = {shared: []}  # with many tasks, a path per tensor takes seconds
     for item in owned(model):
         if in_files(item) and item.owner not in new:
-            kind, _, name = item.owner.partition(":")
-            path = task_file(folder, name) if kind == "task" else folder / SHARED_FILE
-            by_file.setdefault(path, []).append(item)
+            owner = item.owner if item.owner.startswith("task:") else shared
+            by_owner.setdefault(owner, []).append(item)
     ranked = ranked_parameters(model)
-    for path, items in by_file.items():
+    for owner, items in by_owner.items():
+        path = folder / SHARED_FILE if owner == shared else task_file(folder, owner.removeprefix("task:"))
         file = files[path]
         unknown = set(file.keys()) - {key(item) for item in items}
+        unknown = {name for name in unknown if not name.startswith(tuple(f"{o}/" for o in left_out))}
         if unknown:
             raise WeftError(f"{path} holds {sorted(unknown)[0]!r}, which is not a tensor of this model")
         for item in items:

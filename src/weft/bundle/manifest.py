@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,10 @@ from weft.encoder.load import check_reachable
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.task import Task
 from weft.utils.checksums import file_sha256
+from weft.utils.hub_repository import repository
+
+ONNX_FILES = ("model.onnx", "tasks.json")
+"""The main files of an export to ONNX, which is no bundle; see `weft.interop.onnx`."""
 
 FORMAT = 1
 METADATA = "weft"
@@ -41,14 +46,39 @@ FIELDS: dict[str, tuple[Any, str]] = {
 """The fields that bundle.json must have: their types, and what they hold."""
 
 
-def find_bundle(folder: str | Path) -> Path:
-    """Return the folder of a bundle, from that folder or from a run folder that holds it."""
-    folder = Path(folder)
+def find_bundle(folder: str | Path, tasks: Sequence[str] | None = None) -> Path:
+    """Return the folder of a bundle, from that folder or from a run folder that holds it.
+
+    If there is no such folder and the name is `user/name` or `user/name@revision`, the bundle is fetched from
+    the Hugging Face hub, and its folder in the cache is returned. A folder that exists always wins.
+
+    Args:
+        folder: the bundle, a run folder, or the name of a repository on the hub.
+        tasks: the tasks whose files are needed, if not all of them: only these are fetched from the hub.
+    """
+    name, folder = folder, Path(folder)
     for path in (folder, folder / "bundle"):
         if (path / MANIFEST).is_file() or (wait_for_writer(path) and (path / MANIFEST).is_file()):
             check_plain_bundle(folder, path)
             return path
+    if is_onnx_export(folder):
+        raise WeftError(
+            f"{folder} is an export to ONNX, not a bundle: it can be predicted with and served "
+            f"(weft predict {folder} FILE, weft serve {folder}); everything else needs the bundle that was "
+            "exported"
+        )
+    if (where := repository(name)) is not None and not os.path.lexists(folder):
+        from weft.bundle.from_hub import fetch_bundle
+
+        path = fetch_bundle(where, tasks)
+        check_plain_bundle(path, path)
+        return path
     raise WeftError(f"{folder} holds no bundle ({MANIFEST} is missing); a run writes one when it ends")
+
+
+def is_onnx_export(folder: str | Path) -> bool:
+    """Whether a folder was written by `weft export --to onnx`."""
+    return all((Path(folder) / name).is_file() for name in ONNX_FILES)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -175,43 +205,52 @@ def matching_tasks(
                     f"{path} needs a different {part} than this bundle has.\n"
                     f"  sha256 found    {actual[part]}\n  sha256 expected {sha256}"
                 )
-        tasks[name] = _task(facts["task"])
+        tasks[name] = task_of_settings(facts["task"])
     return tasks
 
 
-def read_bundle(folder: Path, verify: bool = True) -> tuple[dict[str, Any], dict[str, Task]]:
+def read_bundle(
+    folder: Path, verify: bool = True, names: Sequence[str] | None = None
+) -> tuple[dict[str, Any], dict[str, Task]]:
     """Return the contents of bundle.json and the tasks by name.
 
     Args:
         folder: the bundle; it may be replaced meanwhile.
         verify: whether to verify the shared file and the tasks' files; not needed before `load`, which does.
+        names: the tasks to read; by default all. The files of other tasks are not read.
     """
 
     def read() -> tuple[dict[str, Any], dict[str, Task]]:
         manifest = read_manifest(folder)
+        for name in names or ():
+            check_has(folder, manifest, name)
+        chosen = manifest["tasks"] if names is None else names
         if not verify:
-            names = manifest["tasks"]
-            return manifest, {name: _task(read_facts(task_file(folder, name))["task"]) for name in names}
-        return manifest, read_tasks(folder, manifest, manifest["encoder"]["sha256"])
+            return manifest, {
+                name: task_of_settings(read_facts(task_file(folder, name))["task"]) for name in chosen
+            }
+        return manifest, read_tasks(folder, manifest, manifest["encoder"]["sha256"], chosen)
 
     return consistently(folder, read)
 
 
 @contextmanager
-def damage_first(folder: Path) -> Iterator[None]:
+def damage_first(folder: Path, names: Sequence[str] | None = None) -> Iterator[None]:
     """Inside, a mistake is reported as damage if the bundle, whose files were not verified, is damaged.
 
     Args:
         folder: the bundle.
+        names: the tasks whose files are verified; by default all.
     """
     try:
         yield
     except WeftError:
-        read_bundle(folder)
+        read_bundle(folder, names=names)
         raise
 
 
-def _task(settings: dict[str, Any]) -> Task:
+def task_of_settings(settings: dict[str, Any]) -> Task:
+    """Return the task of its settings in a file; see `Task.settings`."""
     values: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
     try:
         return Task(**values)

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from weft.tasks.checks import NAME
+from weft.utils.hub_repository import check_not_in_cache
 from weft.utils.lock import LOCK, beside, different_out, locked, short
 from weft.utils.lock_file import Lock, LockHeld
 from weft.utils.temporary import restore, sweep_leftovers
@@ -32,6 +33,7 @@ def writing_bundle(folder: str | Path, doing: str, *, at_once: bool = False) -> 
         at_once: raise `LockHeld` if somebody else writes the bundle, instead of waiting.
     """
     folder = Path(folder)
+    check_not_in_cache(folder)
     advice, wait = (different_out(), 0.0) if at_once else ("", None)
     with locked(beside(folder), folder, doing=doing, file=folder, advice=advice, wait=wait) as lock:
         real = Path(os.path.realpath(folder))

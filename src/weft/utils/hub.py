@@ -65,6 +65,25 @@ def offline_if(problem: str | None) -> Iterator[None]:
             setattr(place, name, value)
 
 
+@contextmanager
+def progress_bars(on: bool) -> Iterator[None]:
+    """Inside, huggingface_hub shows no bars of downloads and uploads, unless they are on."""
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    change = not on and not are_progress_bars_disabled()
+    if change:
+        disable_progress_bars()
+    try:
+        yield
+    finally:
+        if change:
+            enable_progress_bars()
+
+
 def model_in_cache(name: str) -> bool:
     """Return whether the cache holds files of a model."""
     return cached_config(name) is not None
