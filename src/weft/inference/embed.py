@@ -30,7 +30,7 @@ from weft.tasks.task import Task
 from weft.tasks.values import wrong_text
 
 if TYPE_CHECKING:
-    from weft.inference.logits import BatchLogits
+    from weft.inference.logits import BatchLogits, Reader
     from weft.model.heads import Head
     from weft.model.model import Model
     from weft.model.output import Output
@@ -74,10 +74,39 @@ def embed(
     Returns:
         [N, d] in the order of the texts, float32, on the CPU; [d] for one text that is not in a list.
     """
+    number = 0 if task is None else model.task_id(task)
+    width = sites_of(model.encoders[0]).width
+    with model.adapters_off() if task is None else nullcontext():
+        reader: Reader = _BareReader(model) if task is None else _TaskReader(model, number)
+        return embed_with(model, texts, task, reader, width, normalize, batch_size, precision)
+
+
+def embed_with(
+    model: Model,
+    texts: str | Iterable[Any],
+    task: str | None,
+    reader: Reader,
+    width: int,
+    normalize: bool = False,
+    batch_size: int | None = None,
+    precision: Precision | None = None,
+) -> Tensor:
+    """Return one vector per text; arguments and result are those of `embed`.
+
+    Args:
+        model: the model.
+        texts: as in `embed`.
+        task: as in `embed`.
+        reader: returns the rows' vectors, [R, d], as `VECTORS` of each pass.
+        width: d.
+        normalize: as in `embed`.
+        batch_size: as in `embed`.
+        precision: as in `embed`.
+    """
     if batch_size is not None and batch_size < 1:
         raise WeftError(f"batch_size must be at least 1; found {batch_size}")
     if isinstance(texts, str):
-        return embed(model, [texts], task, normalize, batch_size, precision)[0]
+        return embed_with(model, [texts], task, reader, width, normalize, batch_size, precision)[0]
     if (rows := frame_of(texts)) is not None:
         example = f"[{rows.names[0]!r}]" if rows.names else ""
         raise WeftError(
@@ -90,7 +119,7 @@ def embed(
     alone, most = task if apart else None, most_characters()
     checked = [_checked(f"text {i}", text, alone, most) for i, text in enumerate(listed(texts), 1)]
     inside = precision_context(model, precision)
-    values = np.empty((len(checked), sites_of(model.encoders[0]).width), np.float32)
+    values = np.empty((len(checked), width), np.float32)
     waiting: deque[tuple[int, BatchLogits]] = deque()
 
     def take(most: int) -> None:
@@ -100,16 +129,14 @@ def embed(
             # padding rows come last
             values[first + rows] = batch.moving.wait()[VECTORS][: len(rows)]
 
-    with model.adapters_off() if task is None else nullcontext():
-        reader = _BareReader(model) if task is None else _TaskReader(model, number)
-        for first, examples in ahead(
-            lambda which: (which.start, _tokenized(model, checked[which.start : which.stop], number)),
-            slabs(len(checked)),
-        ):
-            for batch in batches(model, examples, batch_size, precision=inside, read=reader):
-                waiting.append((first, batch))
-                take(QUEUED)
-        take(0)
+    for first, examples in ahead(
+        lambda which: (which.start, _tokenized(model, checked[which.start : which.stop], number)),
+        slabs(len(checked)),
+    ):
+        for batch in batches(model, examples, batch_size, precision=inside, read=reader):
+            waiting.append((first, batch))
+            take(QUEUED)
+    take(0)
     if odd := len(values) - int(np.isfinite(values).all(1).sum()):
         raise NotFinite("the encoder" if task is None else f"task {task!r}", odd, len(values))
     vectors = torch.from_numpy(values)
@@ -170,4 +197,5 @@ def _tokenized(model: Model, texts: list[tuple[str, ...]], number: int) -> Examp
     rows = Task("texts", "regress", texts=columns)  # rows of plain texts, whatever the kind of the task
     split = Split(rows, "test", "texts", texts, None, np.arange(1, len(texts) + 1))
     tokens = in_memory(split, model.tokenizer, model.max_length)
-    return Examples.by_task({number: tokens}, [number] * len(texts), range(len(texts)))
+    count = len(texts)
+    return Examples([tokens], np.full(count, number), np.zeros(count, np.int64), np.arange(count))

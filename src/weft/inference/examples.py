@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,22 +48,16 @@ class Examples:
         columns = [task for task, _, _ in listed], split, [index for _, _, index in listed]
         return cls([tokens for _, tokens in splits.values()], *(np.array(x, np.int64) for x in columns))
 
-    @classmethod
-    def by_task(cls, tokens: Mapping[int, Tokens], task: Sequence[int], index: Sequence[int]) -> Examples:
-        """Make `Examples` of splits that have one task each.
-
-        Args:
-            tokens: the split of each task, by the task's id.
-            task: the task id of each example, [n].
-            index: the index of each example in its split, [n].
-        """
-        number = np.zeros(max(tokens, default=0) + 1, np.int64)
-        number[list(tokens)] = np.arange(len(tokens))
-        ids = np.array(task, np.int64)
-        return cls(list(tokens.values()), ids, number[ids], np.array(index, np.int64))
-
     def __len__(self) -> int:
         return len(self.task)
+
+    def of_each_task(self) -> Iterator[tuple[int, Ints]]:
+        """Yield each task's id and the numbers of its examples, ascending."""
+        order = np.argsort(self.task, kind="stable")
+        ids, firsts = np.unique(self.task[order], return_index=True)
+        # `split` returns one part even if there is nothing
+        parts = np.split(order, firsts[1:]) if len(ids) else []
+        return zip(ids.tolist(), parts, strict=True)
 
     def picked(self, chosen: Ints) -> Picked:
         """Pick some of the examples for a batch."""

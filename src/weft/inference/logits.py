@@ -63,7 +63,7 @@ class AllLogits:
     Most examples are one piece; `weft.inference.pieces` cuts long ones.
 
     Args:
-        heads: the head shape of each task.
+        heads: the head shape of each task that occurs in `task`, by task id.
         task: the task id of each piece, [p].
         answers_by: whether the logits of each head shape are by `example`, `row` or `token`.
         starts: the number of the first piece of each example, and p, [n + 1]; None: each example is one.
@@ -74,15 +74,17 @@ class AllLogits:
 
     def __init__(
         self,
-        heads: Sequence[str],
+        heads: Mapping[int, str] | Sequence[str],
         task: NDArray[np.int64],
         answers_by: Mapping[str, str],
         starts: NDArray[np.int64] | None = None,
     ) -> None:
         self._heads, self._task, self._by, self._starts = heads, task, answers_by, starts
         self.odd = np.zeros(len(task), bool)
-        self._names = list(dict.fromkeys(heads))
-        self._head = np.array([self._names.index(head) for head in heads])[task]  # [n]
+        present, which = np.unique(task, return_inverse=True)
+        of_present = [heads[index] for index in present.tolist()]
+        self._names = list(dict.fromkeys(of_present))
+        self._head = np.array([self._names.index(head) for head in of_present], np.int64)[which]  # [p]
         self._whole: dict[str, Logits] = {}  # for shapes with one output per example, [n, C]
         self._each: dict[int, Logits] = {}
         self._filled = np.zeros(len(task), bool)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,21 +11,18 @@ import numpy as np
 from weft.data.readers.columns import column_values, read_columns
 from weft.data.readers.problem import show
 from weft.data.readers.table import Table
-from weft.data.splits.split import Split
-from weft.data.tokens.tokens import in_memory
 from weft.errors import WeftError
 from weft.inference.calls import check_requests
-from weft.inference.examples import Examples
 from weft.inference.finite import check_logits
 from weft.inference.limits import check_length, most_characters
 from weft.inference.logits import AllLogits
 from weft.inference.precision import Precision, precision_context
 from weft.inference.runner import all_logits
+from weft.inference.slab import Slab, tokenize_inputs
 from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import ColumnValues, Inputs
 
 if TYPE_CHECKING:
-    from weft.data.tokens.tokens import Tokens
     from weft.model.model import Model
     from weft.tasks.task import Task
 
@@ -34,7 +30,6 @@ T = TypeVar("T")
 
 Request = tuple[str, Any]
 """The name of a task and its input: a text, a pair of texts, or the columns of a row by name."""
-Marks = tuple[tuple[int, int, int], ...]
 
 QUEUED = 32
 """How many batches are queued on a GPU before the host waits for the logits of the first."""
@@ -112,43 +107,11 @@ def ahead(work: Callable[[range], T], slabs: Sequence[range]) -> Iterator[T]:
             yield ready
 
 
-@dataclass(frozen=True, eq=False)
-class Slab:
-    """Some requests, tokenized.
-
-    Attributes:
-        tokens: the tokenized requests of each task, by task id.
-        examples: one example per request, in the order of the requests.
-    """
-
-    tokens: Mapping[int, Tokens]
-    examples: Examples
-
-
 def tokenized(model: Model, requests: Sequence[Request], which: range) -> Slab:
     """Tokenize some of the requests; those of one task are tokenized together."""
     readers = Readers(model)
     numbered = enumerate(requests[which.start : which.stop], which.start)
     return tokenize_inputs(model, [readers.read(number, request) for number, request in numbered])
-
-
-def tokenize_inputs(model: Model, inputs: Iterable[tuple[int, Inputs]]) -> Slab:
-    """Tokenize requests that were read: the id of each one's task, and the input of the encoder."""
-    texts: dict[int, list[tuple[str, ...]]] = {}
-    marks: dict[int, list[Marks]] = {}
-    task, position = [], []
-    for index, request in inputs:
-        task_texts = texts.setdefault(index, [])
-        task.append(index)
-        position.append(len(task_texts))
-        task_texts.append(request.texts)
-        if request.marks:
-            marks.setdefault(index, []).append(request.marks)
-    tokens = {}
-    for index, task_texts in texts.items():
-        split = _split(model.tasks[index], task_texts, marks.get(index))
-        tokens[index] = in_memory(split, model.tokenizer, model.max_length)
-    return Slab(tokens, Examples.by_task(tokens, task, position))
 
 
 class Readers:
@@ -188,25 +151,13 @@ def answered(model: Model, slab: Slab, logits: AllLogits) -> list[dict[str, Any]
     logits.finish()
     check_logits(model.tasks, slab.examples.task, logits.of_examples(logits.odd))
     ordered: list[Any] = [None] * len(slab.examples)
-    for index, tokens in slab.tokens.items():
+    for index, numbers in slab.examples.of_each_task():
         task = model.tasks[index]
-        numbers = np.flatnonzero(slab.examples.task == index)
-        examples = tokens.examples(slab.examples.index[numbers].tolist())
+        examples = slab.tokens[index].examples(slab.examples.index[numbers].tolist())
         answers = KINDS[task.kind]().answers(logits.of_task(index, numbers), task, examples)
         for number, answer in zip(numbers.tolist(), answers, strict=True):
             ordered[number] = {"task": task.name, **answer}
     return ordered
-
-
-def as_split(task: Task, examples: Sequence[Inputs]) -> Split:
-    """The requests of one task as a split of that task."""
-    marks = [inputs.marks for inputs in examples] if task.marks else None
-    return _split(task, [inputs.texts for inputs in examples], marks)
-
-
-def _split(task: Task, texts: list[tuple[str, ...]], marks: list[Marks] | None) -> Split:
-    rows = np.arange(1, len(texts) + 1)
-    return Split(task, "test", f"requests of task {task.name!r}", texts, None, rows, marks=marks)
 
 
 def _checked(model: Model, number: int, request: Request) -> tuple[int, Inputs]:

@@ -203,7 +203,8 @@ def _captured(
     inputs = {**batch.inputs, "task": task, **below, TRUNK + "task": task[first], ROW_OF: row_of}
     moving = run_batch(model, captured, inputs, rows if "example" in keys else None, depth)
     lengths = batch.inputs["attention_mask"].sum(1).tolist()
-    heads, ids = [task.head for task in model.tasks], np.array([query.task for query in queries])
+    ids = np.array([query.task for query in queries])
+    heads = {index: model.tasks[index].head for index in np.unique(ids).tolist()}
     logits = AllLogits(heads, ids, model.answers_by)
     logits.add(BatchLogits(moving, range(len(queries)), chosen.example, lengths))
     logits.finish()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.tokens.tokens import Tokens, in_memory
-from weft.inference.predict import as_split
+from weft.inference.slab import as_split
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:

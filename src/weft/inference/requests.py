@@ -32,6 +32,7 @@ class Asked:
         columns: the task's column → the file's, if they differ.
         id: the column that is copied to the output as `id`.
         with_input: whether the whole row is copied to the output as `input`.
+        keep: the columns that are copied to the output, in `input`; one that a row lacks is None.
     """
 
     task: str | None = None
@@ -41,6 +42,7 @@ class Asked:
     columns: Mapping[str, str] | None = None
     id: str | None = None
     with_input: bool = False
+    keep: Sequence[str] = ()
 
     @property
     def many(self) -> bool:
@@ -135,7 +137,7 @@ class RequestReader:
         if stream.columns is None:
             return
         asked, known = self._asked, stream.columns
-        needed = [*(asked.texts or ()), *([] if asked.id is None else [asked.id])]
+        needed = [*(asked.texts or ()), *([] if asked.id is None else [asked.id]), *asked.keep]
         task = self.default if "task" not in known or asked.task is not None else None
         hint = stream.hint
         if task is not None and asked.texts is None and not self._fits(task, known):
@@ -153,7 +155,7 @@ class RequestReader:
     def kept_columns(self) -> list[str]:
         """Columns of the default task's files that are not read but may be copied to the output."""
         task, asked = self.default, self._asked
-        names = [] if asked.id is None else [asked.id]
+        names = [*([] if asked.id is None else [asked.id]), *asked.keep]
         if asked.with_input and task is not None:
             names += [*task.id, *task.group, *task.label_columns]
         return list(dict.fromkeys(names))
@@ -163,7 +165,7 @@ class RequestReader:
         asked = self._asked
         if asked.with_input or asked.many:
             return None
-        names = {"task", "text", "text_a", "text_b", "choices", asked.id, *(asked.texts or ())}
+        names = {"task", "text", "text_a", "text_b", "choices", asked.id, *(asked.texts or ()), *asked.keep}
         for task in self._tasks:
             names |= {self._called(column) for column in read_columns(task)} | set(read_columns(task))
         return [column for column in known if column in names]
@@ -188,6 +190,9 @@ class RequestReader:
             kept["id"] = value[column]
         if self._asked.with_input:
             kept["input"] = value
+        elif self._asked.keep:
+            row = value if isinstance(value, Mapping) else {}
+            kept["input"] = {column: row.get(column) for column in self._asked.keep}
         return kept
 
     def _inputs(self, value: Any, where: str) -> Any:

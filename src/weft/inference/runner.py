@@ -149,7 +149,8 @@ def all_logits(
     pieces = in_pieces(model, examples, batch_size)
     starts = None if pieces is None else pieces.starts
     examples = examples if pieces is None else pieces.examples
-    logits = AllLogits([task.head for task in model.tasks], examples.task, model.answers_by, starts)
+    heads = {index: model.tasks[index].head for index in np.unique(examples.task).tolist()}
+    logits = AllLogits(heads, examples.task, model.answers_by, starts)
     for batch in batches(model, examples, batch_size, processes, precision, capture):
         logits.add(batch, ahead)
     return logits
@@ -199,7 +200,8 @@ def batches(
 
 def _of_used_heads(model: Model, batch: Batch, examples: Examples) -> dict[str, Tensor]:
     """Return the logits of the head shapes that the batch's examples use."""
-    shapes = dict.fromkeys(model.tasks[task].head for task in examples.task[batch.examples].tolist())
+    tasks = np.unique(examples.task[batch.examples]).tolist()
+    shapes = dict.fromkeys(model.tasks[task].head for task in tasks)
     return {shape: batch.output.by_shape[shape] for shape in shapes}
 
 

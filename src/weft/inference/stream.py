@@ -7,14 +7,15 @@ most three windows are in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from weft.inference.precision import Precision, precision_context
-from weft.inference.predict import QUEUED, Readers, Slab, answered, tokenize_inputs
+from weft.inference.predict import QUEUED, Readers, answered
 from weft.inference.predict_all import answers_of_inputs
 from weft.inference.runner import all_logits
+from weft.inference.slab import Slab, tokenize_inputs
 from weft.tasks.kinds.kind import Inputs
 from weft.utils.forks import SameProcess
 
@@ -143,12 +144,15 @@ def predict_stream(
             yield answer
 
 
-def in_windows(items: Iterable[Item | None], stages: Stages) -> Iterator[list[tuple[Any, Any]]]:
+def in_windows(
+    items: Iterable[Item | None], stages: Stages, sizes: Sequence[int] | None = None
+) -> Iterator[list[tuple[Any, Any]]]:
     """Answer a stream, window by window.
 
     Args:
         items: the requests in order. None: nothing more is ready yet, so what was read is answered at once.
         stages: how requests are answered.
+        sizes: how many requests the first windows have, and all later ones; None: `SIZES`.
 
     Yields:
         For each window, (payload, answer) of each item in order; without inputs the answer is None.
@@ -160,7 +164,7 @@ def in_windows(items: Iterable[Item | None], stages: Stages) -> Iterator[list[tu
     with ThreadPoolExecutor(1) as pool:
         preparing: tuple[list[Item], Future[Any]] | None = None
         started: tuple[list[Item], Any] | None = None
-        for window, last in _windows(items, stages):
+        for window, last in _windows(items, stages, sizes or SIZES):
             process.check("this stream of predictions")
             coming = None
             if window:
@@ -182,7 +186,9 @@ def _finished(window: list[Item], started: Any, stages: Stages) -> list[tuple[An
     return [(item.payload, None if item.inputs is None else next(answers)) for item in window]
 
 
-def _windows(items: Iterable[Item | None], stages: Stages) -> Iterator[tuple[list[Item], bool]]:
+def _windows(
+    items: Iterable[Item | None], stages: Stages, sizes: Sequence[int]
+) -> Iterator[tuple[list[Item], bool]]:
     """Yield (window, whether to answer everything before reading on). The last window may be empty."""
     window: list[Item] = []
     number = characters = 0
@@ -202,7 +208,7 @@ def _windows(items: Iterable[Item | None], stages: Stages) -> Iterator[tuple[lis
             continue
         window.append(item)
         characters += 0 if item.inputs is None else stages.characters(item.inputs)
-        if len(window) >= SIZES[min(number, len(SIZES) - 1)] or characters >= CHARACTERS:
+        if len(window) >= sizes[min(number, len(sizes) - 1)] or characters >= CHARACTERS:
             yield window, False
             window, characters, number = [], 0, number + 1
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Exporter(Named, ABC):
-    """Writes one task of a model for a different library. Its fields are the options of the format.
+    """Writes one task of a model, or all, for a different library. Its fields are the options of the format.
 
     `weft export BUNDLE --to NAME --out PATH [--set KEY=VALUE …]` builds it with the options, calls `check`
     before the model is loaded, then `export`, and prints the lines of `report`.
@@ -21,9 +21,11 @@ class Exporter(Named, ABC):
     Attributes:
         name: the name it is registered under, which `--to` takes.
         summary: one line on what is written, for `weft export --help`.
+        all_tasks: whether all tasks are written together; `--task` is then refused.
     """
 
     summary: ClassVar[str]
+    all_tasks: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -42,7 +44,7 @@ class Exporter(Named, ABC):
 
         Args:
             model: the model, in eval mode.
-            task: the task's name.
+            task: the task's name; empty if the format has `all_tasks`.
             out: the file or folder to write.
         """
 
@@ -51,7 +53,7 @@ class Exporter(Named, ABC):
 
         Args:
             out: the path that was written.
-            task: the task's name.
+            task: the task's name; empty if the format has `all_tasks`.
             facts: the result of `export`.
         """
         return [f"{out}: task {task}, for {self.name}"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bundle.manifest import find_bundle
 from weft.errors import RunFailed, WeftError, words
+from weft.utils.hub_repository import check_not_in_cache
 from weft.utils.notes import Tell
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class Fitting:
             return cls()
         from weft.bundle.state import state_of
 
-        return cls(find_bundle(folder), state_of(folder))
+        bundle = find_bundle(folder)
+        check_not_in_cache(bundle)  # now, and not after the evaluation
+        return cls(bundle, state_of(bundle))
 
     def run(
         self,

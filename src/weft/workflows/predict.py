@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -50,6 +51,7 @@ def predict_rows(
     precision: str = "float32",
     encoder: Any = None,
     device: str | None = None,
+    backend: str | None = None,
     report: Tell = no_note,
     tell: Tell = no_note,
     progress: Progress | None = None,
@@ -57,7 +59,7 @@ def predict_rows(
     """Predict every row of a file, in the order of the rows, with memory that does not grow with the file.
 
     Args:
-        bundle: a bundle, or a run's folder.
+        bundle: a bundle, a run's folder, or an export to ONNX.
         output: takes the predictions, one dict per row.
         file: the file; `-` is standard input; None if there are `texts`.
         texts: texts to predict instead of a file.
@@ -70,50 +72,115 @@ def predict_rows(
         precision: one of `PRECISIONS`; int8 runs on a CPU.
         encoder: folder or hub id of the encoder, if it has moved.
         device: cpu, cuda, …; None: a GPU if there is one.
+        backend: `torch`, or `onnx` for an export to ONNX; None: the one that the folder is for.
         report: called with each row that cannot be read, if it is skipped.
         tell: called with notes.
         progress: shows how many rows were answered.
     """
-    from weft.bundle.manifest import check_encoder, check_has, damage_first, find_bundle, read_bundle
-    from weft.utils.devices import check_device
-
-    # what can be wrong is checked before torch is imported, which takes seconds
-    asked = asked or Asked()
-    _check(on_error, precision, digits)
-    check_device(device)
-    folder = find_bundle(bundle)
-    with damage_first(folder):
-        manifest, bundle_tasks = read_bundle(folder, verify=False)
-        for name in (*(asked.tasks or ()), *([] if asked.task is None else [asked.task])):
-            check_has(folder, manifest, name)
-        check_encoder(manifest, encoder)
-        tasks = list(bundle_tasks.values())
-        stream, reader = _opened(Path(bundle), file, texts, second_texts, asked, form, tasks, tell)
-    with closing(stream):
-        requests = reader.requests(stream)
-        if file is not None and Path(file).is_file() and on_error == "stop":
-            with damage_first(folder):
-                requests = _first_checked(requests, stream)
-        model = _loaded(bundle, precision, encoder, device)
-        passes: Precision = "bf16" if precision == "bf16" else "float32"
+    predictor = Predictor(bundle, asked, form, on_error, digits, precision, encoder, device, tell, backend)
+    with predictor.opened(file, texts, second_texts) as rows:
         counts = Counts(0, 0)
-        for window in _answers(model, requests, asked, passes, on_error):
-            rows, wrong = [], 0
+        for window in predictor.windows(rows):
+            written, wrong = [], 0
             for request, answer in window:
                 if answer is None:
                     wrong += 1
                     report(str(request.error))
-                    unit = "line" if stream.unit == "line" else "row"
-                    rows.append({**request.kept, unit: request.number, "error": request.wrong})
+                    written.append({**request.kept, rows.unit: request.number, "error": request.wrong})
                 else:
-                    rows.append({**request.kept, **rounded(answer, digits)})
-            output.write(rows)
-            counts = Counts(counts.answered + len(rows) - wrong, counts.wrong + wrong)
+                    written.append(predictor.row(request, answer))
+            output.write(written)
+            counts = Counts(counts.answered + len(written) - wrong, counts.wrong + wrong)
             if progress is not None:
-                progress.show(sum(counts), stream.share())
+                progress.show(sum(counts), rows.stream.share())
     if not sum(counts):
-        raise WeftError(f"{stream.source} has no line to predict; expected at least one")
+        raise WeftError(f"{rows.stream.source} has no line to predict; expected at least one")
     return counts
+
+
+class Opened(NamedTuple):
+    """An open input: its rows, and the requests that they become as they are read."""
+
+    stream: RowStream
+    requests: Iterator[Request | None]
+
+    @property
+    def unit(self) -> str:
+        """The field of the output that says where a bad row is: `line` or `row`."""
+        return "line" if self.stream.unit == "line" else "row"
+
+
+class Predictor:
+    """A bundle that predicts files, one after another; it is loaded for the first of them, and stays.
+
+    What can be wrong with the arguments is checked here, before torch is imported, which takes seconds. The
+    arguments are those of `predict_rows`.
+    """
+
+    def __init__(
+        self,
+        bundle: str | Path,
+        asked: Asked | None = None,
+        form: str | None = None,
+        on_error: str = "stop",
+        digits: int = DIGITS,
+        precision: str = "float32",
+        encoder: Any = None,
+        device: str | None = None,
+        tell: Tell = no_note,
+        backend: str | None = None,
+    ) -> None:
+        from weft.utils.devices import check_device
+        from weft.workflows.prediction_model import source_of
+
+        self.asked, self.on_error, self.digits = asked or Asked(), on_error, digits
+        self._bundle, self._form, self._precision, self._tell = Path(bundle), form, precision, tell
+        self._model: Model | None = None
+        _check(on_error, precision, digits)
+        check_device(device)
+        names = _named_tasks(bundle, self.asked)
+        self._source = source_of(bundle, backend, precision, encoder, device, names)
+        requested = [*(self.asked.tasks or ()), *([] if self.asked.task is None else [self.asked.task])]
+        with self._source.guarded():
+            self._tasks = self._source.tasks(requested)
+
+    @contextmanager
+    def opened(
+        self, file: str | Path | None, texts: Sequence[str] = (), second_texts: Sequence[str] = ()
+    ) -> Iterator[Opened]:
+        """Open an input, and check what can be checked before the model is loaded."""
+        with self._source.guarded():
+            stream, reader = _opened(
+                self._bundle, file, texts, second_texts, self.asked, self._form, self._tasks, self._tell
+            )
+        with closing(stream):
+            requests = reader.requests(stream)
+            if file is not None and Path(file).is_file() and self.on_error == "stop":
+                with self._source.guarded():
+                    requests = _first_checked(requests, stream)
+            yield Opened(stream, requests)
+
+    def windows(
+        self, rows: Opened, sizes: Sequence[int] | None = None
+    ) -> Iterator[list[tuple[Request, Any]]]:
+        """Answer the rows of an open input, window by window: (request, answer); a bad row has no answer.
+
+        Args:
+            rows: the open input.
+            sizes: how many rows the first windows have, and all later ones; None: the first are small.
+        """
+        passes: Precision = "bf16" if self._precision == "bf16" else "float32"
+        return _answers(self.loaded(), rows.requests, self.asked, passes, self.on_error, sizes)
+
+    def row(self, request: Request, answer: Any) -> dict[str, Any]:
+        """The row of the output."""
+        return {**request.kept, **rounded(answer, self.digits)}
+
+    def loaded(self) -> Model:
+        """The model, which is loaded when it is first needed."""
+        if self._model is None:
+            self._model = self._source.loaded()
+        return self._model
 
 
 def _check(on_error: str, precision: str, digits: int) -> None:
@@ -182,20 +249,21 @@ def _first_checked(requests: Iterator[Request | None], stream: RowStream) -> Ite
     return chain([first], requests)
 
 
-def _loaded(bundle: str | Path, precision: str, encoder: Any, device: str | None) -> Model:
-    from weft.bundle.load import load
-    from weft.utils.devices import device_of
-
-    model = load(bundle, encoder=encoder, device=device_of(device))
-    if precision == "int8":
-        from weft.model.transforms.quantize import quantize
-
-        model = quantize(model)
-    return model
+def _named_tasks(bundle: str | Path, asked: Asked) -> list[str] | None:
+    """The tasks that are loaded; None: all. Of a bundle on the hub only the requested ones are fetched."""
+    if asked.every_task or os.path.lexists(bundle):
+        return None
+    names = [*(asked.tasks or ()), *([] if asked.task is None else [asked.task])]
+    return list(dict.fromkeys(names)) or None
 
 
 def _answers(
-    model: Model, requests: Iterable[Request | None], asked: Asked, precision: Precision, on_error: str
+    model: Model,
+    requests: Iterable[Request | None],
+    asked: Asked,
+    precision: Precision,
+    on_error: str,
+    sizes: Sequence[int] | None,
 ) -> Iterator[list[tuple[Request, Any]]]:
     from weft.inference.stream import Item, ManyTasksEach, OneTaskEach, in_windows
 
@@ -206,4 +274,4 @@ def _answers(
             yield None if request is None else Item(request, request.inputs)
 
     stages = ManyTasksEach if asked.many else OneTaskEach
-    return in_windows(items(), stages(model, precision=precision))
+    return in_windows(items(), stages(model, precision=precision), sizes)

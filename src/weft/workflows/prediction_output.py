@@ -56,6 +56,17 @@ def open_output(file: Path | None) -> Output:
     return _Atomic(file)
 
 
+def open_whole(file: Path, form: str, before: Callable[[Path], object]) -> Output:
+    """Return the output for a file that appears only if it is complete.
+
+    Args:
+        file: the file; it is compressed if its name ends in .gz.
+        form: csv, tsv, parquet or jsonl.
+        before: called with the complete file, under a temporary name, just before it gets its own.
+    """
+    return _Atomic(file, form, whole=True, before=before)
+
+
 def check_output(file: Path, flag: str = "--out") -> None:
     """Refuse a folder as an output file, and one in a folder that does not exist.
 
@@ -140,10 +151,24 @@ class _Lines:
 
 
 class _Atomic:
-    """A file that appears under its name when it is complete, or when an error ends it early."""
+    """A file that appears under its name when it is complete, or when an error ends it early.
 
-    def __init__(self, file: Path) -> None:
-        self._file, self._form = file, output_form(file)
+    Args:
+        file: the file.
+        form: its format; None: by its ending.
+        whole: whether an error that ends it early leaves the old file, or none.
+        before: called with the complete file just before it gets its name.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        form: str | None = None,
+        whole: bool = False,
+        before: Callable[[Path], object] | None = None,
+    ) -> None:
+        self._file, self._form = file, form or output_form(file)
+        self._whole, self._before = whole, before
         self._gzip = file.name.lower().endswith(".gz")
         with explained(file):
             self._new = create_file(file)
@@ -175,11 +200,13 @@ class _Atomic:
 
     def _complete(self, complete: bool) -> None:
         # with nothing to show for it, an error leaves the old file as it was
-        if not complete and not self._written:
+        if not complete and (self._whole or not self._written):
             return
         if self._form in TABLES:
             _TABLES[self._form](self._rows.path, self._new.path, list(self._columns), self._gzip)
         sync(self._new.path)
+        if self._before is not None:
+            self._before(self._new.path)
         os.replace(self._new.path, self._file)
 
 

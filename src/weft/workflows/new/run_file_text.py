@@ -53,7 +53,7 @@ def flow(value: object) -> str:
 
     Example:
         >>> flow(["no", "1", "B-x"]), flow({"path": "a.csv", "delimiter": ";"})
-        ("['no', '1', B-x]", "{path: a.csv, delimiter: ;}")
+        ("['no', '1', B-x]", '{path: a.csv, delimiter: ;}')
     """
     text = yaml.dump(
         value, Dumper=_OneLine, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9

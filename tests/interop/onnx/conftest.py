@@ -1,0 +1,3 @@
+"""One export for all tests of the folder."""
+
+from tests.support.exported_onnx import export as export

@@ -1,0 +1,121 @@
+"""`weft export --to onnx`, `weft predict` and `weft serve` with the export, and users' mistakes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import weft
+from tests.support.exported_onnx import REQUESTS
+from tests.support.near import assert_near
+from tests.support.serving import plain, save_every_kind, serving
+from weft.cli import run
+from weft.errors import WeftError
+from weft.interop.onnx.export import export_onnx
+from weft.interop.onnx.folder import INPUTS
+
+
+def test_the_folder(export):
+    names = {file.name for file in (export / "onnx").iterdir()}
+    assert {"model.onnx", "tasks.json", "tokenizer.json"} <= names
+    facts = json.loads((export / "onnx" / "tasks.json").read_text())
+    assert list(facts["inputs"]) == [
+        *("input_ids", "attention_mask", "token_type_ids", "marks", "task", "example")
+    ]
+    assert facts["inputs"].items() <= INPUTS.items()
+    tasks = weft.load(export / "bundle").tasks
+    assert [task["settings"] for task in facts["tasks"]] == json.loads(
+        json.dumps([task.settings() for task in tasks])
+    )
+    assert [task["id"] for task in facts["tasks"]] == list(range(len(tasks)))
+    assert str(export) not in (export / "onnx" / "tasks.json").read_text()  # no path of this machine
+
+
+@pytest.mark.parametrize("backend", [[], ["--backend", "onnx"]])
+def test_predict_prints_what_the_bundle_predicts(export, tmp_path, capsys, backend):
+    rows = [{"task": name, **row} for name, row in REQUESTS]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    printed = []
+    for folder, more in (("onnx", backend), ("bundle", [])):
+        assert run(["predict", str(export / folder), str(file), *more]) == 0
+        printed.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    assert_near(*printed, 1.1e-4)
+    assert run(["predict", str(export / "onnx"), "--all", "--text", "the cat", *backend]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"classify", "two", "multilabel", "tag"}
+
+
+def test_serve_answers_as_the_bundle(export):
+    model = weft.load(export / "bundle")
+    with serving(export / "onnx", backend="onnx") as server:
+        client = server.client()
+        assert_near([plain(answer) for answer in client.predict(REQUESTS)], model.predict(REQUESTS), 1e-4)
+        many = client.predict_all(["the cat sees"])
+        assert_near(
+            {name: plain(answer) for name, answer in many[0].items()},
+            model.predict_all(["the cat sees"])[0],
+            1e-4,
+        )
+        vectors = client.embed(["the cat", "now"], task="classify")
+        assert_near(
+            [list(map(float, v)) for v in vectors], model.embed(["the cat", "now"], "classify").tolist(), 1e-4
+        )
+        assert server.app.engine.device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["predict", "{bundle}", "--text", "x", "--backend", "onnx"], "weft export {bundle} --to onnx"),
+        (["predict", "{onnx}", "--text", "x", "--backend", "torch"], "pass the bundle"),
+        (["predict", "{onnx}", "--text", "x", "--backend", "onyx"], "onnx"),
+        (["predict", "{onnx}", "--task", "clasify", "--text", "x"], "classify"),
+        (["predict", "{onnx}", "--task", "classify", "--text", "x", "--precision", "bf16"], "float32"),
+        (
+            ["predict", "{onnx}", "--task", "classify", "--text", "x", "--encoder", "minilm"],
+            "leave --encoder",
+        ),
+        (["serve", "{onnx}", "--admin", "--port", "0"], "--admin"),
+        (["evaluate", "{onnx}"], "not a bundle"),
+        (["export", "{bundle}", "--to", "onnx", "--task", "classify", "--out", "x"], "leave --task out"),
+        (["export", "{bundle}", "--to", "onnx", "--out", "{bundle}"], "pass a different folder"),
+        (["export", "{bundle}", "--to", "onnx", "--out", "x", "--set", "precision=int4"], "int8"),
+    ],
+)
+def test_mistakes_are_explained(export, capsys, arguments, expected):
+    names = {"bundle": export / "bundle", "onnx": export / "onnx"}
+    assert run([argument.format(**names) for argument in arguments]) == 2
+    assert expected.format(**names) in capsys.readouterr().err
+
+
+def test_an_export_is_not_loaded_as_a_bundle(export):
+    with pytest.raises(WeftError, match="export to ONNX"):
+        weft.load(export / "onnx")
+
+
+def test_separate_is_refused_with_its_reason(tmp_path, capsys):
+    bundle = save_every_kind(tmp_path, "separate", ("classify", "two"))
+    assert run(["export", str(bundle), "--to", "onnx", "--out", str(tmp_path / "x")]) == 2
+    assert "one whole encoder per task" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_missing_package_is_named(export, tmp_path, monkeypatch):
+    monkeypatch.setattr("weft.interop.onnx.packages.find_spec", lambda name: None)
+    with pytest.raises(WeftError, match=r"weft\[onnx\]"):
+        export_onnx(weft.load(export / "bundle"), tmp_path / "x")
+
+
+@pytest.mark.more
+def test_int8_by_the_command(tmp_path, capsys):
+    bundle = save_every_kind(tmp_path, None, ("classify", "two"))
+    out = tmp_path / "x"
+    command = ["export", str(bundle), "--to", "onnx", "--out", str(out), "--set", "precision=int8", "--json"]
+    assert run(command) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["precision"] == "int8"
+    assert told["inputs"] == ["input_ids", "attention_mask", "token_type_ids", "task"]  # one row per example
+    assert run(["predict", str(out), "--task", "two", "--text", "the cat", "--precision", "int8"]) == 0
+    value = json.loads(capsys.readouterr().out)["value"]
+    assert value == pytest.approx(weft.load(bundle).predict("two", "the cat")["value"], abs=0.1)

@@ -1,0 +1,52 @@
+"""examples/onnx_predict*.py: the answers of the model, without torch, weft and transformers."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+
+import weft
+from tests.support.exported_onnx import REQUESTS
+from tests.support.near import assert_near
+from tests.support.paths import ROOT
+from weft.inference.predict import read_request
+
+WITHOUT = """
+import sys
+for name in ("torch", "weft", "transformers"):
+    sys.modules[name] = None  # an import fails
+import runpy
+sys.path.insert(0, sys.argv[1].rpartition("/")[0])
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def answers(script, folder, requests):
+    """What the script prints, in a process that cannot import these packages."""
+    lines = "\n".join(json.dumps(request) for request in requests)
+    command = [sys.executable, "-c", WITHOUT, str(ROOT / "examples" / script), str(folder)]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def with_marks(task, row):
+    marks = read_request(task, row, "row").marks
+    return {"task": task.name, **row, **({"marks": marks} if marks else {})}
+
+
+@pytest.mark.parametrize("script", ["onnx_predict.py", "onnx_predict_more.py"])
+def test_answers_are_those_of_the_model(export, script):
+    model = weft.load(export / "bundle")
+    mixed = random.Random(2).sample(REQUESTS, len(REQUESTS))
+    if script == "onnx_predict.py":
+        mixed = [(name, row) for name, row in mixed if name not in ("span", "tag", "marked")]
+    long = {"q": "the cat " * 40, "c": "a dog sees the old bird now " * 9}
+    mixed += [("span", long), ("tag", {"words": ["cat", "dog"] * 40})] if "more" in script else []
+    requests = [with_marks(model.tasks[model.task_id(name)], row) for name, row in mixed]
+    assert_near(answers(script, export / "onnx", requests), model.predict(mixed), 1e-4)
