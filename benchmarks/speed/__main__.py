@@ -1,6 +1,6 @@
 """`make bench`: compare weft with PEFT, the bare encoder and the arithmetic limit in one run.
 
-    python -m benchmarks.speed [--device cpu] [--only training,inference,methods,real,serving]
+    python -m benchmarks.speed [--device cpu] [--only training,inference,methods,real,serving,onnx]
         [--tasks 1 9 64] [--rows 36] [--length 32] [--rounds 15] [--root DATA] [--minilm FOLDER] [--quick]
 
 The variants of a table take turns in one loop. Prints the tables and writes benchmarks/out/bench-DEVICE.json
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.speed import each_method, inference, must, real_text, training
+from benchmarks.speed import each_method, exported, inference, must, real_text, training
 from benchmarks.speed.bench import Bench
 from benchmarks.speed.encoders import BERT_BASE, minilm
 from benchmarks.speed.limit import gemm_ceiling
@@ -26,7 +26,7 @@ from benchmarks.speed.serving import measure as serving
 from benchmarks.speed.text_data import load_text
 from weft.methods import METHODS
 
-SECTIONS = ("training", "inference", "methods", "real", "serving")
+SECTIONS = ("training", "inference", "methods", "real", "serving", "onnx")
 DATA = Path(__file__).parents[3] / "shared" / "data"
 SECONDS = 210
 """On a GPU, no variant is built after this many seconds, unless `--seconds` is set."""
@@ -68,6 +68,8 @@ def main() -> None:
         elif section == "serving":
             serve_rounds, seconds_each = (1, 1.0) if args.quick else (5, 5.0)
             serving.measure(bench, small, str(args.root), serve_rounds, seconds_each)
+        elif section == "onnx":
+            exported.measure(bench, small, str(args.root))
         else:
             text_sections(bench, args, encoder)
         results.seconds[section] = round(time.monotonic() - start, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from benchmarks.speed.exported import FLOAT32, INT8, PASSES, SINGLE, TORCH
 from benchmarks.speed.inference import BARE, NAMES
 from benchmarks.speed.results import Results
 from benchmarks.speed.training import BASIS, named
@@ -100,6 +101,18 @@ MUST = [
     Must(
         "serving, one text: all tasks beside one, heads only",
         *("cpu", "serving, one text, heads only", "all tasks", "one task", False, 1.15),
+    ),
+    Must(
+        "an ONNX graph of lora, 9 tasks, float32 beside torch, passes on GLUE text",
+        *("cpu", PASSES, TORCH, FLOAT32, True, 1.3),
+    ),
+    Must(
+        "an ONNX graph of lora, 9 tasks, float32 beside torch, one GLUE text per pass",
+        *("cpu", SINGLE, TORCH, FLOAT32, True, 1.3),
+    ),
+    Must(
+        "an ONNX graph of lora, 9 tasks, int8 beside torch, passes on GLUE text",
+        *("cpu", PASSES, TORCH, INT8, True, 2.0),
     ),
 ]
 

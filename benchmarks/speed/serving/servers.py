@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,17 +32,26 @@ class Server:
         port: a free port.
         device: `cpu` or `cuda`.
         first: a request that is sent until it is answered.
+        options: further options of `weft serve`.
 
     Attributes:
         name: its name.
         url: where it takes requests.
     """
 
-    def __init__(self, name: str, bundle: Path, port: int, device: str, first: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        bundle: Path,
+        port: int,
+        device: str,
+        first: dict[str, Any],
+        options: Sequence[str] = (),
+    ) -> None:
         self.name, self.url = name, f"http://127.0.0.1:{port}/v1/predict"
         if name == "weft":
             command = ["-m", "weft", "serve", str(bundle), "--port", str(port)]
-            command += ["--log", "none", "--device", device]
+            command += ["--log", "none", "--device", device, *options]
         else:
             command = ["-m", "benchmarks.speed.serving.servers", name, str(bundle), str(port), device]
         environment = {**os.environ, "HF_HUB_OFFLINE": "1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from weft.errors import WeftError
 from weft.experiments.claims import check_claims
@@ -15,6 +16,9 @@ from weft.experiments.results import Results, results_of
 from weft.experiments.run_grid import Compared, run_grid
 from weft.experiments.tables import to_csv
 from weft.utils.files import write_json, write_text
+
+if TYPE_CHECKING:
+    from weft.experiments.on_ray import OnRay
 
 TABLES = {"markdown": "tables.md", "csv": "tables.csv", "json": "tables.json"}
 """The files with the results, in the folder of a comparison."""
@@ -29,6 +33,7 @@ def compare(
     device: str | None = None,
     keep: bool = False,
     progress: bool = True,
+    on: OnRay | None = None,
 ) -> Results:
     """Train the runs of a grid that have not been made yet, and compare them.
 
@@ -45,13 +50,14 @@ def compare(
         device: cpu, cuda, …; None: a GPU if there is one.
         keep: whether to keep the weights of all runs.
         progress: whether to show progress.
+        on: the Ray cluster to train on, `weft.experiments.on_ray.OnRay(...)`; None: this machine.
 
     Returns:
         The results; `to_dict()` returns all numbers. The tables are also written to `out`.
     """
     grid = load_any(source, overrides)
     display: Callable[[int, int], Display] = display_for if progress else lambda cells, done: Silent()
-    compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep, display=display)
+    compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep, display=display, on=on)
     return written(compared, Path(out))
 
 

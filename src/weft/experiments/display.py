@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol, TextIO
 
-from weft.experiments.pool import Worker
+from weft.experiments.pool import Running
 from weft.experiments.records import Record
 from weft.utils.notes import is_quiet
 from weft.utils.terminal import console as new_console
@@ -26,7 +26,7 @@ NAME = 44
 class Display(Protocol):
     """The interface of displays."""
 
-    def workers(self, busy: Sequence[Worker]) -> None:
+    def workers(self, busy: Sequence[Running]) -> None:
         """Show what runs; called several times a second."""
         ...
 
@@ -42,7 +42,7 @@ class Display(Protocol):
 class Silent:
     """Shows nothing."""
 
-    def workers(self, busy: Sequence[Worker]) -> None:
+    def workers(self, busy: Sequence[Running]) -> None:
         """See `Display`."""
 
     def ended(self, name: str, record: Record | None, failed: str | None) -> None:
@@ -69,7 +69,7 @@ class Progress:
         self.done += not failed
         self.failed += failed
 
-    def left(self, busy: Sequence[Worker]) -> float | None:
+    def left(self, busy: Sequence[Running]) -> float | None:
         """The seconds that are left, if all cells take as long as those so far; None: not known yet."""
         parts = [shares(worker) for worker in busy]
         ended = self.done - self.before + self.failed + sum(parts)
@@ -77,7 +77,7 @@ class Progress:
         spent = time.monotonic() - self.began
         return spent / ended * waiting if ended >= 0.02 else None
 
-    def head(self, busy: Sequence[Worker]) -> str:
+    def head(self, busy: Sequence[Running]) -> str:
         """The first line."""
         failed = f"  {self.failed} failed" if self.failed else ""
         left = self.left(busy)
@@ -93,7 +93,7 @@ class Lines(Progress):
         self._out = sys.stderr if out is None else out
         self._last = time.monotonic()
 
-    def workers(self, busy: Sequence[Worker]) -> None:
+    def workers(self, busy: Sequence[Running]) -> None:
         """See `Display`."""
         if time.monotonic() - self._last >= EVERY:
             self._last = time.monotonic()
@@ -122,7 +122,7 @@ class Table(Progress):
         self._live = Live(console=console or new_console(stderr=True), refresh_per_second=4, transient=True)
         self._live.start()
 
-    def workers(self, busy: Sequence[Worker]) -> None:
+    def workers(self, busy: Sequence[Running]) -> None:
         """See `Display`."""
         from rich.text import Text
 
@@ -148,13 +148,13 @@ def display_for(cells: int, done: int) -> Display:
     return Table(cells, done) if sys.stderr.isatty() else Lines(cells, done)
 
 
-def shares(worker: Worker) -> float:
+def shares(worker: Running) -> float:
     """The share of a cell's steps that are done."""
     total = worker.state.get("total") or 0
     return worker.state.get("step", 0) / total if total else 0.0
 
 
-def state(worker: Worker) -> str:
+def state(worker: Running) -> str:
     """The steps and the score of a cell that runs."""
     if not worker.state:
         return "starts"

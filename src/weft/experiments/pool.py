@@ -16,12 +16,49 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from weft.experiments.job import Job
 
 TICK = 0.25
 """The seconds after which the display is drawn again."""
+
+
+class Running(Protocol):
+    """A cell that runs, as displays show it."""
+
+    @property
+    def job(self) -> Job | None:
+        """The cell."""
+        ...
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The last progress message of the cell; empty: there is none yet."""
+        ...
+
+
+class CellPool(Protocol):
+    """What runs cells: processes of this machine, or a Ray cluster (`weft.experiments.ray_pool`)."""
+
+    def run(
+        self, next_jobs: Callable[[], Sequence[Job]], show: Callable[[Sequence[Running]], None]
+    ) -> Iterator[tuple[Job, dict[str, Any]]]:
+        """Run jobs until none is left; yields each job with its last message. See `Pool.run`."""
+        ...
+
+    def stop(self, signal: int) -> None:
+        """Start no more jobs, and let those that run write their checkpoints."""
+        ...
+
+    @property
+    def running(self) -> set[str]:
+        """The identities of the jobs that were taken and have not ended."""
+        ...
+
+    def close(self) -> None:
+        """End all jobs."""
+        ...
 
 
 @dataclass
@@ -34,6 +71,7 @@ class Worker:
         job: the cell it runs; None: it is free.
         state: the last progress message of that cell.
         since: when the cell began, by `time.monotonic()`.
+        number: the smallest number from 0 that no other worker of the pool has.
     """
 
     process: subprocess.Popen[bytes]
@@ -41,6 +79,7 @@ class Worker:
     job: Job | None = None
     state: dict[str, Any] = field(default_factory=dict)
     since: float = 0.0
+    number: int = 0
     _rest: bytes = b""
 
     def give(self, job: Job) -> None:
@@ -81,24 +120,35 @@ class Pool:
 
     Args:
         jobs: how many processes.
-        environment: environment variables of the processes, over those of this one.
+        environment: environment variables of the processes, over those of this one. WEFT_WORKER is the number
+            of the worker.
+        module: the module that the processes run.
     """
 
-    def __init__(self, jobs: int, environment: Mapping[str, str] | None = None) -> None:
-        self.size = jobs
+    def __init__(
+        self,
+        jobs: int,
+        environment: Mapping[str, str] | None = None,
+        module: str = "weft.experiments.worker",
+    ) -> None:
+        self.size, self._module = jobs, module
         self.workers: list[Worker] = []
         self._environment = {**os.environ, **(environment or {})}
         self._selector = selectors.DefaultSelector()
         self._stopping = False
 
     def run(
-        self, next_jobs: Callable[[], Sequence[Job]], show: Callable[[Sequence[Worker]], None]
+        self,
+        next_jobs: Callable[[], Sequence[Job]],
+        show: Callable[[Sequence[Running]], None],
+        keep: bool = False,
     ) -> Iterator[tuple[Job, dict[str, Any]]]:
         """Run jobs until none is left; yields each job with the last message of its worker.
 
         Args:
             next_jobs: returns the jobs that can start now, the most urgent first, without those in `running`.
             show: called with the workers several times a second.
+            keep: whether workers stay for the next call, if no job is broken off.
         """
         try:
             while True:
@@ -114,7 +164,8 @@ class Pool:
                         if job := self._take(worker, message):
                             yield job, message
         finally:
-            self.close()
+            if not keep or self.running:
+                self.close()
 
     def stop(self, signal: int) -> None:
         """Start no more jobs, and ask all workers to write their checkpoints and end."""
@@ -159,16 +210,17 @@ class Pool:
                 self._drop(worker)
 
     def _new_worker(self) -> Worker:
-        command = [sys.executable, "-m", "weft.experiments.worker"]
+        command = [sys.executable, "-m", self._module]
+        number = min(set(range(len(self.workers) + 1)) - {worker.number for worker in self.workers})
         # a session of its own: Ctrl-C reaches this process, which then asks the workers to stop
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=self._environment,
+            env={**self._environment, "WEFT_WORKER": str(number)},
             start_new_session=True,
         )
-        worker = Worker(process)
+        worker = Worker(process, number=number)
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
         self.workers.append(worker)

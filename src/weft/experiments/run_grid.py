@@ -7,26 +7,29 @@ their checkpoints, so that the tables are the same but for measured seconds.
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError, words
 from weft.experiments.display import Display, display_for
+from weft.experiments.environment import environment, on_nodes
 from weft.experiments.estimate import expected_seconds
 from weft.experiments.gpu_sharing import shared_gpu
 from weft.experiments.grid import Grid
 from weft.experiments.job import Job
 from weft.experiments.plan import Plan, Planned
-from weft.experiments.pool import Pool
+from weft.experiments.pool import CellPool, Pool
 from weft.experiments.records import Record
 from weft.experiments.tuning import Choice, choose
 from weft.utils.lock import LOCK, locked
 from weft.utils.notes import print_note
+
+if TYPE_CHECKING:
+    from weft.experiments.on_ray import OnRay
 
 DONE = "done"
 
@@ -84,6 +87,7 @@ def run_grid(
     minutes: float | None = None,
     kept: Callable[[Plan], object] | None = None,
     display: Callable[[int, int], Display] = display_for,
+    on: OnRay | None = None,
 ) -> Compared:
     """Run the cells of a grid that have no record.
 
@@ -97,6 +101,7 @@ def run_grid(
             are left.
         kept: called with the plan before cells run, and after each that ends: what is to be kept of them.
         display: makes the progress display, from the number of cells and of those that are done.
+        on: the Ray cluster that cells run on, as many as it has room for; None: this machine.
     """
     folder = Path(out)
     if folder.is_file():
@@ -106,7 +111,7 @@ def run_grid(
     if minutes is not None and not minutes > 0:
         raise WeftError(f"{words('--minutes', 'minutes')} must be above 0; found {minutes}")
     grid = halved(grid)
-    call = _Call(grid, folder, jobs, device, keep or grid.keep, display, minutes, kept)
+    call = _Call(grid, folder, jobs, device, keep or grid.keep, display, minutes, kept, on)
     plan = Plan(grid, folder)
     if not plan.waiting and grid.tune is None:
         return call.result(plan, {})
@@ -176,7 +181,9 @@ class _Call:
         display: Callable[[int, int], Display],
         minutes: float | None,
         kept: Callable[[Plan], object] | None,
+        on: OnRay | None = None,
     ) -> None:
+        self.on = on
         self.grid, self.out, self.jobs, self.device, self.keep = grid, out, jobs, device, keep
         self.display, self.minutes, self.kept = display, minutes, kept
         self.until = None if minutes is None else time.monotonic() + 60 * minutes
@@ -192,12 +199,29 @@ class _Call:
         waiting = {planned.identity: planned for planned in plan.waiting}
         if not waiting:
             return
-        jobs = min(self.jobs, len(waiting))
         self._keep(plan)
+        if self.on is not None:
+            from weft.experiments.ray_pool import RayPool
+
+            splits = dict.fromkeys(("train", "validation", self.grid.report))
+            cluster = RayPool(
+                self.on,
+                self.out,
+                list(waiting.values()),
+                list(splits),
+                device=self.device,
+                environment=on_nodes(max(1, int(self.on.cpus))),
+                until=self.until,
+                keep=self.keep,
+            )
+            self.device = cluster.device
+            self._run(plan, waiting, cluster, False)
+            return
+        jobs = min(self.jobs, len(waiting))
         with shared_gpu(jobs, self.device, print_note) as sharing:
             self._run(plan, waiting, Pool(jobs, {**environment(jobs), **sharing}), bool(sharing))
 
-    def _run(self, plan: Plan, waiting: dict[str, Planned], pool: Pool, shared: bool) -> None:
+    def _run(self, plan: Plan, waiting: dict[str, Planned], pool: CellPool, shared: bool) -> None:
         shown = self.display(len(plan.cells), len(plan.cells) - len(waiting))
         try:
             with _Signals(pool) as signals:
@@ -274,7 +298,7 @@ class _Call:
 class _Signals:
     """While cells run, SIGINT and SIGTERM let them write their checkpoints."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: CellPool) -> None:
         self._pool = pool
         self.caught: int | None = None
         self._before: dict[int, Any] = {}
@@ -296,21 +320,3 @@ class _Signals:
             raise KeyboardInterrupt
         self.caught = number
         self._pool.stop(number)
-
-
-def environment(jobs: int) -> dict[str, str]:
-    """Environment variables of workers, unless the user has set them.
-
-    Args:
-        jobs: how many processes run at once.
-    """
-    # a container may have fewer cores than the machine
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    cores = str(max(1, usable // jobs))
-    wanted = {
-        "OMP_NUM_THREADS": cores,
-        "TORCHINDUCTOR_COMPILE_THREADS": cores,  # by default each process starts a worker for every core
-        "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",  # the second run of a method finds what the first compiled
-        "TOKENIZERS_PARALLELISM": "true",
-    }
-    return {name: value for name, value in wanted.items() if name not in os.environ}

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -28,6 +28,7 @@ from weft.serving.settings import ServeSettings
 from weft.serving.ticket import Ticket
 from weft.utils.version import __version__
 
+T = TypeVar("T")
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -250,10 +251,9 @@ class App:
     async def _put_task(self, request: Request) -> Response:
         name = _task_name(request)
         contents = await read_body(request, TASK_BYTES, 10 * self.settings.read)
-        loop = asyncio.get_running_loop()
         known = name in self._ready_engine().served.ids
         try:
-            reloaded = await loop.run_in_executor(None, self.engine.put_task, name, contents)
+            reloaded = await self.put_task(name, contents)
         except WeftError as wrong:
             raise Refused("bad_input", str(wrong), "body") from None
         served = self.engine.served
@@ -264,16 +264,28 @@ class App:
     async def _delete_task(self, request: Request) -> Response:
         name = _task_name(request)
         self._ready_engine().served.id_of(name, "path")
-        loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(None, self.engine.remove_task, name)
+            await self.remove_task(name)
         except WeftError as wrong:
             raise Refused("conflict", str(wrong)) from None
         return json_response({"bundle": self.engine.served.sha256, "removed": name})
 
+    async def put_task(self, name: str, contents: bytes) -> bool:
+        """Add or replace a task; see `Engine.put_task`."""
+        return await in_thread(self.engine.put_task, name, contents)
+
+    async def remove_task(self, name: str) -> None:
+        """Remove a task; see `Engine.remove_task`."""
+        await in_thread(self.engine.remove_task, name)
+
 
 TASK_BYTES = 1 << 30
 """The most bytes of a task's file."""
+
+
+async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a thread, and wait for its result."""
+    return await asyncio.get_running_loop().run_in_executor(None, work, *arguments)
 
 
 def _finish_all(tickets: list[Ticket]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,9 +14,11 @@ from weft.bundle.load import load_changed
 from weft.bundle.manifest import bundle_sha256, find_bundle, read_bundle
 from weft.errors import WeftError, words
 from weft.inference.precision import Precision
+from weft.interop.onnx.backend import backend_of
 from weft.model.threads import in_eval
 from weft.serving.batcher import Batcher, Observer
 from weft.serving.live_bundle import LiveBundle
+from weft.serving.onnx import onnx_model
 from weft.serving.questions import predict_questions
 from weft.serving.sample_requests import sample_request
 from weft.serving.served_tasks import ServedTasks
@@ -24,10 +27,15 @@ from weft.serving.ticket import Ticket
 from weft.serving.tuning import Tuned, tuned
 from weft.serving.worker import Worker
 from weft.utils.devices import device_of
+from weft.utils.garbage import settle
 
 if TYPE_CHECKING:
     from weft.model.model import Model
     from weft.serving.settings import ServeSettings
+
+SWITCH = 0.0005
+"""Seconds that a thread may hold Python's lock while others wait for it. The model's thread gives it up at
+every call into torch; with Python's default, 0.005, a busy HTTP thread kept it waiting at each of them."""
 
 State = Literal["loading", "ready", "stopping", "failed"]
 
@@ -36,7 +44,7 @@ class Engine:
     """Loads a bundle, answers tickets, and changes tasks while it runs.
 
     Args:
-        bundle: the folder of a bundle or of a run, or a model.
+        bundle: the folder of a bundle, of a run or of an export to ONNX, or a model.
         settings: the settings of the server.
         observer: what the batcher reports to.
 
@@ -75,6 +83,8 @@ class Engine:
             self.tuned = self.batcher.between_batches(lambda: tuned(model, self.settings.threads)).result()
             self.batcher.worker = self._worker(model)
             self._warm_up(self.batcher)
+            settle()
+            sys.setswitchinterval(SWITCH)
         except BaseException as error:
             self.state, self.error = "failed", error
             raise
@@ -163,6 +173,9 @@ class Engine:
                 )
             model = in_eval(self._bundle)
             return self._finished(model), self._table(model, "model")
+        if backend_of(self._bundle, settings.backend) == "onnx":
+            model, sha256 = onnx_model(self._bundle, settings)
+            return model, self._table(model, sha256)
         folder: Path = find_bundle(self._bundle)
         sha256 = bundle_sha256(folder) or ""
         if settings.admin:
@@ -228,6 +241,7 @@ class Engine:
             batcher.worker, batcher.served = self._worker(model), served
 
         batcher.between_batches(swap).result()
+        settle()  # the former model was left out of collections
 
     def _warm_up(self, batcher: Batcher) -> None:
         """Answer the example request of every task once; of more than 64 tasks, those of the first 64."""

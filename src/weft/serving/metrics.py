@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -92,3 +92,36 @@ class Metrics:
     def text(self) -> bytes:
         """The metrics in the format of Prometheus."""
         return generate_latest(self.registry)
+
+
+def merged(texts: Mapping[str, str]) -> str:
+    """The metrics of several replicas as one text, each value with the label `replica`.
+
+    Example:
+        >>> merged({"a": "# HELP up …\\nup 1.0\\n", "b": "# HELP up …\\nup 2.0\\n"})
+        '# HELP up …\\nup{replica="a"} 1.0\\nup{replica="b"} 2.0\\n'
+
+    Args:
+        texts: the metrics of each replica by its name, in the format of Prometheus.
+    """
+    described: dict[str, list[str]] = {}  # the description of each metric, which may stand there once
+    values: dict[str, list[str]] = {}
+    metric = ""
+    for replica, text in texts.items():
+        for line in text.splitlines():
+            if line.startswith("#"):
+                metric = line.split()[2]
+                known = described.setdefault(metric, [])
+                known += [] if line in known else [line]
+            else:
+                values.setdefault(metric, []).append(_labelled(line, replica))
+    return "".join(f"{line}\n" for name in described for line in (*described[name], *values.get(name, ())))
+
+
+def _labelled(line: str, replica: str) -> str:
+    """A line of metrics with one more label."""
+    brace = line.find("{")
+    if brace < 0:
+        name, _, value = line.partition(" ")
+        return f'{name}{{replica="{replica}"}} {value}'
+    return f'{line[: brace + 1]}replica="{replica}",{line[brace + 1 :]}'

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from weft.bundle.manifest import check_encoder, find_bundle, read_bundle
 from weft.errors import RunFailed, WeftError, words
+from weft.interop.onnx.backend import backend_of
+from weft.serving.onnx import served_export
 
 if TYPE_CHECKING:
     from weft.serving.settings import ServeSettings
@@ -30,7 +32,7 @@ def serve(
     """Serve a bundle until the process gets SIGINT or SIGTERM; accepted requests are then still answered.
 
     Args:
-        bundle: the folder of a bundle or of a run.
+        bundle: the folder of a bundle, of a run or of an export to ONNX.
         settings: the settings.
         host: the address to listen at.
         port: the port; 0: any free one.
@@ -39,21 +41,10 @@ def serve(
     # before torch is imported: threads of a pass that wait for each other must not spin, because the HTTP
     # server and the tokenizer need the cores
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    try:
-        import prometheus_client  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn
-    except ImportError as wrong:
-        raise WeftError(f"serving needs the package {wrong.name!r}: pip install 'weft[serve]'") from None
-    manifest, tasks = read_bundle(find_bundle(bundle), verify=False)
-    check_encoder(manifest, settings.encoder)
-    if settings.admin and not settings.admin_keys and host not in LOCAL:
-        admin = words("--admin", "admin=True")
-        keys = words("--admin-keys FILE", "admin_keys=(KEY,)")
-        raise WeftError(
-            f"{admin} at {host} would let anybody change the tasks; add a key: {keys}, or listen at 127.0.0.1"
-        )
-    listener = _listen(host, port)
+    tasks = check_serving(bundle, settings, host)
+    import uvicorn
+
+    listener = listen(host, port)
     from weft.serving.application import App
     from weft.serving.engine import Engine
 
@@ -73,9 +64,8 @@ def serve(
         server.should_exit = True
 
     app.on_failure = stop
-    server.capture_signals = lambda: _signals(server.handle_exit)  # type: ignore[method-assign]
-    address = f"[{host}]" if ":" in host else host
-    tell(f"serving {len(tasks)} tasks of {bundle} at http://{address}:{listener.getsockname()[1]}")
+    server.capture_signals = lambda: stop_signals(server.handle_exit)  # type: ignore[method-assign]
+    tell(f"serving {tasks} tasks of {bundle} at {url_of(host, listener.getsockname()[1])}")
     server.run(sockets=[listener])
     if app.engine.error is not None:
         error = app.engine.error
@@ -84,8 +74,37 @@ def serve(
         raise RunFailed(f"the model could not be loaded: {type(error).__name__}: {error}") from error
 
 
+def check_serving(bundle: str | Path, settings: ServeSettings, host: str) -> int:
+    """Check what can be checked before the model is loaded; returns the number of tasks.
+
+    Args:
+        bundle: the folder of a bundle or of a run.
+        settings: the settings.
+        host: the address to listen at.
+    """
+    try:
+        import prometheus_client  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as wrong:
+        raise WeftError(f"serving needs the package {wrong.name!r}: pip install 'weft[serve]'") from None
+    if backend_of(bundle, settings.backend) == "onnx":
+        count = len(served_export(bundle, settings).tasks)
+    else:
+        manifest, tasks = read_bundle(find_bundle(bundle), verify=False)
+        check_encoder(manifest, settings.encoder)
+        count = len(tasks)
+    if settings.admin and not settings.admin_keys and host not in LOCAL:
+        admin = words("--admin", "admin=True")
+        keys = words("--admin-keys FILE", "admin_keys=(KEY,)")
+        raise WeftError(
+            f"{admin} at {host} would let anybody change the tasks; add a key: {keys}, or listen at 127.0.0.1"
+        )
+    return count
+
+
 @contextmanager
-def _signals(stop: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def stop_signals(stop: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Inside, SIGINT and SIGTERM stop the server.
 
     uvicorn's own way raises the signal again at the end, and the process would end by it; a server that was
@@ -99,7 +118,12 @@ def _signals(stop: Callable[[int, FrameType | None], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def url_of(host: str, port: int) -> str:
+    """The address of a server."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def listen(host: str, port: int) -> socket.socket:
     """Open the port now: if it is in use, this is known before the model is loaded."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)

@@ -19,6 +19,7 @@ class ServeSettings:
             differ slightly.
         device: `cpu`, `cuda`, …; None: a GPU if there is one.
         encoder: folder or hub id of the encoder, if it has moved.
+        backend: `torch`, or `onnx` for an export to ONNX; None: the one that the folder is for.
         threads: the number of CPU threads of a pass; None: the fastest, measured at the start.
         tokens: token positions of a batch, padding included; None: 16,384 on a GPU, and on a CPU as many as
             make the overhead of a pass small, measured at the start.
@@ -42,6 +43,7 @@ class ServeSettings:
     precision: str = "float32"
     device: str | None = None
     encoder: str | None = None
+    backend: str | None = None
     threads: int | None = None
     tokens: int | None = None
     queue: int = 4096

@@ -48,7 +48,7 @@ def tuned(model: Model, threads: int | None = None) -> Tuned:
     if next(model.parameters()).device.type != "cpu":
         return Tuned(torch.get_num_threads())
     count = threads or _fastest(model)
-    torch.set_num_threads(count)
+    _use_threads(model, count)
     small, large = (_seconds(model, *shape) for shape in (SMALL, LARGE))
     sizes = [rows * length for rows, length in (SMALL, LARGE)]
     per_position = max((large - small) / (sizes[1] - sizes[0]), 1e-9)
@@ -61,10 +61,16 @@ def _fastest(model: Model) -> int:
     counts = sorted({1, 2, 4, 8, 16, 32, cores // 2, cores} & set(range(1, cores + 1)))
     seconds: dict[int, float] = {}
     for count in counts:
-        torch.set_num_threads(count)
+        _use_threads(model, count)
         seconds[count] = _seconds(model, *LARGE)
     # fewer threads unless more are clearly faster: the HTTP server and the tokenizer need time too
     return next(count for count in counts if seconds[count] <= 1.05 * min(seconds.values()))
+
+
+def _use_threads(model: Model, count: int) -> None:
+    """Set the number of threads: torch's, or those of a model that runs elsewhere (`OnnxModel`)."""
+    own = getattr(model, "use_threads", None)
+    (torch.set_num_threads if own is None else own)(count)
 
 
 @torch.no_grad()

@@ -15,9 +15,10 @@ from weft.inference.finite import check_logits
 from weft.inference.ladder import FEW, Ladder, by_ladder
 from weft.inference.logits import AllLogits
 from weft.inference.precision import precision_context
-from weft.inference.predict import QUEUED, tokenize_inputs
+from weft.inference.predict import QUEUED
 from weft.inference.predict_all import answers_of_inputs
 from weft.inference.runner import all_logits
+from weft.inference.slab import tokenize_inputs
 from weft.serving.questions import Embed, Many, One
 from weft.serving.tuning import OVERHEAD
 from weft.tasks.kinds import KINDS
@@ -79,7 +80,7 @@ class Worker:
         return self._device == "cuda"
 
     def tokenize(self, items: Sequence[Item]) -> None:
-        """Tokenize those questions that have one task; those of one task are tokenized together."""
+        """Tokenize those questions that have one task, together where their tokens depend on no task."""
         waiting = [
             (item, item.question) for item in items if item.tokens is None and isinstance(item.question, One)
         ]
@@ -163,10 +164,9 @@ class Worker:
         logits.finish()
         check_logits(model.tasks, examples.task, logits.of_examples(logits.odd))
         answers: list[Any] = [None] * len(items)
-        for index in np.unique(examples.task).tolist():
+        for index, numbers in examples.of_each_task():
             task = model.tasks[index]
             kind = KINDS[task.kind]()
-            numbers = np.flatnonzero(examples.task == index)
             rows = _Rows([items[i] for i in numbers.tolist()])
             decoded = kind.answers(logits.of_task(index, numbers), task, rows)
             for number, answer in zip(numbers.tolist(), decoded, strict=True):

@@ -54,6 +54,16 @@ def check_device(device: str | None) -> None:
         raise _unusable(device, why)
 
 
+def gpu_count() -> int:
+    """The number of NVIDIA GPUs that torch can use, without importing it; 1 if the driver does not tell."""
+    if _torch_build() != "cuda" or _no_gpu(0) is not None:
+        return 0
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([name for name in visible.split(",") if name.strip()])
+    return _gpus() or 1
+
+
 def _torch_is_imported() -> bool:
     return "torch" in sys.modules
 

@@ -9,12 +9,14 @@ under `models--OWNER--NAME/blobs/HASH`, and its snapshots are folders of links t
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Collection
 from pathlib import Path
 
 from weft.errors import WeftError
 
+_SHARED_BLOB = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}")
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -122,7 +124,10 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 def _is_blob(target: Path) -> bool:
     """Whether a file is one that the cache of the hub stores once and links to."""
-    return target.parent.name == "blobs" and target.parent.parent.name.startswith(("models--", "datasets--"))
+    if target.parent.name == "blobs":
+        return target.parent.parent.name.startswith(("models--", "datasets--"))
+    # newer versions store what several repositories have in `blobs/AB/ABCD…` of the cache
+    return target.parent.parent.name == "blobs" and bool(_SHARED_BLOB.fullmatch("/".join(target.parts[-2:])))
 
 
 def _link(path: Path, what: str) -> WeftError:

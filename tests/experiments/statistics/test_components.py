@@ -72,6 +72,7 @@ def crossed(draw, seeds, rows, a, b, e):
     return table.mean(1), SetCovariance(np.cov(table) / rows, rows)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("a", "b", "e"), [(0.2, 1.0, 1.0), (0.0, 1.0, 3.0), (0.5, 0.0, 0.5), (0.0, 2.0, 0.1)]
 )

@@ -1,0 +1,94 @@
+"""Actors of Ray: every row once, also if an actor is killed. The cluster is a new one on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.support.corpora import lines_of, write_bundle, write_corpus
+from weft.corpora.job import Settings
+from weft.corpora.on_ray import ray_crew
+from weft.corpora.predict import predict_files
+from weft.errors import WeftError
+
+SIZES = {f"{at}.jsonl": 400 for at in range(4)}
+
+
+@pytest.mark.slow
+def test_every_row_once_although_an_actor_is_killed(tmp_path, monkeypatch):
+    ray = pytest.importorskip("ray")
+    from weft.corpora.on_ray import RayCrew
+
+    bundle = write_bundle(tmp_path)
+    files = write_corpus(tmp_path / "in", SIZES)
+    killed: list[int] = []
+    start = RayCrew._start
+
+    def and_kill(crew, ready):
+        start(crew, ready)
+        if not killed and any((tmp_path / "out").glob("*.jsonl")):
+            worker = next(worker for worker in crew.workers if worker.job is not None)
+            killed.append(ray.get(worker.actor.process.remote()))
+            os.kill(killed[0], signal.SIGKILL)
+
+    monkeypatch.setattr(RayCrew, "_start", and_kill)
+    settings = Settings(str(bundle), device="cpu")
+    how = {"workers": 1, "on": "ray", "address": "local"}
+    reported: list[str] = []
+    totals = predict_files(settings, files, tmp_path / "out", report=reported.append, **how)
+    assert (totals.files, totals.answered, totals.wrong, totals.failed) == (4, 1600, 0, {}), reported
+    assert killed
+    local = predict_files(settings, files, tmp_path / "local", workers=1)
+    assert local.answered == 1600
+    for name in SIZES:
+        assert lines_of(tmp_path / "out" / name) == lines_of(tmp_path / "local" / name)
+    again = predict_files(settings, files, tmp_path / "out", **how)
+    assert again.skipped == 4
+
+
+class FakeRay:
+    """A cluster's resources alone."""
+
+    def __init__(self, **resources: float) -> None:
+        self.resources = resources
+
+    def cluster_resources(self) -> dict[str, float]:
+        return self.resources
+
+    def remote(self, actor: object) -> FakeRay:
+        return self
+
+    def options(self, **options: object) -> dict[str, object]:
+        return options
+
+
+@pytest.mark.parametrize(
+    ("resources", "device", "workers", "expected"),
+    [
+        ({"CPU": 32}, None, None, (8, 4, 0)),
+        ({"CPU": 32, "GPU": 4}, None, None, (4, 1, 1)),
+        ({"CPU": 32, "GPU": 4}, "cpu", None, (8, 4, 0)),
+        ({"CPU": 2}, None, 2, (2, 1, 0)),
+        ({"CPU": 2}, None, None, (1, 2, 0)),
+    ],
+)
+def test_one_actor_per_gpu_or_group_of_cores(resources, device, workers, expected):
+    crew = ray_crew(FakeRay(**resources), workers, device, 100)
+    assert (crew._workers, crew._actor["num_cpus"], crew._actor["num_gpus"]) == expected
+    assert ray_crew(FakeRay(**resources), workers, device, 1)._workers == 1
+
+
+@pytest.mark.parametrize(
+    ("resources", "device", "workers", "message"),
+    [
+        ({"CPU": 2}, "cuda", None, "has no GPU"),
+        ({"CPU": 2}, "cuda:1", None, "Ray chooses the GPU"),
+        ({"CPU": 2}, None, 3, "--workers 3: the Ray cluster has 2 CPUs"),
+        ({}, None, None, "neither CPUs nor GPUs"),
+    ],
+)
+def test_what_the_cluster_does_not_have_is_refused(resources, device, workers, message):
+    with pytest.raises(WeftError, match=message):
+        ray_crew(FakeRay(**resources), workers, device, 9)

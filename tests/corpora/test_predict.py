@@ -1,0 +1,200 @@
+"""`weft predict` with several files, without processes: what is written, skipped, repeated and reported."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.corpora import BAD, InProcess, lines_of, write_bundle, write_corpus
+from tests.support.predicting import predict
+from weft.utils.temporary import is_leftover_name
+
+SIZES = {"a.jsonl": 9, "b.csv": 7, "c.parquet": 5, "d.tsv": 3}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpora")
+    write_bundle(folder)
+    return folder
+
+
+@pytest.fixture
+def crew(monkeypatch):
+    crews: list[InProcess] = []
+
+    def start(deaths=None):
+        monkeypatch.setattr(
+            "weft.corpora.predict.local_crew", lambda workers: crews.append(InProcess(deaths)) or crews[-1]
+        )
+        return crews
+
+    start()
+    return start
+
+
+def ran(crews):
+    return sorted(name for one in crews for name in one.ran)
+
+
+def test_each_file_becomes_one_of_its_name_and_format(home, tmp_path, capsys, crew):
+    files = write_corpus(tmp_path / "in", SIZES)
+    out = tmp_path / "out"
+    assert predict(capsys, home / "bundle", *files, "--out", out, "--id", "n")[0] == 0
+    assert sorted(file.name for file in out.iterdir() if not file.name.startswith(".")) == sorted(SIZES)
+    for file in files:
+        single = tmp_path / f"single{file.suffix}"
+        assert predict(capsys, home / "bundle", file, "--out", single, "--id", "n")[0] == 0
+        assert (out / file.name).read_bytes() == single.read_bytes()
+
+
+def test_columns_are_kept_on_request(home, tmp_path, capsys, crew):
+    files = write_corpus(tmp_path / "in", SIZES)
+    out = tmp_path / "out"
+    assert predict(capsys, home / "bundle", *files, "--out", out, "--keep", "n,more")[0] == 0
+    assert [row["input"] for row in lines_of(out / "a.jsonl")] == [{"n": n, "more": "x"} for n in range(9)]
+    with (out / "b.csv").open() as file:
+        assert [row["input.n"] for row in csv.DictReader(file)] == [str(n) for n in range(9, 16)]
+    assert pq.read_table(out / "c.parquet")["input.n"].to_pylist() == list(range(16, 21))
+    code, rows, _ = predict(capsys, home / "bundle", files[0], "--keep", "all")
+    assert (code, set(rows[0]["input"])) == (0, {"n", "text", "more"})
+    code, _, told = predict(capsys, home / "bundle", *files[1:], "--out", out, "--keep", "nn")
+    assert (code, "'nn'" in told or "nn" in told, "no such column" in told) == (2, True, True)
+
+
+def test_bad_rows_are_in_a_file_of_their_own(home, tmp_path, capsys, crew):
+    files = write_corpus(tmp_path / "in", {"a.jsonl": 4, "b.jsonl": 2})
+    lines = files[0].read_text().splitlines()
+    files[0].write_text("\n".join([lines[0], BAD, lines[1], '{"n": 7}', *lines[2:]]) + "\n")
+    out = tmp_path / "out"
+    code, _, told = predict(capsys, home / "bundle", *files, "--out", out, "--id", "n")
+    assert (code, "2 of 8 rows could not be read" in told) == (1, True)
+    assert [row["id"] for row in lines_of(out / "a.jsonl")] == [0, 1, 2, 3]
+    errors = lines_of(out / "a.jsonl.errors.jsonl")
+    assert [(row["file"], row["line"]) for row in errors] == [(str(files[0]), 2), (str(files[0]), 4)]
+    assert "not JSON" in errors[0]["error"]
+    assert errors[1]["id"] == 7
+    assert not (out / "b.jsonl.errors.jsonl").exists()
+    # the exit code is that of the rows, not of this call
+    assert predict(capsys, home / "bundle", *files, "--out", out, "--id", "n")[0] == 1
+    # without bad rows, the file of errors goes away
+    files[0].write_text("\n".join(lines) + "\n")
+    assert predict(capsys, home / "bundle", *files, "--out", out, "--id", "n")[0] == 0
+    assert not (out / "a.jsonl.errors.jsonl").exists()
+
+
+def test_a_bad_row_ends_the_command_if_it_should(home, tmp_path, capsys, crew):
+    files = write_corpus(tmp_path / "in", {"a.jsonl": 4})
+    files[0].write_text(files[0].read_text() + BAD + "\n")
+    out = tmp_path / "out"
+    out.mkdir()
+    code, _, told = predict(capsys, home / "bundle", *files, "--out", out, "--on-error", "stop")
+    assert (code, "not JSON" in told, (out / "a.jsonl").exists()) == (2, True, False)
+
+
+def test_finished_files_are_skipped_and_changes_are_noticed(home, tmp_path, capsys, crew):
+    bundle = shutil.copytree(home / "bundle", tmp_path / "bundle")
+    files = write_corpus(tmp_path / "in", {"a.jsonl": 4, "b.jsonl": 3})
+    out = tmp_path / "out"
+
+    def again(*options):
+        crews = crew()
+        crews.clear()
+        code, _, told = predict(capsys, bundle, *files, "--out", out, "--encoder", home / "encoder", *options)
+        assert code == 0
+        return ran(crews), told
+
+    assert again()[0] == ["a.jsonl", "b.jsonl"]
+    before = {file.name: file.read_bytes() for file in out.glob("*.jsonl")}
+    found, told = again()
+    assert (found, "2 of 2 files are finished" in told) == ([], True)
+    files[0].touch()  # the same content
+    assert again()[0] == []
+    files[0].write_text(files[0].read_text() * 2)
+    found, told = again()
+    assert (found, "before the input changed" in told) == (["a.jsonl"], True)
+    assert len(lines_of(out / "a.jsonl")) == 8
+    (out / "b.jsonl").unlink()
+    assert again()[0] == ["b.jsonl"]
+    (out / "b.jsonl").write_text("edited\n")
+    assert again()[0] == ["b.jsonl"]
+    assert (out / "b.jsonl").read_bytes() == before["b.jsonl"]
+    found, told = again("--digits", "2")
+    assert (found, "different options" in told) == (["a.jsonl", "b.jsonl"], True)
+    shutil.rmtree(bundle)
+    shutil.copytree(write_bundle(home, seed=2), bundle)
+    write_bundle(home, seed=1)
+    assert again("--digits", "2")[0] == ["a.jsonl", "b.jsonl"]
+    assert not [file for file in out.rglob("*") if is_leftover_name(file.name) and file.suffix != ".lock"]
+
+
+def test_a_file_whose_worker_dies_is_predicted_again(home, tmp_path, capsys, crew):
+    files = write_corpus(tmp_path / "in", {"a.jsonl": 4, "b.jsonl": 3})
+    crews = crew({"a.jsonl": 2})
+    assert predict(capsys, home / "bundle", *files, "--out", tmp_path / "out", "--workers", "2")[0] == 0
+    assert ran(crews) == ["a.jsonl"] * 3 + ["b.jsonl"]
+    crews = crew({"a.jsonl": 9})
+    code, _, told = predict(capsys, home / "bundle", *files, "--out", tmp_path / "new")
+    assert (code, "ended 3 times" in told) == (1, True)
+    assert "1 files could not be predicted" in told
+    assert [file.name for file in (tmp_path / "new").glob("*.jsonl")] == ["b.jsonl"]
+    crew()
+    assert predict(capsys, home / "bundle", *files, "--out", tmp_path / "new")[0] == 0
+
+
+def test_a_file_that_cannot_be_read_stops_no_other(home, tmp_path, capsys, crew):
+    files = write_corpus(tmp_path / "in", {"a.csv": 4, "b.csv": 3})
+    files[1].write_text("wrong,columns\n1,2\n")
+    code, _, told = predict(capsys, home / "bundle", *files, "--out", tmp_path / "out")
+    assert (code, "b.csv" in told, "no such column" in told) == (1, True, True)
+    assert (tmp_path / "out" / "a.csv").exists()
+    assert not (tmp_path / "out" / "b.csv").exists()
+
+
+def test_mistakes_are_reported_before_a_worker_starts(home, tmp_path, capsys, crew):
+    files = write_corpus(tmp_path / "in", {"a.jsonl": 2, "b.csv": 2, "c.csv": 2})
+    other = write_corpus(tmp_path / "other", {"a.jsonl": 2})
+    crews = crew()
+    out = tmp_path / "out"
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "a.jsonl").write_text("mine\n")
+    for arguments, message in [
+        (files, "found 3 files and no --out; expected --out FOLDER"),
+        ([files[0], "--workers", "2"], "and no --out"),
+        ([*files, "--out", tmp_path / "in"], "would replace"),
+        ([*files, *other, "--out", out], "would both be written"),
+        ([files[0], files[0], "--out", out], "found twice"),
+        ([files[0], "-", "--out", out], "standard input"),
+        ([files[0], tmp_path / "in", "--out", out], "found a folder"),
+        ([files[0], tmp_path / "none.csv", "--out", out], "there is no such file"),
+        ([tmp_path / "in" / "*.conll", "--out", out], "no file matches"),
+        ([*files, "--out", files[0]], "found a file; expected a folder"),
+        ([*files, "--out", out, "--task", "dog"], "no task 'dog'"),
+        ([*files[1:], "--out", out, "--texts", "wrong"], "'wrong'"),
+        ([*files, "--out", out, "--text", "x"], "leave --text out"),
+        ([*files, "--out", out, "--on", "spark"], "--on spark: unknown; expected ray"),
+        ([*files, "--out", out, "--address", "auto"], "--address needs --on ray"),
+        ([files[0], other[0].parent / "a.*", "--out", foreign], "would both be written"),
+        ([files[0], "--out", foreign], "no record in"),
+    ]:
+        code, rows, told = predict(capsys, home / "bundle", *arguments)
+        assert (code, rows) == (2, []), told
+        assert message in told or message.strip("'") in told, told
+    assert crews == []
+    assert (foreign / "a.jsonl").read_text() == "mine\n"
+
+
+def test_a_quoted_pattern_and_files_of_text(home, tmp_path, capsys, crew):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "x.txt").write_text("the cat sees\na dog\n")
+    (folder / "empty.jsonl").write_text("")
+    assert predict(capsys, home / "bundle", folder / "*", "--out", tmp_path / "out")[0] == 0
+    assert len(lines_of(tmp_path / "out" / "x.txt.jsonl")) == 2
+    assert (tmp_path / "out" / "empty.jsonl").read_text() == ""
+    assert json.loads((tmp_path / "out/.weft-predictions/x.txt.jsonl.json").read_text())["answered"] == 2
