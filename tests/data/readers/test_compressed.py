@@ -28,6 +28,7 @@ def bomb(path, data=b"\n", size=2**26, start=b""):
     return path
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz", "a.tsv.gz", "a.conll.gz", "a.json.gz"])
 @pytest.mark.parametrize("data", [b"\n", b"a"])
 def test_every_text_format_refuses_them(tmp_path, name, data):

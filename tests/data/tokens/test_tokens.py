@@ -20,6 +20,7 @@ from weft.data.tokens import encode as encoding
 from weft.errors import WeftError
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("max_length", [4, 5, 16, 33, 128])
 @pytest.mark.parametrize("texts", [SINGLE, PAIRS], ids=["single", "pairs"])
 @pytest.mark.parametrize("chunk", [2, 4096])

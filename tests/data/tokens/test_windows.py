@@ -169,6 +169,7 @@ def test_a_word_begins_with_its_space_where_the_tokenizer_tells_it_so():
         assert found.ids(0).tolist() == expected, name
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("question", "kept"), [("who " * 100, 64), ("🙂" * 90, 64), ("antidisestablishmentarianism" * 9, 64)]
 )

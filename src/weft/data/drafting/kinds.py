@@ -45,7 +45,8 @@ def guess_kind(column: Column, values: Sequence[object], paired: bool = False) -
     - few distinct texts: `classify`.
 
     Example:
-        >>> guess_kind(profile("stars", ["1", "4", "5"]), ["1", "4", "5"]).others
+        >>> stars = ["1", "3", "4", "5"]
+        >>> guess_kind(profile("stars", stars), stars).others
         ('regress',)
 
     Args:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from string import Formatter
 from typing import TYPE_CHECKING
 
@@ -51,16 +52,15 @@ def input_columns(task: Task) -> tuple[str, ...]:
 def column_values(task: Task, table: Table) -> Iterator[ColumnValues]:
     """Yield the values of each example."""
     n = len(table)
-    texts = list(zip(*(_texts(text, table) for text in task.texts), strict=True))
+    texts = _rows([_texts(text, table) for text in task.texts], n)
     choices = _rows([table.columns[c] for c in task.choices], n)
-    marks = [list(zip(*(table.columns[c] for c in mark.columns), strict=True)) for mark in task.marks]
-    mark_values = _rows(marks, n)
-    for at in range(n):
-        yield ColumnValues(texts[at], choices[at], mark_values[at])  # type: ignore[arg-type]
+    marks = [_rows([table.columns[c] for c in mark.columns], n) for mark in task.marks]
+    yield from map(ColumnValues, texts, choices, _rows(marks, n))  # type: ignore[arg-type]
 
 
-def _rows(columns: Sequence[Sequence[object]], n: int) -> Sequence[tuple[object, ...]]:
-    return list(zip(*columns, strict=True)) if columns else [()] * n
+def _rows(columns: Sequence[Iterable[object]], n: int) -> Iterator[tuple[object, ...]]:
+    """Yield the values of each row, one row at a time: there may be millions."""
+    return zip(*columns, strict=True) if columns else repeat((), n)
 
 
 def _texts(text: str, table: Table) -> list[object]:

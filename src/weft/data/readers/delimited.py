@@ -9,6 +9,7 @@ therefore cannot contain a tab or a line break.
 from __future__ import annotations
 
 import csv
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from weft.data.readers.dialect import Dialect, long_fields
 from weft.data.readers.dialect_choice import Keys, choose_dialect
 from weft.data.readers.lines import text_lines
 from weft.data.readers.problem import DataError, Problem, show
+from weft.data.readers.short_strings import ShortStrings
 from weft.data.readers.table import Table, no_rows, wanted_columns
 from weft.errors import WeftError
 
@@ -110,7 +112,8 @@ def _parsed(
 ) -> Table:
     delimiter, source = dialect.delimiter, str(path)
     hint = _hint(dialect)
-    lines: list[int] = []
+    same = ShortStrings()
+    lines = array("q")  # a list would hold one object per number
     quoting: Any = csv.QUOTE_MINIMAL if dialect.quotes else csv.QUOTE_NONE
     with text_lines(path, encoding, guess=True) as text, long_fields():
         # strict: without it, unbalanced quotes silently swallow the following rows
@@ -135,7 +138,7 @@ def _parsed(
                 raise _ragged(source, line, header, record, hint, names is not None)
             lines.append(line)
             for column, position in zip(values, positions, strict=True):
-                column.append(record[position])
+                column.append(same(record[position]))
     if not lines:
         reason = (
             "the file is empty"
@@ -143,7 +146,7 @@ def _parsed(
             else f"the file names {len(header)} columns and has no rows"
         )
         raise no_rows(source, reason)
-    return Table(source, dict(zip(chosen, values, strict=True)), np.array(lines, np.int64), "line")
+    return Table(source, dict(zip(chosen, values, strict=True)), np.array(lines, np.int64), "line", own=True)
 
 
 def _hint(dialect: Dialect) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from weft.data.readers.lines import text_lines
 from weft.data.readers.problem import DataError, Problem, show
+from weft.data.readers.short_strings import ShortStrings
 from weft.data.readers.table import Table, no_rows, wanted_columns
 
 
@@ -20,17 +22,20 @@ def read_jsonl(
     source = str(path)
     requested = list(dict.fromkeys((*columns, *optional)))
     values: dict[str, list[object]] = {column: [] for column in requested}
-    lines: list[int] = []
+    same = ShortStrings()
+    lines = array("q")  # a list would hold one object per number
     known: dict[str, None] = {}
     for number, record in parsed_lines(path, encoding):
         lines.append(number)
         known.update(dict.fromkeys(record))
         for column in requested:
-            values[column].append(record.get(column))
+            values[column].append(same(record.get(column)))
     if not lines:
         raise no_rows(source)
     chosen = wanted_columns(source, list(known), columns, optional, hint="; no line has this key")
-    return Table(source, {column: values[column] for column in chosen}, np.array(lines, np.int64), "line")
+    return Table(
+        source, {column: values[column] for column in chosen}, np.array(lines, np.int64), "line", own=True
+    )
 
 
 def parsed_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, object]]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.data.readers.parquet_batches import parquet_batches
 from weft.data.readers.problem import DataError, Problem, show
+from weft.data.readers.short_strings import ShortStrings
 from weft.data.readers.table import Table, no_rows, wanted_columns
 from weft.errors import WeftError
 
@@ -28,25 +29,36 @@ def read_parquet(path: Path, columns: Sequence[str], optional: Sequence[str] = (
     try:
         with pq.ParquetFile(path) as file:
             chosen = wanted_columns(source, file.schema_arrow.names, columns, optional)
-            batches = list(parquet_batches(path, file, chosen))
+            values: dict[str, list[object]] = {column: [] for column in chosen}
+            rows, same = 0, ShortStrings()
+            # batch by batch: the whole file is held once, as Python values
+            for batch in parquet_batches(path, file, chosen):
+                for column in chosen:
+                    values[column].extend(map(same, _values(source, column, batch[column], rows)))
+                rows += batch.num_rows
     except (pa.ArrowException, OSError) as failed:
         words = str(failed).strip().split("\n")[0]
         raise DataError(
             Problem(source, f"the file is not complete parquet: {words}; download or write it again")
         ) from failed
-    if not sum(batch.num_rows for batch in batches):
+    if not rows:
         raise no_rows(source, "the file has no rows")
-    table = pa.Table.from_batches(batches)
-    values = {column: _values(source, column, table[column]) for column in chosen}
-    return Table(source, values, np.arange(1, table.num_rows + 1))
+    return Table(source, values, np.arange(1, rows + 1), own=True)
 
 
-def _values(source: str, column: str, array: Any) -> list[object]:
-    """Return the column as Python values."""
+def _values(source: str, column: str, array: Any, before: int) -> list[object]:
+    """Return a column of a batch as Python values.
+
+    Args:
+        source: the file, for messages.
+        column: the name of the column.
+        array: the values.
+        before: how many rows the earlier batches have.
+    """
     try:
         return list(array.to_pylist())
     except UnicodeDecodeError:
-        for row, value in enumerate(array, 1):
+        for row, value in enumerate(array, before + 1):
             try:
                 value.as_py()
             except UnicodeDecodeError:

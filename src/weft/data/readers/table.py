@@ -24,6 +24,7 @@ class Table:
         unit: what `row` counts, "line", "row", "question" or "index".
         names: the task's column name → the file's, for columns whose names differ.
         notes: what `weft check` reports about how the file was read.
+        own: whether nobody else has the lists of values, so that they may be emptied while they are read.
     """
 
     source: str
@@ -32,6 +33,7 @@ class Table:
     unit: str = "row"
     names: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    own: bool = False
 
     def __len__(self) -> int:
         return len(self.row)

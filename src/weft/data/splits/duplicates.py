@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from weft.data.checks.report import Finding
 from weft.data.splits.split import Split
 
@@ -13,7 +16,7 @@ SHOWN = 3
 """The maximal number of pairs of rows that a finding lists."""
 
 Content = tuple[tuple[str, ...], tuple[tuple[int, int, int], ...]]
-First = dict[Content, int]
+Hashes = NDArray[np.int64]
 
 
 def duplicates(splits: dict[str, Split]) -> Iterator[Finding]:
@@ -24,28 +27,38 @@ def duplicates(splits: dict[str, Split]) -> Iterator[Finding]:
     Args:
         splits: the splits of one task by name.
     """
-    seen = {name: _first_rows(split) for name, split in splits.items()}
+    hashes = {name: _hashes(split) for name, split in splits.items()}
     if "train" in splits:
-        yield from _inside(splits["train"], seen["train"])
+        yield from _inside(splits["train"], hashes["train"])
     for earlier, later in combinations(splits, 2):
-        yield from _across(splits[earlier], seen[earlier], splits[later])
+        yield from _across(splits[earlier], hashes[earlier], splits[later], hashes[later])
 
 
-def _first_rows(split: Split) -> First:
-    """Map the content of each example to the index of its first occurrence."""
-    first: First = {}
-    for i, content in enumerate(_contents(split)):
-        first.setdefault(content, i)
+def _content(split: Split, i: int) -> Content:
+    """The content of an example: its texts and marks."""
+    return split.texts[i], () if split.marks is None else split.marks[i]
+
+
+def _hashes(split: Split) -> Hashes:
+    """A number per example, [n]; equal contents have equal numbers. A set of contents would be far larger."""
+    return np.fromiter((hash(_content(split, i)) for i in range(len(split))), np.int64, len(split))
+
+
+def _first_rows(split: Split, which: NDArray[np.bool_]) -> dict[Content, int]:
+    """Map the contents of some examples to the index of their first occurrence."""
+    first: dict[Content, int] = {}
+    for i in np.flatnonzero(which).tolist():
+        first.setdefault(_content(split, i), i)
     return first
 
 
-def _contents(split: Split) -> list[Content]:
-    """The content of each example: its texts and marks."""
-    return list(zip(split.texts, split.marks or [()] * len(split), strict=True))
-
-
-def _inside(split: Split, first: First) -> Iterator[Finding]:
-    repeats = [(first[content], i) for i, content in enumerate(_contents(split)) if first[content] != i]
+def _inside(split: Split, hashes: Hashes) -> Iterator[Finding]:
+    # only examples whose hash occurs twice can be equal
+    order = np.sort(hashes)
+    twice = np.isin(hashes, order[1:][order[1:] == order[:-1]])
+    first = _first_rows(split, twice)
+    found = ((first[_content(split, i)], i) for i in np.flatnonzero(twice).tolist())
+    repeats = [(i, j) for i, j in found if i != j]
     if not repeats:
         return
     pairs = [f"{_units(split)} {split.row[i]} and {split.row[j]}" for i, j in repeats[:SHOWN]]
@@ -60,8 +73,10 @@ def _inside(split: Split, first: First) -> Iterator[Finding]:
     )
 
 
-def _across(earlier: Split, first: First, later: Split) -> Iterator[Finding]:
-    shared = [(first[content], j) for j, content in enumerate(_contents(later)) if content in first]
+def _across(earlier: Split, hashes: Hashes, later: Split, hashes_of_later: Hashes) -> Iterator[Finding]:
+    first = _first_rows(earlier, np.isin(hashes, hashes_of_later))
+    candidates = np.flatnonzero(np.isin(hashes_of_later, hashes)).tolist()
+    shared = [(first[content], j) for j in candidates if (content := _content(later, j)) in first]
     if not shared:
         return
     names = [Path(split.source).name for split in (earlier, later)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.readers.columns import column_values, input_columns
@@ -14,6 +16,7 @@ from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.read import read_rows
 from weft.data.readers.source import with_dialect
 from weft.data.readers.table import Table
+from weft.data.splits.packed_texts import PackedTexts
 from weft.data.splits.unknown import LabelProblems, is_dropped
 from weft.errors import WeftError, words
 from weft.tasks.kinds import KINDS
@@ -34,8 +37,8 @@ class Split:
         task: the task.
         split: `train`, `validation` or `test`.
         source: the file, or "rows of task X".
-        texts: n tuples of one or two texts; for `choose` and `rank` the choices follow; for `tag` they are
-            the words.
+        texts: n tuples of one or two texts, packed (`PackedTexts`); for `choose` and `rank` the choices
+            follow; for `tag` they are the words.
         labels: n labels as parsed by the task's kind (an id, a number, …); None without labels.
         row: the line (text files) or row of each example, from 1, [n]; of rows in memory their index, which
             may be strings.
@@ -50,7 +53,7 @@ class Split:
     task: Task
     split: str
     source: str
-    texts: list[tuple[str, ...]]
+    texts: Sequence[tuple[str, ...]]
     labels: list[object] | None
     row: NDArray[Any]
     unit: str = "row"
@@ -103,11 +106,13 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
     kind = KINDS[task.kind]()
     found: list[tuple[int, Problem]] = []
     bad_labels = LabelProblems(task, kind, table, ", ".join(map(table.called, label_columns)))
-    examples: list[Inputs] = []
+    texts = PackedTexts()
+    marks: list[tuple[tuple[int, int, int], ...]] = []
     labels: list[object] = []
-    valid: list[int] = []
+    valid = array("q")  # a list would hold one object per number
     dropped = 0
-    label_values = list(zip(*(table.columns[column] for column in label_columns), strict=True))
+    label_values = [table.columns[column] for column in label_columns]
+    emptied = _read_once(task, table)
 
     def problem(at: int, column: str, value: object, message: str) -> None:
         row = table.row_name(at)
@@ -115,9 +120,12 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
         found.append((at, Problem(table.source, text, row, name, value, table.unit)))
 
     for at, values in enumerate(column_values(task, table)):
-        if labelled and task.drop and any(is_dropped(cell, task.drop, kind) for cell in label_values[at]):
+        cells = tuple(column[at] for column in label_values)
+        if labelled and task.drop and any(is_dropped(cell, task.drop, kind) for cell in cells):
             dropped += 1
             continue
+        for column_of_texts in emptied:
+            column_of_texts[at] = None  # `values` has it; a string and its packed copy would be twice as much
         before = len(found)
         inputs, wrong = kind.inputs(task, values)
         for column, value, message in wrong:
@@ -125,7 +133,6 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
         label: object = None
         usable = True
         if labelled:
-            cells = label_values[at]
             missing = (
                 []
                 if kind.empty_label
@@ -147,7 +154,9 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
                         problem(at, ", ".join(label_columns), cell, message)
         if usable and len(found) == before:
             valid.append(at)
-            examples.append(inputs)
+            texts.append(inputs.texts)
+            if task.marks:
+                marks.append(inputs.marks)
             labels.append(label)
     found += bad_labels.problems()
     problems = [problem for _, problem in sorted(found, key=lambda item: item[0])]
@@ -161,11 +170,11 @@ def collect_split(task: Task, split: str) -> tuple[Split | None, list[Problem]]:
         task,
         split,
         table.source,
-        [inputs.texts for inputs in examples],
+        texts,
         labels if labelled else None,
-        table.row[valid],
+        table.row[np.asarray(valid)],
         table.unit,
-        [inputs.marks for inputs in examples] if task.marks else None,
+        marks if task.marks else None,
         _values(table, task.group, valid),
         _values(table, task.id, valid),
         dropped,
@@ -178,6 +187,15 @@ def _label(kind: Kind, values: Sequence[object], task: Task, inputs: Inputs | No
     if inputs is not None:
         kind.fits(label, task, inputs)
     return label
+
+
+def _read_once(task: Task, table: Table) -> list[list[object]]:
+    """The columns of texts that are read once, row by row, and that may be emptied meanwhile."""
+    if not table.own:
+        return []
+    others = {*task.label_columns, *task.group, *task.id, *task.choices}
+    others |= {column for mark in task.marks for column in mark.columns}
+    return [table.columns[text] for text in task.texts if text in table.columns and text not in others]
 
 
 def _called(table: Table, columns: str) -> str:

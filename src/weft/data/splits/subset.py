@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.data.splits.packed_texts import PackedTexts
 from weft.data.splits.split import Split
 from weft.errors import WeftError
 from weft.tasks.kinds import KINDS
@@ -25,7 +26,9 @@ def rows_of(split: Split, rows: Sequence[int]) -> Split:
     changed: dict[str, Any] = {}
     for field in fields(split):
         value = getattr(split, field.name)
-        if isinstance(value, list):
+        if isinstance(value, PackedTexts):
+            changed[field.name] = PackedTexts(value[i] for i in rows)
+        elif isinstance(value, list):
             changed[field.name] = [value[i] for i in rows]
         elif isinstance(value, np.ndarray):
             changed[field.name] = value[list(rows)]

@@ -27,7 +27,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.tokens.npy_pieces import save_pieces
 from weft.errors import RunFailed, WeftError
 from weft.utils.checksums import SEAL, file_crc32, is_sealed, sealed
 from weft.utils.files import open_to_others, sync, sync_all
@@ -128,6 +129,25 @@ def write_entry(
         arrays: `ids`, `offsets`, `full_lengths` and others; see the module.
         about: further fields of meta.json.
     """
+    write_pieces(cache, key, [arrays], lambda: arrays, about)
+
+
+def write_pieces(
+    cache: Path,
+    key: str,
+    pieces: Iterable[Mapping[str, NDArray[np.integer]]],
+    names: Callable[[], Iterable[str]],
+    about: Mapping[str, object],
+) -> None:
+    """Write an entry whose arrays come piece by piece, so that they are never in memory as a whole.
+
+    Args:
+        cache: the cache's folder.
+        key: the entry's name.
+        pieces: parts of the arrays, by name.
+        names: called after the last piece: the arrays that the entry has; others are left out.
+        about: further fields of meta.json.
+    """
     try:
         parent = cache / "tokens"
         parent.mkdir(parents=True, exist_ok=True)
@@ -136,15 +156,17 @@ def write_entry(
         folder = create_folder(parent / key)
         writing = folder.path
         try:
-            for name, array in arrays.items():
-                np.save(writing / f"{name}.npy", array.astype(_DTYPES[name], copy=False))
+            sizes = save_pieces(writing, pieces, _DTYPES)
+            kept = list(names())
+            for name in set(sizes) - set(kept):
+                (writing / f"{name}.npy").unlink()
             meta = {
                 "format": FORMAT,
-                "examples": len(arrays["full_lengths"]),
-                "rows": len(arrays["offsets"]) - 1,
-                "tokens": len(arrays["ids"]),
-                "arrays": sorted(arrays),
-                _CHECKSUMS: {name: file_crc32(writing / f"{name}.npy") for name in arrays},
+                "examples": sizes["full_lengths"],
+                "rows": sizes["offsets"] - 1,
+                "tokens": sizes["ids"],
+                "arrays": sorted(kept),
+                _CHECKSUMS: {name: file_crc32(writing / f"{name}.npy") for name in kept},
                 **about,
             }
             (writing / "meta.json").write_text(json.dumps(sealed(meta), indent=1) + "\n", "utf-8")

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class _Chunk:
 def encode(
     split: Split, tokenizer: PreTrainedTokenizerBase, max_length: int, progress: Progress | None = None
 ) -> dict[str, NDArray[np.integer]]:
-    """Return the arrays of a cache entry. Only a few chunks at a time are held as Python lists.
+    """Return the arrays of a cache entry, all in memory: for a few examples.
 
     Args:
         split: the n examples.
@@ -56,27 +56,55 @@ def encode(
         max_length: the maximal length of a row or window.
         progress: called with (examples done, n).
     """
-    encoder = _Encoder(split, tokenizer, max_length)
-    chunks: list[_Chunk] = []
-    done = 0
-    for chunk in _in_order(encoder.chunk, range(0, len(split), CHUNK)):
-        chunks.append(chunk)
-        done += len(chunk.counts)
-        if progress is not None:
-            progress(done, len(split))
-    arrays: dict[str, NDArray[np.integer]] = {
-        "ids": np.concatenate([c.ids for c in chunks]),
-        "offsets": _ends([c.lengths for c in chunks]),
-        "full_lengths": np.concatenate([c.full_lengths for c in chunks]),
-    }
-    counts = [c.counts for c in chunks]
-    if any((c != 1).any() for c in counts):
-        arrays["first_rows"] = _ends(counts)
-    if gives_types(tokenizer) and any(c.types.any() for c in chunks):
-        arrays["types"] = np.concatenate([c.types for c in chunks])
-    for name in encoder.kind.channels:
-        arrays[name] = np.concatenate([c.channels[name] for c in chunks])
-    return arrays
+    pieces = Pieces(split, tokenizer, max_length, progress)
+    found = list(pieces)
+    return {name: np.concatenate([piece[name] for piece in found]) for name in pieces.names}
+
+
+class Pieces:
+    """The arrays of a cache entry, piece by piece; see `encode` for the arguments.
+
+    Iterating yields dicts of arrays by name; the pieces of a name, one after the other, are its array.
+
+    Attributes:
+        names: after the last piece, the names of the arrays that the entry needs; others say nothing.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        tokenizer: PreTrainedTokenizerBase,
+        max_length: int,
+        progress: Progress | None = None,
+    ) -> None:
+        self._encoder, self._size, self._progress = (
+            _Encoder(split, tokenizer, max_length),
+            len(split),
+            progress,
+        )
+        self._typed = gives_types(tokenizer)
+        self.names: list[str] = []
+
+    def __iter__(self) -> Iterator[dict[str, NDArray[np.integer]]]:
+        done = rows = tokens = 0
+        several = typed = False
+        for chunk in _in_order(self._encoder.chunk, range(0, self._size, CHUNK)):
+            several = several or bool((chunk.counts != 1).any())
+            typed = typed or (self._typed and bool(chunk.types.any()))
+            yield {
+                "ids": chunk.ids,
+                "offsets": _ends(chunk.lengths, tokens, first=not done),
+                "full_lengths": chunk.full_lengths,
+                "first_rows": _ends(chunk.counts, rows, first=not done),
+                "types": chunk.types,
+                **chunk.channels,
+            }
+            done, tokens, rows = done + len(chunk.counts), tokens + len(chunk.ids), rows + len(chunk.lengths)
+            if self._progress is not None:
+                self._progress(done, self._size)
+        needed = {"first_rows": several, "types": typed}
+        names = ("ids", "offsets", "full_lengths", *needed, *self._encoder.kind.channels)
+        self.names = [name for name in names if needed.get(name, True)]
 
 
 class _Encoder:
@@ -103,7 +131,7 @@ class _Encoder:
             return self._plain(texts, None if marks is None else marks[first : first + CHUNK])
         return _arrays(*rows, self.kind.channels)
 
-    def _plain(self, texts: list[tuple[str, ...]], marks: list[Marks] | None) -> _Chunk:
+    def _plain(self, texts: Sequence[tuple[str, ...]], marks: list[Marks] | None) -> _Chunk:
         """Encode rows of one or two texts; truncate long rows, in a pair the longer text first."""
         several = self.task.apart or bool(self.task.choices)
         by_example = [self.kind.rows(self.task, row_texts) for row_texts in texts] if several else [texts]
@@ -124,14 +152,16 @@ class _Encoder:
         size = int(lengths.sum())
         # a row of one text has no token of type 1
         paired = gives_types(self.tokenizer) and any(type(row) is tuple for row in batch)
-        types = chain.from_iterable(e.type_ids for e in encodings) if paired else repeat(0, size)
+        types = np.zeros(size, np.int8)
+        if paired:
+            types = np.fromiter(chain.from_iterable(e.type_ids for e in encodings), np.int8, size)
         channels = {}
         if marks is not None:
             marked = [_marked(e, row_marks) for e, row_marks in zip(encodings, marks, strict=True)]
             channels["marks"] = np.concatenate(marked).astype(CHANNELS["marks"])
         return _Chunk(
             np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int32, size),
-            np.fromiter(types, np.int8, size),
+            types,
             lengths.astype(np.int64),
             _longest(full, counts),
             counts,
@@ -173,8 +203,10 @@ def _arrays(rows: list[Row], counts: list[int], full: list[int], channels: Seque
     )
 
 
-def _ends(lengths: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+def _ends(lengths: NDArray[np.int64], before: int, first: bool) -> NDArray[np.int64]:
+    """Return where each of some neighbours ends, after `before`; the first piece begins with 0."""
+    ends = before + np.cumsum(lengths)
+    return np.concatenate([[0], ends]) if first else ends
 
 
 def _in_order(work: Callable[[int], _Chunk], firsts: Sequence[int]) -> Iterator[_Chunk]:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from weft.data.readers.example import ExampleRows
 from weft.data.splits.split import Split
 from weft.data.tokens.backends import backend_of, backends_of
-from weft.data.tokens.cache import FORMAT, Arrays, cache_folder, open_entry, write_entry, written_once
-from weft.data.tokens.encode import CHANNELS, Progress, encode, gives_types, stride_of
+from weft.data.tokens.cache import FORMAT, Arrays, cache_folder, open_entry, write_pieces, written_once
+from weft.data.tokens.encode import CHANNELS, Pieces, Progress, encode, gives_types, stride_of
 from weft.errors import WeftError
 from weft.tasks.kinds import KINDS
 
@@ -52,7 +52,8 @@ class Tokens:
         self._first_rows = first_rows
         if first_rows is None:
             self.lengths = self.row_lengths
-            self.row_counts: NDArray[np.int64] = np.ones(len(self.row_lengths), np.int64)
+            # one number, as often as there are rows: millions of ones would be held for nothing
+            self.row_counts: NDArray[np.int64] = np.broadcast_to(np.int64(1), self.row_lengths.shape)
         else:
             self.lengths = np.maximum.reduceat(self.row_lengths, first_rows[:-1])
             self.row_counts = np.diff(first_rows)
@@ -184,7 +185,8 @@ def tokenize(
         with written_once(folder, key):
             arrays = open_entry(folder, key)
             if arrays is None:
-                write_entry(folder, key, encode(split, tokenizer, max_length, progress), about)
+                pieces = Pieces(split, tokenizer, max_length, progress)
+                write_pieces(folder, key, pieces, lambda: pieces.names, about)
                 arrays = open_entry(folder, key)
     if arrays is None:
         raise WeftError(
