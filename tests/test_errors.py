@@ -16,10 +16,18 @@ SOURCE = ROOT / "src" / "weft"
 OF_THE_COMMAND_LINE = (
     *("cli", "evaluation/submission", "workflows/submit.py", "analysis"),
     *("data/drafting", "workflows/new", "reporting", "experiments/page.py"),
-    *("inference/requests.py", "workflows/predict.py", "workflows/prediction_"),
+    *("inference/requests.py", "workflows/predict.py", "workflows/prediction_", "corpora"),
+    "utils/ray_start.py",
+    "hub/body.py",
+    "hub/facts.py",
+    "utils/hub_repository.py",
+    "interop/hf",
+    "interop/onnx",
+    "interop/refusals.py",
 )
 """What only commands call, or print: submissions and measures; the drafts of `weft new`; the files of
-`weft predict`, for which Python has `predict` and `predict_stream`."""
+`weft predict`, for which Python has `predict` and `predict_stream`; the options of `--on ray`; the commands
+that a model card shows, and the hub's own; the command that offers another export format."""
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 

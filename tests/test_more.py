@@ -11,9 +11,11 @@ from tests.support.more import (
     COLLECTED,
     EVERY_SETTING,
     LEAVES_OUT,
+    by_mark,
     examples,
     function_of,
     is_table,
+    methods_of,
     on_diagonal,
     params_of,
     some_of,
@@ -55,9 +57,30 @@ def test_every_other_parameter_keeps_a_case(functions):
         if name != chosen and any("family" in params_of(case) for case in cases):
             for parameter in params_of(cases[0]).keys() - {"family"}:
                 values = {repr(params_of(case)[parameter]) for case in cases}
-                if is_table(cases) and not name.startswith(EVERY_SETTING):
-                    values = {repr(method) for method in REGISTERED}
+                if is_table(cases):
+                    values = {repr(method) for method in methods_of(name)}
                 assert {repr(params_of(case)[parameter]) for case in kept(cases)} >= values, (name, parameter)
+
+
+def test_every_setting_of_a_method_is_kept_by_some_properties(functions):
+    """A property keeps a third of them, and not all properties keep the same third."""
+    tables = [name for name, cases in functions.items() if is_table(cases)]
+    for names, methods in (
+        ([name for name in tables if name.startswith(EVERY_SETTING)], METHODS),
+        ([name for name in tables if not name.startswith(EVERY_SETTING)], REGISTERED),
+    ):
+        if len(names) >= 6:  # not where some of the files were collected
+            for method in methods:
+                assert any(method in methods_of(name) for name in names), method
+
+
+def test_crossed_parameters_keep_every_value(functions):
+    for name, cases in functions.items():
+        if cases[0].get_closest_marker("each_value"):
+            columns = list(zip(*map(by_mark, cases), strict=True))
+            assert len(columns) > 1, f"{name}: nothing is crossed"
+            for all_of, of_kept in zip(columns, zip(*map(by_mark, kept(cases)), strict=True), strict=True):
+                assert set(of_kept) == set(all_of), name
 
 
 def test_the_diagonal_meets_every_method_and_every_family():

@@ -96,8 +96,10 @@ def test_consoles_write_what_is_escaped():
 
 
 def test_the_security_page_names_the_limits():
+    from weft.bundle import from_hub
     from weft.data.readers import compressed, parquet_batches
     from weft.evaluation.submission import archive
+    from weft.hub import card
     from weft.tasks.checks import MOST_OUTPUTS, WIDEST
     from weft.training.settings import MOST_STEPS, Training
     from weft.utils import linear_regex, safe_json, safe_yaml
@@ -117,6 +119,9 @@ def test_the_security_page_names_the_limits():
         f"{parquet_batches.MANY_ROWS:,} rows, or {parquet_batches.ROWS_PER_BYTE} rows per byte; "
         f"{parquet_batches.SMALL // million} MB of values, or {parquet_batches.RATIO} times",
         f"{archive.MOST:,} files, {archive.LARGEST // million} MB per file",
+        f"| {from_hub.LARGEST_BUNDLE // 2**30} GB and {from_hub.MOST_FILES:,} files are fetched "
+        f"(`{from_hub.VARIABLE}` in bytes)",
+        f"| a model card | {card.LARGEST // million} MB |",
         f"{linear_regex.LONGEST:,} characters, {linear_regex.INSTRUCTIONS:,} instructions",
         f"| {MOST_STEPS:,} |",
         "; ".join(f"{int(size):,}" for size in sizes),

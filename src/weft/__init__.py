@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weft.experiments.compare import compare
     from weft.growing.add import add_task
     from weft.growing.retrain import retrain_task
+    from weft.hub.push import push
     from weft.model.model import Model
     from weft.model.output import Output
     from weft.reporting.report import report
@@ -54,6 +55,7 @@ __all__ = [
     "load_encoder",
     "load_run",
     "load_suite",
+    "push",
     "remove_task",
     "report",
     "retrain_task",
@@ -84,6 +86,7 @@ __getattr__, __dir__ = lazy(
         "load_encoder": "weft.encoder.load",
         "load_run": "weft.config.run_file",
         "load_suite": "weft.suites",
+        "push": "weft.hub.push",
         "remove_task": "weft.bundle.one_task",
         "report": "weft.reporting.report",
         "retrain_task": "weft.growing.retrain",

@@ -67,7 +67,7 @@ def words(command_line: str, python: str) -> str:
 
     Example:
         >>> f"{folder} holds a run; continue it with {words('--resume', 'resume=True')}"
-        "runs/a holds a run; continue it with resume=True"
+        'runs/a holds a run; continue it with resume=True'
     """
     return command_line if _on_command_line or _in_run_file.get() else python
 

@@ -149,3 +149,23 @@ def test_only_selected_layers_have_embeddings():
 def test_it_says_why_it_cannot_be_merged():
     with pytest.raises(WeftError, match=r"at '0/attention_delta' cannot be merged: it is a network with"):
         scramble(build("bert", SMALL)).merge("a")
+
+
+@pytest.mark.parametrize("stream", [torch.float32, torch.bfloat16])
+def test_inference_in_half_precision_is_near_float32(stream):
+    network = scrambled(network_of())
+    x = torch.randn(6, 5, 8, generator=torch.Generator().manual_seed(2))
+    route = Route(torch.tensor([0, 1, 2, 2, 1, 0]))
+    for adapter in adapters_of(network):
+        exact = adapter(x, route)
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            half = adapter(x.to(stream), route)
+        assert half.dtype == stream
+        torch.testing.assert_close(half.float(), exact, rtol=0.03, atol=0.03)
+
+
+def test_a_float32_stream_is_not_rounded_in_half_precision():
+    adapter = adapters_of(network_of(zero_init=True))[0]
+    x = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(3))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(adapter(x, Route(torch.tensor([0, 1]))), x)

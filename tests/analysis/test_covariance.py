@@ -180,6 +180,7 @@ def data_of(model):
     return {name: tokenize(s, model.tokenizer, 24) for name, s in splits.items()}
 
 
+@pytest.mark.each_value
 @pytest.mark.usefixtures("token_cache")
 @pytest.mark.parametrize("method", ["lora", "separate", "bitfit"])
 @pytest.mark.parametrize("pool", POOLS)

@@ -9,13 +9,15 @@ from importlib.metadata import version
 import pytest
 
 from tests.support.tiny_run import trained_run, write_rows, write_run
-from weft.cli import run
+from weft.cli import app, run
+from weft.cli.app import build_app
+from weft.cli.commands import COMMANDS
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """A finished run of the tiny model."""
-    with trained_run(tmp_path_factory.mktemp("cli")) as folder:
+    with trained_run(tmp_path_factory.mktemp("cli"), baselines=None) as folder:
         yield folder
 
 
@@ -31,6 +33,26 @@ def test_version(capsys):
     first, second = told.out.splitlines()
     assert first == f"weft {version('weft')}"
     assert re.fullmatch(r"torch \d\S+, transformers \d\S+, Python \d+\.\d+\.\d+", second)
+
+
+def test_the_parser_is_built_once_and_knows_commands_that_come_later(capsys, monkeypatch):
+    assert run(["--version"]) == 0
+    built = []
+    monkeypatch.setattr(app, "build_app", lambda: built.append(1) or build_app())
+    assert run(["--version"]) == 0
+    assert built == []
+
+    def hello():
+        """Say hello."""
+        print("hello")
+
+    monkeypatch.setitem(COMMANDS._entries, "hello", hello)
+    code, told = said(capsys, ["hello"])
+    assert (code, told.out, built) == (0, "hello\n", [1])
+    monkeypatch.undo()
+    code, told = said(capsys, ["hello"])
+    assert code == 2
+    assert "hello" in told.err
 
 
 def test_train_prints_a_table_and_lines(done, capsys):

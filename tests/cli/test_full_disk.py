@@ -40,6 +40,8 @@ FILES = {
     "compact": "small/",
     "assemble": "gated/",
     "export": "exported/",
+    "export to hf": "plain",
+    "export to sentence-transformers": "sentences",
     "import": "bundle/",
     "evaluate": "multi",
     "evaluate, a report": "multi",

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from tests.support.malformed_kinds import FINE, WRONG
+from tests.support.more import some_of
 from tests.support.tiny_run import save_encoder
 from weft.cli import run
 
@@ -36,7 +37,7 @@ def told_all(text, path, words):
     return all("".join(word.split()) in flat for word in (str(path), *words))
 
 
-@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("case", some_of([pytest.param(case, id=name) for name, case in WRONG.items()], 20))
 def test_training_on_wrong_files(tmp_path, capsys, monkeypatch, encoder, case):
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
     path, run_file = write_run(tmp_path, case, encoder)

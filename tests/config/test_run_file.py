@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.more import some_of
 from tests.support.tiny_run import write_run
 from weft.config import load_run, preset_names
 from weft.errors import WeftError
@@ -210,7 +211,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize("case", some_of(WRONG, 16))
 def test_wrong_run_files_are_answered(case, tmp_path, capsys):
     text, message = WRONG[case]
     path = tmp_path / "run.yaml"

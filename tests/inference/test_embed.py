@@ -142,6 +142,7 @@ def test_bf16_differs_slightly(model):
     assert (exact - rounded).norm() / exact.norm() < 0.05
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("task", ["a", "own", "apart"])
 def test_captured_passes_give_the_same(model, capturing, task):
     """On a CPU the code of captured passes runs uncaptured; texts are many, so that their shapes are warm."""

@@ -46,6 +46,17 @@ def requests_of(names=NAMES, count=3):
     return [(name, row) for i in range(count) for name in names for row in rows_of_kind(name, 1, i)]
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_built_on_the_gpu(folder, method):
+    """An encoder on a GPU makes it the default device while adapters get their initial values."""
+    tasks = [task_of_kind(name) for name in ("classify", "regress")]
+    model = weft.Model(folder, tasks, method, max_length=24, device="cuda").eval()
+    assert {parameter.device.type for parameter in model.parameters()} == {"cuda"}
+    plain = weft.Model(folder, tasks, method, max_length=24).eval()
+    requests = requests_of(("classify", "regress"))
+    assert_near(model.predict(requests), plain.predict(requests), 1e-4)
+
+
 def test_a_stream_gives_the_answers_of_predict(folder, monkeypatch):
     """The answers to one window are decoded while the GPU works on the next."""
     monkeypatch.setattr("weft.inference.stream.SIZES", (3, 8))

@@ -53,6 +53,7 @@ REQUESTS = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", REQUESTS)
 @pytest.mark.parametrize("batch_size", [None, 7])
 def test_passes_are_bounded_and_answers_the_same(folder, name, batch_size):

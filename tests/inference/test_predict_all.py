@@ -39,6 +39,7 @@ def count_rows(model):
     return seen
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("method", ["frozen", UPPER, "lora", "separate"])
 @pytest.mark.parametrize("batch_size", [1, 3, 64])
 def test_it_answers_as_predict_does(folder, method, batch_size):

@@ -1,6 +1,6 @@
 """What `make test` leaves out: cases that repeat a property in yet another setting (marker `more`).
 
-Every property, that is every test function, keeps some of its cases in `make test`. Four rules choose them:
+Every property, that is every test function, keeps some of its cases in `make test`. Five rules choose them:
 
 1. Tests that have a parameter `family` keep two encoder families, one of either anatomy: norms after the
    residual sum (`bert`) and before it (`modernbert`). A test without these keeps its first two families.
@@ -8,8 +8,11 @@ Every property, that is every test function, keeps some of its cases in `make te
 2. Tests of the whole table of methods and of families keep a diagonal: method number n keeps family number
    n, modulo the number of families. So every method runs on one family, and every family runs several.
 3. Each combination of the other parameters keeps at least one family.
-4. Tests of all methods of the table keep each method under its own name; further settings of it
-   (`pals-serial`) are left out, but for the tests of methods and families in tests/conformance.
+4. Tests of all methods of the table keep a third of the methods, each under its own name; further settings
+   of a method (`pals-serial`) are left out, but for the tests of methods and families in tests/conformance,
+   which keep a third of all settings. Which third depends on the test's name: every method, and every setting
+   of it, is kept by several properties.
+5. Tests marked `each_value`, whose parameters are crossed, keep each value of each parameter once.
 
 Long lists of cases may say themselves which they keep, by `some_of`, and hypothesis draws fewer examples (see
 `examples`). `make test-all` runs everything.
@@ -20,6 +23,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -33,7 +37,10 @@ ANATOMIES = ("bert", "modernbert")
 
 
 EVERY_SETTING = "tests/conformance/"
-"""Where tests of methods and families keep all settings of each method."""
+"""Where tests of methods and families keep settings of each method, not only the method itself."""
+
+THIRDS = 3
+"""A test of all methods keeps one of so many."""
 
 
 COLLECTED: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
@@ -83,7 +90,7 @@ def on_diagonal(method: str, family: str, families: Sequence[str] = FAMILIES) ->
 
 
 def mark_more(items: Sequence[pytest.Item]) -> None:
-    """Mark by the four rules above, over all tests that were collected."""
+    """Mark by the rules above, over all tests that were collected."""
     functions: dict[str, list[Any]] = defaultdict(list)
     for item in items:
         functions[function_of(item)].append(item)
@@ -92,14 +99,15 @@ def mark_more(items: Sequence[pytest.Item]) -> None:
             _mark_families(cases)
         elif [_method(case) for case in cases] == list(METHODS):
             _mark_methods(cases)
+        elif cases[0].get_closest_marker("each_value"):
+            _mark_crossed(cases)
 
 
 def _mark_families(cases: list[Any]) -> None:
     families = list(dict.fromkeys(params_of(case)["family"] for case in cases))
     if is_table(cases):
         kept = [case for case in cases if on_diagonal(_method(case), params_of(case)["family"], families)]
-        if not cases[0].nodeid.startswith(EVERY_SETTING):
-            _mark_methods(cases)
+        _mark_methods(cases)
     else:
         kept = _in_turns(cases, families)
     chosen, combinations = set(map(id, kept)), {_others(case) for case in kept}
@@ -110,9 +118,39 @@ def _mark_families(cases: list[Any]) -> None:
 
 
 def _mark_methods(cases: list[Any]) -> None:
+    if any(case.get_closest_marker("more") for case in cases):
+        return  # it has chosen by itself
+    methods = methods_of(function_of(cases[0]))
     for case in cases:
-        if _method(case) not in REGISTERED:
+        if _method(case) not in methods:
             case.add_marker(pytest.mark.more)
+
+
+def methods_of(function: str) -> list[str]:
+    """The methods, or their settings, that this test of all methods keeps."""
+    every = function.startswith(EVERY_SETTING)
+    first = crc32(function.rpartition("::")[2].encode()) % THIRDS
+    return [m for m in METHODS if every or m in REGISTERED][first::THIRDS]
+
+
+def _mark_crossed(cases: list[Any]) -> None:
+    """Keep a diagonal: case n has value number n of each parameter, modulo the number of its values."""
+    values = [dict.fromkeys(column) for column in zip(*map(by_mark, cases), strict=True)]
+    most = max(map(len, values))
+    kept = {tuple(list(column)[n % len(column)] for column in values) for n in range(most)}
+    for case in cases:
+        if by_mark(case) not in kept:
+            case.add_marker(pytest.mark.more)
+
+
+def by_mark(case: Any) -> tuple[tuple[int, ...], ...]:
+    """The values of a case, those of one `parametrize` together; by identity: not all can be compared."""
+    params, groups = params_of(case), []
+    for mark in case.iter_markers("parametrize"):
+        names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        groups.append([name.strip() for name in names])
+    groups += [[name] for name in params if not any(name in group for group in groups)]  # of fixtures
+    return tuple(tuple(id(params[name]) for name in group) for group in groups)
 
 
 def _in_turns(cases: list[Any], families: list[str]) -> list[Any]:

@@ -74,8 +74,11 @@ def rows_of(task: str, count: int, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def write_run(folder: Path, layers: int | None = None, **train: Any) -> Path:
-    """A run file with three tasks in `folder`, with its encoder and data; returns its path."""
+def write_run(folder: Path, layers: int | None = None, baselines: bool | None = False, **train: Any) -> Path:
+    """A run file with three tasks in `folder`, with its encoder and data; returns its path.
+
+    Baselines take a tenth of such a run and change nothing of it, so they are off; None: weft's default.
+    """
     save_encoder(folder / "encoder", layers=layers)
     for task, count in (("cat", 40), ("same", 25), ("count", 9)):
         write_rows(folder / f"{task}.train.jsonl", rows_of(task, count, 1))
@@ -101,6 +104,7 @@ def write_run(folder: Path, layers: int | None = None, **train: Any) -> Path:
             "evaluate_rows": 8,
             "checkpoint_every": 3,
             "log_every": 4,
+            **({} if baselines is None else {"baselines": baselines}),
             **train,
         },
     }
@@ -110,11 +114,11 @@ def write_run(folder: Path, layers: int | None = None, **train: Any) -> Path:
 
 
 @contextmanager
-def trained_run(folder: Path) -> Iterator[Path]:
+def trained_run(folder: Path, **settings: Any) -> Iterator[Path]:
     """A finished run, FOLDER/run.yaml and FOLDER/out; inside, its token cache is the one that is used."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WEFT_CACHE", str(folder / "cache"))
-        assert cli.run(["train", str(write_run(folder)), "--out", str(folder / "out")]) == 0
+        assert cli.run(["train", str(write_run(folder, **settings)), "--out", str(folder / "out")]) == 0
         yield folder
 
 

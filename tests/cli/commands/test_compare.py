@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -101,6 +103,9 @@ def test_a_failed_run_is_a_row_with_its_reason(grid, tmp_path, capsys):
     assert "Traceback" not in shown.err
 
 
+NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -110,6 +115,18 @@ def test_a_failed_run_is_a_row_with_its_reason(grid, tmp_path, capsys):
         (["{grid}", "--unpack", "none.records"], "there is no file 'none.records'"),
         (["{grid}", "--jobs", "0"], "--jobs"),
         (["{grid}", "--out", "{grid}"], "is a file"),
+        (["{grid}", "--gpus-per-cell", "0.25"], "--gpus-per-cell needs --on ray"),
+        (["{grid}", "--on", "slurm"], "--on slurm: unknown; expected ray"),
+        (["{grid}", "--on", "ray", "--jobs", "2"], "--jobs with --on ray"),
+        (["{grid}", "--on", "ray", "--cpus-per-cell", "0"], "--cpus-per-cell must be above 0; found 0"),
+        pytest.param(
+            ["{grid}", "--on", "ray", "--address", "nowhere"],
+            "--address nowhere: expected HOST:PORT",
+            marks=NEEDS_RAY,
+        ),
+        pytest.param(
+            ["{grid}", "--on", "ray", "--address", "127.0.0.1:1"], "nothing answers there", marks=NEEDS_RAY
+        ),
     ],
 )
 def test_mistakes(grid, tmp_path, monkeypatch, capsys, arguments, message):
@@ -120,3 +137,10 @@ def test_mistakes(grid, tmp_path, monkeypatch, capsys, arguments, message):
     assert message in shown.err
     assert "Traceback" not in shown.err
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_missing_ray_is_named_with_its_extra(grid, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert cli.run(["compare", str(grid), "--on", "ray", "--out", str(tmp_path / "out")]) == 2
+    assert "pip install 'weft[ray]'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -17,7 +17,7 @@ from weft.errors import RunFailed
 
 pytestmark = pytest.mark.usefixtures("token_cache")
 
-KEPT = ("groups", "accumulated")
+KEPT = ("groups",)
 
 
 def losses(log):

@@ -59,6 +59,7 @@ def test_all_kinds_in_one_batch_are_trained_as_by_the_eager_engine(tmp_path, mon
     assert verified["gradient"] < 1e-3
 
 
+@pytest.mark.slow  # a compiler that has kept nothing of an earlier run needs a minute
 def test_dropout_is_drawn_alike_and_verifying_changes_no_bit(tmp_path):
     """Dropout in blocks, attentions, adapters and heads; the compiler's options are left as they were."""
     file = write_run(tmp_path, layers=1, steps=4, mixed=True, evaluate_every=0, checkpoint_every=0)

@@ -112,6 +112,7 @@ def test_what_is_told(encoder):
     assert replace(found, room=None).fits
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("engine", ["graph", "compiled"])
 @pytest.mark.parametrize(
     ("method", "train"),

@@ -29,6 +29,7 @@ def test_these_kinds_are_linear():
     assert LINEAR == ("classify", "apart", "regress", "two", "multilabel", "similar", "marked")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", LINEAR)
 @pytest.mark.parametrize("pool", ["cls", "mean", "pooler", "task_pooler"])
 def test_logits_are_a_linear_map_of_the_features(name, pool, encoder):

@@ -19,6 +19,7 @@ def drawn(rows, width, seed, scale=3.0):
     return features, draw
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_classes_are_those_of_scikit_learn(classes, weighted):

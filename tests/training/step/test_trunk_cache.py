@@ -50,6 +50,7 @@ def gradients(model, batch, trunk=None):
     }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("method", FROZEN)
 def test_losses_and_gradients_are_those_without_it(folder, method):
     model, tokens = made(folder, FROZEN[method])

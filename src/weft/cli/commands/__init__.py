@@ -28,6 +28,7 @@ COMMANDS: Registry[Callable[..., None] | Command | typer.Typer] = Registry(
     "command",
     {
         "assemble": "weft.cli.commands.assemble:assemble",
+        "card": "weft.cli.commands.card:card",
         "check": "weft.cli.commands.check:check",
         "compare": "weft.cli.commands.compare:compare",
         "compact": "weft.cli.commands.compact:compact",
@@ -37,6 +38,7 @@ COMMANDS: Registry[Callable[..., None] | Command | typer.Typer] = Registry(
         "new": "weft.cli.commands.new:new",
         "policy": "weft.cli.commands.policy:policy",
         "predict": "weft.cli.commands.predict:predict",
+        "push": "weft.cli.commands.push:push",
         "report": "weft.cli.commands.report:report",
         "serve": "weft.cli.commands.serve:serve",
         "show": "weft.cli.show.show:show",

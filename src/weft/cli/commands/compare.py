@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.options import Device, Json
+from weft.cli.options import Address, Device, Json, On
 from weft.cli.output import print_json, print_notes, print_table, print_text
 from weft.errors import WeftError
+from weft.utils.ray_start import refuse_without_ray
 
 if TYPE_CHECKING:
+    from weft.experiments.on_ray import OnRay
     from weft.experiments.plan import Plan
     from weft.experiments.results import Results
 
@@ -34,7 +36,25 @@ def compare(
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="folder of the records, the logs and the tables")
     ] = Path("runs/compare"),
-    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="how many runs are trained at once")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="how many runs are trained at once on this machine; default: 1"
+        ),
+    ] = None,
+    on: On = None,
+    address: Address = None,
+    cpus_per_cell: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="with --on ray: CPU cores of each run; default: 1"),
+    ] = None,
+    gpus_per_cell: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help="with --on ray: GPUs of each run, such as 0.25; default: 1 if the cluster has any, else 0",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="list the runs and the estimated time, and train nothing")
     ] = False,
@@ -83,6 +103,8 @@ def compare(
 
     Example: weft compare grid.yaml seeds=3 train.steps=200 --out runs/small --dry-run
 
+    Example: weft compare grid.yaml --out /shared/grid --on ray --gpus-per-cell 0.25
+
     Example: weft compare recipe:sampling --records sampling.records --page sampling.md
     """
     from weft.experiments.claims import all_held
@@ -95,6 +117,7 @@ def compare(
     from weft.experiments.run_grid import Stopped, halved, run_grid
     from weft.reporting.results_page import web_page_of, write_results_page
 
+    cluster = _cluster(on, jobs, address, cpus_per_cell, gpus_per_cell)
     grid = load_any(source, overrides or [])
     if records is not None and (dry_run or unpack is not None or pack is not None):
         raise WeftError("--records makes tables alone; leave out --dry-run, --pack and --unpack")
@@ -104,14 +127,23 @@ def compare(
         new, known = Records(out).unpack(unpack)
         print_notes([f"{unpack}: {new} new records, {known} that were there already"])
     if dry_run:
-        _print_plan(Plan(halved(grid), out), jobs, device, estimate, as_json)
+        _print_plan(Plan(halved(grid), out), jobs or 1, device, estimate and cluster is None, as_json)
         return
     kept = None if pack is None else (lambda plan: pack_records(plan, pack))
     try:
         if records is not None:
             compared = unpacked(grid, records, out)
         else:
-            compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep, minutes=minutes, kept=kept)
+            compared = run_grid(
+                grid,
+                out,
+                jobs=jobs or 1,
+                device=device,
+                keep=keep,
+                minutes=minutes,
+                kept=kept,
+                on=cluster,
+            )
     except Stopped as stopped:
         print(f"{stopped}\n  to continue, repeat the command", file=sys.stderr)
         raise typer.Exit(128 + stopped.signal) from None
@@ -130,6 +162,23 @@ def compare(
         _print_results(results, out)
     if compared.failed or (strict and not all_held(results.claims)):
         raise typer.Exit(1)
+
+
+def _cluster(
+    on: str | None, jobs: int | None, address: str | None, cpus: float | None, gpus: float | None
+) -> OnRay | None:
+    """The settings of `--on ray`; None without it."""
+    refuse_without_ray(on, {"--address": address, "--cpus-per-cell": cpus, "--gpus-per-cell": gpus})
+    if on is None:
+        return None
+    if jobs is not None:
+        raise WeftError(
+            "--jobs with --on ray: Ray trains as many runs at once as the cluster has room for; leave out "
+            "--jobs, or set --cpus-per-cell and --gpus-per-cell"
+        )
+    from weft.experiments.on_ray import OnRay
+
+    return OnRay(address, 1.0 if cpus is None else cpus, gpus)
 
 
 def _print_results(results: Results, out: Path) -> None:

@@ -1,4 +1,4 @@
-"""`weft export`: write one task of a bundle in the format of another library."""
+"""`weft export`: write one task of a bundle, or all, in the format of another library."""
 
 from __future__ import annotations
 
@@ -60,9 +60,11 @@ def export(
     encoder: EncoderOption = None,
     as_json: Json = False,
 ) -> None:
-    """Export one task to the format of another library.
+    """Export one task, or all, to the format of another library.
 
     Example: weft export runs/first --task rte --to peft --out exported/rte
+
+    Example: weft export runs/first --to onnx --out exported
     """
     from weft.bundle.manifest import find_bundle
     from weft.interop import EXPORTERS
@@ -84,16 +86,20 @@ def export(
             f"--head {text}" if key == "head" and head else f"{key}: {text}" for key, text in wrong.mistakes
         ]
         raise WeftError(f"export format {to!r}: " + "; ".join(mistakes)) from None
+    if exporter.all_tasks and task is not None:
+        raise WeftError(
+            f"--task {task}: export format {to!r} holds all tasks of the bundle; leave --task out"
+        )
     find_bundle(bundle)
     exporter.check(out)  # before the model is loaded, which takes longer
 
     from weft.bundle.load import load
 
     model = load(bundle, encoder=encoder)
-    name = chosen_task(model, bundle, task)
+    name = "" if exporter.all_tasks else chosen_task(model, bundle, task)
     facts = exporter.export(model, name, out)
     if as_json:
-        print_json({"out": str(out), "task": name, **facts})
+        print_json({"out": str(out), **({} if exporter.all_tasks else {"task": name}), **facts})
     else:
         print_text("\n".join(exporter.report(out, name, facts)))
 

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from weft.cli.completion import among
-from weft.cli.options import BundleArgument, Device, EncoderOption
+from weft.cli.options import Address, BackendOption, BundleOrExport, Device, EncoderOption, On
 from weft.cli.output import print_note
+from weft.utils.ray_start import refuse_without_ray
 
 
 def serve(
-    bundle: BundleArgument,
+    bundle: BundleOrExport,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen at")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="port; 0: any free one")] = 8000,
     precision: Annotated[
@@ -81,8 +82,21 @@ def serve(
     page: Annotated[
         bool, typer.Option("--page/--no-page", help="show a web page at / to try the tasks")
     ] = True,
+    backend: BackendOption = None,
     encoder: EncoderOption = None,
     device: Device = None,
+    on: On = None,
+    address: Address = None,
+    replicas: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="with --on ray: number of replicas; default: 1")
+    ] = None,
+    cpus_per_replica: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="with --on ray: CPU cores of each replica; default: 1"),
+    ] = None,
+    gpus_per_replica: Annotated[
+        float | None, typer.Option(metavar="N", help="with --on ray: GPUs of each replica; default: 0")
+    ] = None,
 ) -> None:
     """Serve all tasks of a model over HTTP.
 
@@ -92,10 +106,16 @@ def serve(
 
     Example: weft serve runs/first
 
+    Example: weft export runs/first --to onnx --out exported && weft serve exported
+
     Example: weft serve runs/first --host 0.0.0.0 --port 80 --keys keys.txt
+
+    Example: weft serve runs/first --on ray --replicas 4 --gpus-per-replica 1
 
     Example: curl localhost:8000/v1/predict -d '{"task": "sentiment", "text": "A fine film."}'
     """
+    of_ray = {"--replicas": replicas, "--cpus-per-replica": cpus_per_replica}
+    refuse_without_ray(on, {"--address": address, **of_ray, "--gpus-per-replica": gpus_per_replica})
     from weft.serving.keys import ADMIN_KEYS, KEYS, read_keys
     from weft.serving.server import serve as run
     from weft.serving.settings import ServeSettings
@@ -104,6 +124,7 @@ def serve(
         precision=precision,
         device=device,
         encoder=encoder,
+        backend=backend,
         threads=threads,
         tokens=tokens,
         queue=queue,
@@ -120,4 +141,11 @@ def serve(
         log_texts=log_texts,
         page=page,
     )
-    run(bundle, settings, host, port, print_note)
+    if on is None:
+        run(bundle, settings, host, port, print_note)
+        return
+    from weft.serving.on_ray import Replicas, serve_on_ray
+
+    cores = 1.0 if cpus_per_replica is None else cpus_per_replica
+    how = Replicas(replicas or 1, address, cores, gpus_per_replica or 0.0)
+    serve_on_ray(bundle, settings, how, host, port, print_note)

@@ -24,6 +24,7 @@ class Ledger(dict[str, Any]):
         total      110,072,064         100.54%  all tasks together
         trained        589,824           0.54%  0.27% per task
         heads            3,076           0.00%  not in the counts above
+        paper: 1.0241 encoders in total, 0.2681% trained per task (...)
 
     A last line has the paper's count, if the method's paper has one.
 

@@ -29,6 +29,7 @@ class Choose(Candidates):
     """
 
     name = "choose"
+    pipeline_tag = "multiple-choice"
     answer_types = ("choices", "texts")
     options = ("choices", "temperature", "calibrated_on")
     stand_in = 1.0  # keeps the loss of rows of other kinds finite

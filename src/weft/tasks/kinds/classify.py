@@ -24,6 +24,7 @@ class Classify(Labelled):
     """Cross-entropy over C logits; a label is stored as its id."""
 
     name = "classify"
+    pipeline_tag = "text-classification"
     has_uncertainty = True
     answer_types = ("labels",)
     has_classes = True

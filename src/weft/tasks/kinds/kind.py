@@ -53,6 +53,7 @@ class Kind(ABC):
         empty_label: whether an empty cell of a text file is a valid label, meaning "no label holds".
         probe: the regression that its head of one layer can be fitted by before training: `classes`, `flags`
             or `numbers` (see `weft.training.head_start.fit`); None: its head is no linear map to targets.
+        pipeline_tag: what the Hugging Face hub calls such a task; None: it has no word for it.
         channels: what is stored per token beside its id: `starts` and `ends`, its characters in the
             context; `words`, the index of the word it begins; `marks`, the marks that contain it.
     """
@@ -75,6 +76,7 @@ class Kind(ABC):
     windows: ClassVar[str | None] = None
     empty_label: ClassVar[bool] = False
     probe: ClassVar[str | None] = None
+    pipeline_tag: ClassVar[str | None] = None
     channels: ClassVar[tuple[str, ...]] = ()
 
     # what a task is

@@ -21,6 +21,7 @@ class Marked(Classify):
     """
 
     name = "marked"
+    pipeline_tag = "text-classification"
     options = ("marks", "class_weights", "temperature", "calibrated_on")
     reads = "marked"
     channels = ("marks",)

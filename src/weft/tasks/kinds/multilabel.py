@@ -30,6 +30,7 @@ class Multilabel(Labelled):
     """
 
     name = "multilabel"
+    pipeline_tag = "text-classification"
     bag_of_words = "logistic per label"
     has_uncertainty = True
     answer_types = ("label_sets",)

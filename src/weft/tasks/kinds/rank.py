@@ -32,6 +32,7 @@ class Rank(Candidates):
     """
 
     name = "rank"
+    pipeline_tag = "text-ranking"
     answer_types = ("rankings",)
     options = ("choices", "rank_loss")
     least = 1

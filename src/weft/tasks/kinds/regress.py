@@ -24,6 +24,7 @@ class Regress(Kind):
     """Squared error over k outputs; a label is a number or a list of k numbers."""
 
     name = "regress"
+    pipeline_tag = "text-classification"
     has_range = True
     bag_of_words = "ridge"
     squared = True

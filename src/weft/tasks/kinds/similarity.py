@@ -24,6 +24,7 @@ class Similarity(Regress):
     """
 
     name = "similarity"
+    pipeline_tag = "sentence-similarity"
     options = ("apart", "compare", "targets")
     texts = (2, 2)
 

@@ -47,6 +47,7 @@ class Span(Kind):
     """
 
     name = "span"
+    pipeline_tag = "question-answering"
     has_uncertainty = True
     answer_types = ("texts",)
     options = ("stride",)

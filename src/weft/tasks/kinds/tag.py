@@ -35,6 +35,7 @@ class Tag(Labelled):
     """
 
     name = "tag"
+    pipeline_tag = "token-classification"
     has_uncertainty = True
     answer_types = ("entities", "tags")
     options = ("stride",)
