@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 
 # children with two threads on a busy machine would spin for each other
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -79,6 +80,14 @@ def no_fallback(request, monkeypatch):
 
 def _fail(driver, why, step, say):
     pytest.fail(f"engine {driver.name} gave up in step {step}: {why}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_graphs_of_other_files():
+    """Compiled graphs are dropped after each file: dynamo counts those of all models that it has met."""
+    yield
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from weft.adapters.stacked import slot_sigmoid
 from weft.core.gate_settings import DECIDED
 from weft.core.route import Route
 from weft.core.stacked import Slots, StackedModule
@@ -35,7 +36,10 @@ def hard_concrete(
         high: r > 1.
         temperature: β.
     """
-    s = torch.sigmoid(alpha if u is None else (u.log() - (1 - u).log() + alpha) / temperature)
+    if u is None:
+        s = slot_sigmoid(alpha)
+    else:
+        s = torch.sigmoid((u.log() - (1 - u).log() + alpha) / temperature)
     # not clamp: at the very ends hardtanh has no gradient, as in the authors' code
     return F.hardtanh(s * (high - low) + low, 0.0, 1.0)
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from weft.adapters.adapter import Adapter
 from weft.adapters.derived import DerivedAdapter, Tables
-from weft.adapters.stacked import uniform
+from weft.adapters.stacked import slot_sigmoid, uniform
 from weft.core.route import Route
 from weft.core.stacked import Slots
 from weft.encoder.sites import LINEAR, Site
@@ -102,7 +102,7 @@ class PolyAdapter(DerivedAdapter):
         if self.noise and self.training:
             u = torch.rand_like(logits).clamp(1e-6, 1 - 1e-6)
             logits = logits + u.log() - (-u).log1p()
-        opened = logits.sigmoid()
+        opened = slot_sigmoid(logits)
         return opened / (opened.sum(-1, keepdim=True) + EPS)
 
     def map_shapes(self) -> tuple[tuple[int, int, int], ...]:

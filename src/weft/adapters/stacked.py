@@ -29,6 +29,16 @@ def uniform(width: int) -> Init:
     return lambda tensor, generator: tensor.uniform_(-bound, bound, generator=generator)
 
 
+def slot_sigmoid(x: Tensor) -> Tensor:
+    """σ(x) of a small table [S, …], of which no bit of a slot depends on the number of slots.
+
+    On a CPU, PyTorch computes the last elements of a tensor with other instructions than the rest, and these
+    may differ in the last bit. Which elements are the last depends on S: a task that joins would change the
+    outputs of others. The difference of float64 values is lost when they are rounded.
+    """
+    return torch.sigmoid(x) if x.is_cuda else torch.sigmoid(x.double()).to(x.dtype)
+
+
 class StackedLinear(StackedModule):
     """y = W_t·x + b_t, with the slot t of the row's task.
 
