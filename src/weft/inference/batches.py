@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from weft.inference.examples import Examples
 
 ROWS = 64
-"""Rows of an inference batch on a CPU."""
+"""The most rows of one example that run together on a CPU."""
+POSITIONS = 4096
+"""Token positions of an inference batch on a CPU: larger ones are no faster per position."""
+OVERHEAD = 64.0
+"""What a pass of PyTorch on a CPU costs besides its rows, in token positions; for MiniLM about a hundred,
+for larger encoders less."""
 TOKENS = 16384
 """Token positions of an inference batch on a GPU: enough to keep it busy, with little memory."""
 

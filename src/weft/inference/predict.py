@@ -59,7 +59,7 @@ def predict(
         model: the model.
         requests: (task, text), (task, (text, text)), (task, (text, [choice, …])) for `choose` and `rank`,
             (task, [word, …]) for `tag`, or (task, {column: value}) with the columns of the task's files.
-        batch_size: maximum rows per pass; by default 64 on a CPU, and 16,384 token positions on a GPU.
+        batch_size: maximum rows per pass; by default 4,096 token positions on a CPU, and 16,384 on a GPU.
         precision: `float32` or `bf16`; by default the precision passed to `Model.capture`, else float32.
 
     Returns:

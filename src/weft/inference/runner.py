@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.batching.collate import gather
-from weft.inference.batches import ROWS, Cut, by_rows, by_tokens
+from weft.inference.batches import OVERHEAD, POSITIONS, Cut, by_cost, by_rows, by_tokens
 from weft.inference.captured import USES, CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.examples import Examples, Listed
@@ -66,8 +66,8 @@ def outputs(
     Args:
         model: put into eval mode, and left there; see `weft.model.threads.in_eval`.
         examples: tuples of task id, tokenized split and index in the split.
-        batch_size: rows per batch, unless one example has more; by default 64 on a CPU, and 16,384 token
-            positions on a GPU.
+        batch_size: rows per batch, unless one example has more; by default batches have at most 4,096 token
+            positions on a CPU and 16,384 on a GPU.
         layers: whether to collect `Output.layers`.
         part: (r, n): this is process r of n that make the same call, and runs every n-th batch. All run
             equally many batches, if necessary one of them twice: processes with a sharded encoder must run
@@ -77,10 +77,12 @@ def outputs(
     device = next(model.parameters()).device
     in_eval(model)
     examples = examples if isinstance(examples, Examples) else Examples.of(examples)
-    if batch_size is not None or device.type != "cuda":
-        every = by_rows(examples, batch_size or ROWS)
-    else:
+    if batch_size is not None:
+        every = by_rows(examples, batch_size)
+    elif device.type == "cuda":
         every = by_tokens(examples, model.longest)
+    else:
+        every = by_cost(examples, getattr(model, "pass_overhead", OVERHEAD), POSITIONS)
     rank, world = part
     for number in range(rank, -(-len(every) // world) * world, world):
         cut = every[min(number, len(every) - 1)]

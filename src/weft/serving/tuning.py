@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from weft.inference.batches import OVERHEAD
+
 if TYPE_CHECKING:
     from weft.model.model import Model
 
@@ -18,7 +20,6 @@ SHARE = 16
 """A batch has so many times the positions that its overhead costs: the overhead is then a sixteenth of it."""
 LEAST, MOST = 512, 8192
 """The bounds of a batch on a CPU, in token positions."""
-OVERHEAD = 64.0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.inference.batches import by_cost
+from weft.inference.batches import OVERHEAD, by_cost
 from weft.inference.captures import input_names
 from weft.inference.examples import Examples
 from weft.inference.finite import check_logits
@@ -20,7 +20,6 @@ from weft.inference.predict_all import answers_of_inputs
 from weft.inference.runner import all_logits
 from weft.inference.slab import tokenize_inputs
 from weft.serving.questions import Embed, Many, One
-from weft.serving.tuning import OVERHEAD
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:

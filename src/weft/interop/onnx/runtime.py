@@ -48,6 +48,8 @@ class OnnxModel:
     Attributes:
         exported: what tasks.json says.
         placements, num_layers: no adapters and no blocks that could run by themselves.
+        pass_overhead: what a pass costs besides its rows, in token positions; less than in PyTorch, so that
+            smaller batches with less padding are faster.
     """
 
     training = False
@@ -56,6 +58,7 @@ class OnnxModel:
     method = _OneGraph()
     placements: tuple[Any, ...] = ()
     num_layers = 0
+    pass_overhead = 16.0
 
     def __init__(self, folder: str | Path, threads: int | None = None, spinning: bool = True) -> None:
         need("onnxruntime")
