@@ -18,7 +18,7 @@ import weft
 from benchmarks.speed.bench import Bench
 from benchmarks.speed.timing import Variant
 from weft.data import load_split
-from weft.inference.batches import ROWS, by_rows
+from weft.inference.batches import OVERHEAD, POSITIONS, by_cost
 from weft.inference.predict import tokenized
 from weft.inference.runner import _inputs, _moved
 from weft.interop.onnx.export import export_onnx
@@ -45,7 +45,6 @@ def measure(bench: Bench, encoder: str, root: str) -> None:
     tasks = weft.load_suite("glue", root)
     model = weft.Model(encoder, tasks, "lora", max_length=128).eval()
     requests = mixed_requests(tasks, 4 if bench.quick else EACH)
-    batches = batches_of(model, requests)
     threads = torch.get_num_threads()
     with tempfile.TemporaryDirectory() as folder:
         models: dict[str, Any] = {TORCH: model}
@@ -53,8 +52,7 @@ def measure(bench: Bench, encoder: str, root: str) -> None:
             export_onnx(model, Path(folder, precision), precision)
             models[name] = OnnxModel(Path(folder, precision), threads)
             bench.say(f"  {name}: exported")
-        rows = sum(len(batch["input_ids"]) for batch in batches)
-        positions = sum(batch["input_ids"].numel() for batch in batches)
+        batches = batches_of(model, requests)
         facts = {
             "encoder": encoder,
             "method": "lora",
@@ -62,12 +60,10 @@ def measure(bench: Bench, encoder: str, root: str) -> None:
             "threads": threads,
             "text": "GLUE",
         }
-        facts |= {"texts": rows, "batches": len(batches), "positions": positions}
-        single = [
-            batch
-            for request in requests[:: max(1, len(requests) // 32)]
-            for batch in batches_of(model, [request])
-        ]
+        positions = sum(batch["input_ids"].numel() for batch in batches)
+        facts |= {"texts": len(requests), "batches": len(batches), "positions": positions}
+        few = requests[:: max(1, len(requests) // 32)]
+        single = [batch for one in few for batch in batches_of(model, [one])]
         for work, run, given in (
             (PASSES, passes, batches),
             (SINGLE, passes, single),
@@ -92,7 +88,7 @@ def batches_of(model: Any, requests: list[tuple[str, Any]]) -> list[dict[str, to
     slab = tokenized(
         model, [(task, own if len(own) > 1 else own[0]) for task, own in requests], range(len(requests))
     )
-    cuts = by_rows(slab.examples, ROWS)
+    cuts = by_cost(slab.examples, OVERHEAD, POSITIONS)
     return [_moved(_inputs(model, slab.examples, cut)[0], torch.device("cpu")) for cut in cuts]
 
 

@@ -14,12 +14,12 @@ from tests.support.near import assert_near
 from tests.support.tiny import build, scramble
 from tests.support.tiny_run import WORDS
 from tests.support.tiny_tokenizers import tiny_tokenizer
-from weft.inference.batches import ROWS
+from weft.inference.batches import POSITIONS, ROWS
 from weft.inference.examples import Examples
 from weft.inference.pieces import in_pieces
 from weft.inference.runner import answers
 
-LONG = 1500  # words: more windows than a batch has rows
+LONG = 6000  # words: more windows than a batch has rows
 
 
 def model_of(folder, names=("tag", "span", "choose", "classify"), method="lora"):
@@ -28,13 +28,13 @@ def model_of(folder, names=("tag", "span", "choose", "classify"), method="lora")
 
 
 def count_rows(model):
-    """The rows of each pass through the first block."""
+    """The rows and the token positions of each pass through the first block."""
     seen = []
     attention = model.encoder.encoder.layer[0].attention
     inner = attention.forward
 
     def forward(hidden, *args, **kwargs):
-        seen.append(hidden.size(0))
+        seen.append((hidden.size(0), hidden.size(0) * hidden.size(1)))
         return inner(hidden, *args, **kwargs)
 
     attention.forward = forward
@@ -49,7 +49,7 @@ def words(count, seed=0):
 REQUESTS = {
     "tag": words(LONG),
     "span": ("the cat", " ".join(words(LONG, 1))),
-    "choose": ("the cat sees", [" ".join(words(3, seed)) for seed in range(150)]),
+    "choose": ("the cat sees", [" ".join(words(3, seed)) for seed in range(900)]),
 }
 
 
@@ -60,8 +60,9 @@ def test_passes_are_bounded_and_answers_the_same(folder, name, batch_size):
     model = model_of(folder)
     seen = count_rows(model)
     answer = model.predict([(name, REQUESTS[name])], batch_size=batch_size)[0]
-    assert max(seen) <= (batch_size or ROWS)
-    assert sum(seen) > ROWS
+    rows, positions = zip(*seen, strict=True)
+    assert max(rows) <= (batch_size or POSITIONS)
+    assert max(positions) <= POSITIONS < sum(positions)
     before = len(seen)
     whole = model.predict([(name, REQUESTS[name])], batch_size=10_000)[0]
     assert len(seen) == before + 1  # all rows in one pass
@@ -84,7 +85,7 @@ def test_passes_of_all_tasks_are_bounded(folder):
     model = model_of(folder, ("tag", "classify"), "frozen")
     seen = count_rows(model)
     model.predict_all(" ".join(words(LONG)))
-    assert max(seen) <= ROWS
+    assert max(rows for rows, _ in seen) <= ROWS
 
 
 def test_a_stream_of_long_and_short_requests(folder):

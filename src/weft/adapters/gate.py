@@ -36,10 +36,8 @@ def hard_concrete(
         high: r > 1.
         temperature: β.
     """
-    if u is None:
-        s = slot_sigmoid(alpha)
-    else:
-        s = torch.sigmoid((u.log() - (1 - u).log() + alpha) / temperature)
+    noisy = None if u is None else (u.log() - (1 - u).log() + alpha) / temperature
+    s = slot_sigmoid(alpha) if noisy is None else torch.sigmoid(noisy)
     # not clamp: at the very ends hardtanh has no gradient, as in the authors' code
     return F.hardtanh(s * (high - low) + low, 0.0, 1.0)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weft.inference.examples import Examples
 
 ROWS = 64
-"""The most rows of one example that run together on a CPU."""
+"""Texts of a batch on a CPU where each is answered for many tasks."""
 POSITIONS = 4096
 """Token positions of an inference batch on a CPU: larger ones are no faster per position."""
 OVERHEAD = 64.0

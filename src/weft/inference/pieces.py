@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.inference.batches import ROWS
+from weft.inference.batches import POSITIONS
 from weft.inference.examples import Examples
 from weft.inference.ladder import Ladder
 
@@ -43,7 +43,7 @@ def rows_of_pass(model: Model, longest: int, batch_size: int | None) -> int:
         batch_size: the requested number of rows of a batch, if any.
     """
     if next(model.parameters()).device.type != "cuda":
-        return batch_size or ROWS
+        return batch_size or max(POSITIONS // longest, 1)
     # a captured batch has at least one padding row
     ladder = Ladder(model.longest, most=batch_size, coarse=True)
     return max(ladder.full(ladder.length(longest)) - 1, 1)

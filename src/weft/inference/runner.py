@@ -82,7 +82,7 @@ def outputs(
     elif device.type == "cuda":
         every = by_tokens(examples, model.longest)
     else:
-        every = by_cost(examples, getattr(model, "pass_overhead", OVERHEAD), POSITIONS)
+        every = by_cost(examples, OVERHEAD, POSITIONS)
     rank, world = part
     for number in range(rank, -(-len(every) // world) * world, world):
         cut = every[min(number, len(every) - 1)]
