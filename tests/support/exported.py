@@ -13,13 +13,13 @@ import weft
 from tests.support.paths import ROOT
 from weft.interop.hf.head import scale_of
 
-PAGE = ROOT / "docs" / "exporting-hf.md"
+PAGES = [ROOT / "docs" / "exporting.md", ROOT / "docs" / "exporting-hf.md"]
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 
 def table(first: str) -> list[dict[str, str]]:
-    """The rows of the page's table whose first column has this title, by the titles of the columns."""
-    lines = iter(PAGE.read_text(encoding="utf-8").splitlines())
+    """The rows of the table whose first column has this title, by the titles of the columns."""
+    lines = iter([line for page in PAGES for line in page.read_text(encoding="utf-8").splitlines()])
     titles = next(cells for line in lines if (cells := _cells(line)) and cells[0] == first)
     next(lines)
     rows = []
@@ -36,11 +36,9 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def exact_methods() -> dict[str, bool]:
-    """Whether the page calls each method exact."""
-    return {
-        row["method"].strip("`"): row["hf and sentence-transformers"] == "exact" for row in table("method")
-    }
+def exact_methods(column: str = "hf, sentence-transformers") -> dict[str, bool]:
+    """Whether the page calls each method exact in a format."""
+    return {row["method"].strip("`"): row[column] == "exact" for row in table("method")}
 
 
 def answers_of(model: weft.Model, name: str, rows: dict[str, Tensor]) -> Tensor:

@@ -72,9 +72,10 @@ def test_a_head_fits_or_is_refused(family, column, tmp_path):
             logits = exported(rows["input_ids"], attention_mask=rows["attention_mask"]).logits
         torch.testing.assert_close(logits, answers_of(model, task, rows), **CLOSE)
         card = (tmp_path / task / "README.md").read_text(encoding="utf-8")
-        words = {"by a small tanh": "2⁻²⁰", "by differences": "z and −z", "by the norm": "final norm"}
-        for way, word in words.items():
-            assert (word in card) == expected.endswith(way), way
+        assert "{" not in card.partition("```")[2].partition("```")[2], "an unfilled place in a sentence"
+        words = {"a small tanh": "2⁻²⁰", "differences": "z and −z", "the norm": "final norm"}
+        for way, word in (words | {"a block": "the mean of the tokens"}).items():
+            assert (word in card) == (way in expected), way
 
 
 @pytest.mark.parametrize("family", EVERY)

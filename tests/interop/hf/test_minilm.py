@@ -12,7 +12,6 @@ import transformers
 import weft
 from tests.support.exported import CLOSE
 from tests.support.tiny import scramble
-from weft.errors import WeftError
 from weft.interop import export_hf, export_sentence_transformers
 
 TEXTS = [
@@ -68,15 +67,24 @@ def test_words_have_the_tag_of_their_first_piece(model, tmp_path):
     assert [first[start] for start in starts] == model.predict("tag", text)["tags"]
 
 
-def test_the_mean_is_for_sentence_transformers(model, tmp_path):
-    with pytest.raises(WeftError, match=r"reads the mean of the tokens(.|\n)*--set output=logits"):
-        export_hf(model, "mean", tmp_path / "x")
+def test_the_mean_of_the_tokens(model, tmp_path):
+    """By a further block; sentence-transformers has it as a module of its own."""
+    folder = export_hf(model, "mean", tmp_path / "hf")
+    expected = [answer["probabilities"] for answer in model.predict("mean", TEXTS)]
+    answer = transformers.pipeline("text-classification", str(folder))
+    for chances, right in zip(
+        probabilities(answer(TEXTS, top_k=None, truncation=True)), expected, strict=True
+    ):
+        assert chances == pytest.approx(right, **NEAR)
+    half = transformers.pipeline("text-classification", str(folder), dtype=torch.bfloat16)
+    for chances, right in zip(probabilities(half(TEXTS, top_k=None, truncation=True)), expected, strict=True):
+        assert chances == pytest.approx(right, abs=0.05)
     package = pytest.importorskip("sentence_transformers")
     logits = package.SentenceTransformer(
-        str(export_sentence_transformers(model, "mean", tmp_path / "x", "logits")), device="cpu"
+        str(export_sentence_transformers(model, "mean", tmp_path / "st", "logits")), device="cpu"
     ).encode(TEXTS, convert_to_tensor=True)
-    for chances, expected in zip(logits.softmax(-1), model.predict("mean", TEXTS), strict=True):
-        assert chances.tolist() == pytest.approx(list(expected["probabilities"].values()), **NEAR)
+    for chances, right in zip(logits.softmax(-1), expected, strict=True):
+        assert chances.tolist() == pytest.approx(list(right.values()), **NEAR)
 
 
 def test_sentence_similarity(model, tmp_path):

@@ -18,6 +18,7 @@ import torch
 
 from tests.conformance.table import METHODS
 from tests.support.every_kind import task_of_kind, tokens_of
+from tests.support.exported import exact_methods
 from tests.support.more import some_of
 from tests.support.tiny import CORE_FAMILIES, FAMILIES, build, scramble
 from tests.support.tiny_tokenizers import tiny_tokenizer
@@ -81,6 +82,12 @@ def rows_of(model, count: int, seed: int) -> dict[str, torch.Tensor]:
 def test_every_kind_is_here():
     assert {task.kind for task in tasks()} == set(KINDS)
     assert {family for _, family in CASES} == {*FAMILIES, *CORE_FAMILIES}
+
+
+def test_the_page_names_what_has_no_graph():
+    exact = exact_methods("onnx")
+    assert [name for name in exact if not exact[name]] == ["separate"]
+    assert set(NAMES) == {name for name in exact if exact[name]}
 
 
 @pytest.mark.parametrize(("name", "case"), some_of(CASES, [CASES[NAMES.index("ca_mtl")]]))

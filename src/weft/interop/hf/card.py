@@ -87,8 +87,8 @@ def card(model: Model, task: Task, exported: Exported, has_tokenizer: bool) -> s
     ]
     if not has_tokenizer:
         lines += ["", "The encoder had no tokenizer, so there is none in this folder."]
-    if exported.fitted.note is not None:
-        lines += ["", f"How the head fits into the class: {exported.fitted.note}. Meant for inference."]
+    if exported.note is not None:
+        lines += ["", f"How the head fits into the class: {exported.note}. Meant for inference."]
     lines += [
         "",
         f"On random rows its logits differ from weft's by at most {exported.difference:.1g}. `weft.json` "

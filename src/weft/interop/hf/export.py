@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,10 @@ from weft.interop.folder import (
 )
 from weft.interop.hf.card import card
 from weft.interop.hf.classes import Answering, answering, configure
-from weft.interop.hf.fit import Fitted, Target, fit, put
+from weft.interop.hf.fit import Target, fit, put
 from weft.interop.hf.forms import form_of
 from weft.interop.hf.head import task_head
+from weft.interop.hf.mean_block import FAMILIES, NOTE, write_mean_block
 from weft.interop.hf.verify import largest_difference
 from weft.interop.refusals import CannotExport, refused
 from weft.utils.files import new_folder, write_json, write_text
@@ -45,13 +46,13 @@ class Exported:
     Attributes:
         model: the model, in eval mode, on the CPU.
         answering: the class that loads it, and its pipeline.
-        fitted: where the task's head went.
+        note: how the task's head fits into the class, where that is not plain, for the card.
         difference: the largest difference between its logits and weft's, on random rows.
     """
 
     model: Any
     answering: Answering
-    fitted: Fitted
+    note: str | None
     difference: float
 
 
@@ -123,22 +124,35 @@ def as_hf(model: Model, task: Task) -> Exported:
     if form is None:
         raise CannotExport(f"weft does not know how {name} computes its logits")
     configure(config, task)
+    by_block = head.pool == "mean" and "mean" not in form.pools and family in FAMILIES
+    if by_block:
+        head = replace(head, pool="cls")
+        config.num_hidden_layers += 1
     fitted = fit(head, Target(name, form, config, sites_of(encoder).width))
     for key, value in fitted.settings.items():
         setattr(config, key, value)
     with torch.random.fork_rng(devices=[]), quiet():
         exported = auto.from_config(config, trust_remote_code=False, dtype=torch.float32)
     _take_encoder(exported.base_model, encoder)
+    if by_block:
+        write_mean_block(exported.base_model)
     put(fitted, exported, form)
+    notes = [note for note in (fitted.note, NOTE if by_block else None) if note is not None]
+    note = "; ".join(notes).replace("{base}", exported.base_model_prefix) or None
     exported.eval()
     model.eval()
-    return Exported(exported, kind, fitted, largest_difference(model, task, exported, kind.auto_class))
+    return Exported(exported, kind, note, largest_difference(model, task, exported, kind.auto_class))
 
 
 def _take_encoder(target: nn.Module, encoder: nn.Module) -> None:
-    """Copy the weights of an encoder. One of the two may lack a pooler, which the head then writes."""
+    """Copy the weights of an encoder.
+
+    One of the two may lack a pooler, which the head then writes; the target may have a further block.
+    """
     missing, unexpected = target.load_state_dict(encoder.state_dict(), strict=False)
-    optional = tuple(f"{path}." for path in ("pooler", *anatomy_of(encoder).constant))
+    anatomy = anatomy_of(encoder)
+    further = f"{anatomy.blocks}.{sites_of(encoder).num_layers}"
+    optional = tuple(f"{path}." for path in ("pooler", further, *anatomy.constant))
     if odd := [key for key in (*missing, *unexpected) if not key.startswith(optional)]:
         raise WeftError(
             f"{type(target).__name__} of the installed transformers has other parameters than the encoder, "
