@@ -18,7 +18,7 @@ class Settings:
     """What is the same for all partitions.
 
     Attributes:
-        bundle: the bundle, or the folder of a run, as an absolute path.
+        bundle: the bundle, the folder of a run, or an export to ONNX, as an absolute path.
         asked: the task or tasks, the columns, and what is copied to the output.
         form: the format of all files; None: by their endings.
         on_error: `skip`: a row that cannot be read goes to the file of errors; `stop`: it ends the command.
@@ -40,7 +40,8 @@ class Settings:
     @property
     def identity(self) -> str:
         """The sha256 of the bundle's files and of everything else that decides on the predictions."""
-        from weft.bundle.manifest import bundle_sha256
+        from weft.bundle.manifest import bundle_sha256, is_onnx_export
+        from weft.interop.onnx.folder import export_sha256
 
         facts = asdict(self)
         for name in ("bundle", "device"):  # a bundle may be moved; a device changes the last digits at most
@@ -48,7 +49,8 @@ class Settings:
         run = Path(self.bundle) / "run.yaml"
         # a run file says which columns hold the texts
         facts["run"] = hashlib.sha256(run.read_bytes()).hexdigest() if run.is_file() else None
-        facts["files"] = bundle_sha256(self.bundle)
+        of_files = export_sha256 if is_onnx_export(self.bundle) else bundle_sha256
+        facts["files"] = of_files(self.bundle)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

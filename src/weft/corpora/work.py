@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from weft.bundle.manifest import is_onnx_export
 from weft.corpora.finished import FileFacts, Finished, Records
 from weft.corpora.job import Job, Settings
 from weft.corpora.partition import Partition
@@ -61,6 +62,7 @@ class Work:
 
     def _loaded(self, settings: Settings) -> Predictor:
         if self._predictor is None or self._settings != settings:
+            own = None if is_onnx_export(settings.bundle) else self._device  # a graph runs on the CPU
             predictor = Predictor(
                 settings.bundle,
                 settings.asked,
@@ -69,7 +71,7 @@ class Work:
                 settings.digits,
                 settings.precision,
                 settings.encoder,
-                self._device or settings.device,
+                own or settings.device,
                 tell=print,
             )
             predictor.loaded()

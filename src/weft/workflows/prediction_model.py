@@ -89,9 +89,12 @@ class OnnxSource:
 
     def loaded(self) -> Model:
         """See `Source`."""
+        import torch
+
         from weft.interop.onnx.runtime import OnnxModel
 
-        return cast("Model", OnnxModel(self._exported.folder))
+        # as many threads as torch would use: workers that share a machine have their part of it
+        return cast("Model", OnnxModel(self._exported.folder, torch.get_num_threads()))
 
 
 def source_of(

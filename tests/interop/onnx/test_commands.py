@@ -46,6 +46,37 @@ def test_predict_prints_what_the_bundle_predicts(export, tmp_path, capsys, backe
     assert set(json.loads(capsys.readouterr().out)) == {"classify", "two", "multilabel", "tag"}
 
 
+def test_several_files_by_a_worker(export, tmp_path, capsys):
+    """One worker process with the graph; a second call has nothing left to do."""
+    for number, rows in enumerate((REQUESTS[:4], REQUESTS[4:])):
+        lines = [json.dumps({"task": name, **row}) + "\n" for name, row in rows]
+        (tmp_path / f"{number}.jsonl").write_text("".join(lines))
+    files = [str(file) for file in sorted(tmp_path.glob("*.jsonl"))]
+    out = tmp_path / "out"
+    command = ["predict", str(export / "onnx"), *files, "--out", str(out), "--workers", "1"]
+    assert run(command) == 0
+    written = sorted(out.glob("*.jsonl"))
+    found = [json.loads(line) for file in written for line in file.read_text().splitlines()]
+    assert_near(found, weft.load(export / "bundle").predict(REQUESTS), 1.1e-4)
+    before = [file.stat().st_mtime_ns for file in written]
+    capsys.readouterr()
+    assert run(command) == 0
+    assert [file.stat().st_mtime_ns for file in written] == before
+    other = [
+        "predict",
+        str(export / "bundle"),
+        *files,
+        "--out",
+        str(out),
+        "--workers",
+        "1",
+        "--backend",
+        "onnx",
+    ]
+    assert run(other) == 2
+    assert "--to onnx" in capsys.readouterr().err
+
+
 def test_serve_answers_as_the_bundle(export):
     model = weft.load(export / "bundle")
     with serving(export / "onnx", backend="onnx") as server:

@@ -180,11 +180,7 @@ def predict(
                 f"found {found} and no --out; expected --out FOLDER, which gets one file of predictions per "
                 "input"
             )
-        if backend_of(bundle, backend) == "onnx":
-            raise WeftError(
-                f"{bundle} is an export to ONNX, which predicts one file at a time; for several files, "
-                "--workers or --on, name the bundle that was exported"
-            )
+        backend_of(bundle, backend)  # refuses a backend that cannot read the folder; workers find it again
         settings = Settings(
             # a name on the hub is no path
             os.path.abspath(bundle) if os.path.lexists(bundle) else str(bundle),

@@ -9,6 +9,7 @@ Everything that a consumer needs is in these files; examples/onnx_predict.py is 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,12 @@ def read_exported(folder: str | Path) -> Exported:
         if task.head not in facts["outputs"]:
             raise WeftError(f"{path}: task {task.name!r} has no output: {task.head!r} is missing")
     return Exported(folder, check_tasks(tasks), facts)
+
+
+def export_sha256(folder: str | Path) -> str:
+    """The sha256 of what decides on answers: tasks.json, which has that of the graph, and the tokenizer."""
+    hashes = [file_sha256(Path(folder) / name) for name in (TASKS_FILE, TOKENIZER_FILE)]
+    return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def check_graph(exported: Exported) -> Path:
