@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from weft.bundle.manifest import bundle_sha256, is_onnx_export
 from weft.corpora.partition import Partition
 from weft.inference.requests import Asked
-from weft.workflows.predict import DIGITS
+from weft.utils.notes import Tell, no_note
+from weft.workflows.predict import DIGITS, Predictor
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,6 @@ class Settings:
     @property
     def identity(self) -> str:
         """The sha256 of the bundle's files and of everything else that decides on the predictions."""
-        from weft.bundle.manifest import bundle_sha256, is_onnx_export
         from weft.interop.onnx.folder import export_sha256
 
         facts = asdict(self)
@@ -52,6 +53,25 @@ class Settings:
         of_files = export_sha256 if is_onnx_export(self.bundle) else bundle_sha256
         facts["files"] = of_files(self.bundle)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    def predictor(self, device: str | None = None, tell: Tell = no_note) -> Predictor:
+        """What predicts files with these settings; nothing is loaded yet.
+
+        Args:
+            device: overrides the device of the settings, except for an export to ONNX, which runs on the CPU.
+            tell: called with notes.
+        """
+        return Predictor(
+            self.bundle,
+            self.asked,
+            self.form,
+            self.on_error,
+            self.digits,
+            self.precision,
+            self.encoder,
+            self.device if device is None or is_onnx_export(self.bundle) else device,
+            tell,
+        )
 
 
 @dataclass(frozen=True)

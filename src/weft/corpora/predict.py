@@ -26,7 +26,6 @@ from weft.utils.lock import LOCK, locked
 from weft.utils.notes import Tell, no_note
 from weft.utils.ray_start import ray_cluster, refuse_without_ray
 from weft.utils.temporary import sweep_leftovers
-from weft.workflows.predict import Predictor
 
 TRIES = 3
 """How often a partition is begun whose worker was killed."""
@@ -164,16 +163,7 @@ def _crew(
 
 def _check_first(settings: Settings, partitions: Sequence[Partition]) -> None:
     """Report a mistake that is in all files, such as a wrong column, before anything is loaded."""
-    predictor = Predictor(
-        settings.bundle,
-        settings.asked,
-        settings.form,
-        settings.on_error,
-        settings.digits,
-        settings.precision,
-        settings.encoder,
-        settings.device,
-    )
+    predictor = settings.predictor()
     first: WeftError | None = None
     for partition in partitions[:LOOKED_AT]:
         try:

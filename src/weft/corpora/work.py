@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from weft.bundle.manifest import is_onnx_export
 from weft.corpora.finished import FileFacts, Finished, Records
 from weft.corpora.job import Job, Settings
 from weft.corpora.partition import Partition
@@ -62,18 +61,7 @@ class Work:
 
     def _loaded(self, settings: Settings) -> Predictor:
         if self._predictor is None or self._settings != settings:
-            own = None if is_onnx_export(settings.bundle) else self._device  # a graph runs on the CPU
-            predictor = Predictor(
-                settings.bundle,
-                settings.asked,
-                settings.form,
-                settings.on_error,
-                settings.digits,
-                settings.precision,
-                settings.encoder,
-                own or settings.device,
-                tell=print,
-            )
+            predictor = settings.predictor(self._device, tell=print)
             predictor.loaded()
             self._settings, self._predictor = settings, predictor
         return self._predictor
