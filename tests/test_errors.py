@@ -24,6 +24,8 @@ OF_THE_COMMAND_LINE = (
     "interop/hf",
     "interop/onnx",
     "interop/refusals.py",
+    "interop/peft/updates.py",
+    "interop/sentence_transformers/card.py",
 )
 """What only commands call, or print: submissions and measures; the drafts of `weft new`; the files of
 `weft predict`, for which Python has `predict` and `predict_stream`; the options of `--on ray`; the commands

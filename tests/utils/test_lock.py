@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -271,3 +272,10 @@ def test_looking_for_leftovers_does_not_refuse_a_writer(path, tmp_path):
             assert not lock.lost()
     (tmp_path / "done").touch()
     assert [process.wait() for process in processes] == [0, 0]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder that exists and takes no file")
+def test_a_folder_that_takes_no_file_is_refused_at_once():
+    """It was tried again without end: opening says that there is no such folder, and there is one."""
+    with pytest.raises((WeftError, OSError)), locked(Path("/proc/x.lock"), "/proc/x", doing="weft export"):
+        pytest.fail("nothing can be written there")

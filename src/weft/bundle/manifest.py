@@ -19,6 +19,7 @@ from weft.bundle.checksums import FILES, check_files, check_seal, task_path
 from weft.bundle.checksums import MANIFEST as MANIFEST  # offered here too
 from weft.bundle.checksums import SHARED_FILE as SHARED_FILE
 from weft.bundle.consistent import consistently
+from weft.bundle.no_bundle import no_bundle
 from weft.bundle.strangers import check_plain_bundle, check_task_sizes, check_values
 from weft.bundle.writing import wait_for_writer
 from weft.encoder.load import check_reachable
@@ -26,9 +27,6 @@ from weft.errors import WeftError, did_you_mean
 from weft.tasks.task import Task
 from weft.utils.checksums import file_sha256
 from weft.utils.hub_repository import repository
-
-ONNX_FILES = ("model.onnx", "tasks.json")
-"""The main files of an export to ONNX, which is no bundle; see `weft.interop.onnx`."""
 
 FORMAT = 1
 METADATA = "weft"
@@ -61,24 +59,13 @@ def find_bundle(folder: str | Path, tasks: Sequence[str] | None = None) -> Path:
         if (path / MANIFEST).is_file() or (wait_for_writer(path) and (path / MANIFEST).is_file()):
             check_plain_bundle(folder, path)
             return path
-    if is_onnx_export(folder):
-        raise WeftError(
-            f"{folder} is an export to ONNX, not a bundle: it can be predicted with and served "
-            f"(weft predict {folder} FILE, weft serve {folder}); everything else needs the bundle that was "
-            "exported"
-        )
     if (where := repository(name)) is not None and not os.path.lexists(folder):
         from weft.bundle.from_hub import fetch_bundle
 
         path = fetch_bundle(where, tasks)
         check_plain_bundle(path, path)
         return path
-    raise WeftError(f"{folder} holds no bundle ({MANIFEST} is missing); a run writes one when it ends")
-
-
-def is_onnx_export(folder: str | Path) -> bool:
-    """Whether a folder was written by `weft export --to onnx`."""
-    return all((Path(folder) / name).is_file() for name in ONNX_FILES)
+    raise no_bundle(folder)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

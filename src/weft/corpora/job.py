@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weft.bundle.manifest import bundle_sha256, is_onnx_export
+from weft.bundle.manifest import bundle_sha256
+from weft.bundle.no_bundle import is_onnx_export
 from weft.corpora.partition import Partition
 from weft.inference.requests import Asked
 from weft.utils.notes import Tell, no_note

@@ -164,18 +164,22 @@ class Lock:
         Returns:
             The open file, and whether it can be written: that of a different user may only be readable.
         """
-        descriptor, writable = -1, True
+        descriptor, writable, attempts = -1, True, 0
         while descriptor < 0:
+            attempts += 1
             try:
                 descriptor = os.open(path, os.O_RDWR | _NOFOLLOW | _FLAGS, 0o666)
             except FileNotFoundError:
+                if attempts > MOVES:  # the folder is there, and takes no file, as those of /proc
+                    raise
                 path.parent.mkdir(parents=True, exist_ok=True)  # removed by a writer that had created it
             except PermissionError as refused:
                 try:
                     descriptor = os.open(path, os.O_RDONLY | _NOFOLLOW | _FLAGS & ~os.O_CREAT)
                     writable = False
                 except OSError:
-                    if os.path.lexists(path) or not os.access(path.parent, os.W_OK):
+                    refuses = os.path.lexists(path) or not os.access(path.parent, os.W_OK)
+                    if refuses or attempts > MOVES:
                         raise refused from None
             except OSError as wrong:
                 if wrong.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):

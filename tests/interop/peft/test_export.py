@@ -225,33 +225,33 @@ def test_equal_maps_down_are_there_once(tmp_path):
 ALONE = {"train_encoder": "none"}
 PALS = {"use": "pals", "d_s": 12, "heads": 3}
 REFUSED = {
-    "pals": (PALS | ALONE, "bert", "Adapter at '0/", "weft predict"),
-    "trained pals": (PALS, "bert", "train_encoder: all", "weft predict"),
+    "pals": (PALS | ALONE, "bert", "Adapter at '0/", "--to onnx"),
+    "trained pals": (PALS, "bert", "train_encoder: all", "--to onnx"),
     "houlsby": (
         {"use": "houlsby", "size": 8} | ALONE,
         "bert",
         "Adapter at '0/attention_delta'",
-        "weft predict",
+        "--to onnx",
     ),
-    "top": ({"use": "top_attention", "d_s": 12, "heads": 3} | ALONE, "bert", "at 'top'", "weft predict"),
-    "lhuc": ({"use": "lhuc"} | ALONE, "bert", "LhucAdapter at '0/block'", "weft predict"),
-    "full": ("full", "bert", "train_encoder: all", "merge"),
-    "biases": ({"use": "lora", "train_encoder": "biases"}, "bert", "train_encoder: biases", "merge"),
-    "separate": ("separate", "bert", "gives each task a separate encoder", "merge"),
-    "norms": (NORMS["morris norms"], "modernbert", "LowRankBiasAdapter at '0/norm_2'", "merge"),
+    "top": ({"use": "top_attention", "d_s": 12, "heads": 3} | ALONE, "bert", "at 'top'", "--to onnx"),
+    "lhuc": ({"use": "lhuc"} | ALONE, "bert", "LhucAdapter at '0/block'", "--to onnx"),
+    "full": ("full", "bert", "train_encoder: all", "--to hf"),
+    "biases": ({"use": "lora", "train_encoder": "biases"}, "bert", "train_encoder: biases", "--to hf"),
+    "separate": ("separate", "bert", "gives each task a separate encoder", "--to hf"),
+    "norms": (NORMS["morris norms"], "modernbert", "LowRankBiasAdapter at '0/norm_2'", "--to hf"),
     "dora and biases": (
         [{"use": "bitfit", "biases": "dense"}, {"use": "dora", "rank": 2}],
         "bert",
         "BiasAdapter at '0/query'.*PEFT adds no biases to a DoRA",
-        "merge",
+        "--to hf",
     ),
     "dora and lora": (
         [{"use": "lora", "rank": 2}, {"use": "dora", "rank": 2}],
         "bert",
         "LoraAdapter at '0/query'.*PEFT normalizes every update",
-        "merge",
+        "--to hf",
     ),
-    "own norms": ("task_norm", "modernbert", "TaskNormAdapter at", "merge"),
+    "own norms": ("task_norm", "modernbert", "TaskNormAdapter at", "--to hf"),
 }
 
 
@@ -263,7 +263,7 @@ def test_what_peft_cannot_hold_is_refused_by_name(tmp_path, name):
         export_peft(model, "a", tmp_path / "x")
     assert instead in str(refused.value)
     assert not list(tmp_path.iterdir())
-    if instead == "merge":
+    if instead == "--to hf":
         model.merge("a")  # what the message says works
 
 

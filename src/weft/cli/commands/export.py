@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli.commands import Command
-from weft.cli.completion import export_formats
+from weft.cli.completion import export_formats, task_names
 from weft.cli.help import PlainCommand
-from weft.cli.options import BundleArgument, EncoderOption, Json, TaskOption, chosen_task
+from weft.cli.options import BundleArgument, EncoderOption, Json, chosen_task
 from weft.cli.output import print_json, print_text
 from weft.errors import WeftError, did_you_mean
 from weft.settings import SettingsError
@@ -44,7 +44,15 @@ def export(
     out: Annotated[
         Path, typer.Option(metavar="PATH", help="file or folder to write, depending on the format")
     ],
-    task: TaskOption = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="TASK",
+            help="name of the task; required if the model has several tasks; not for onnx, which has all",
+            autocompletion=task_names,
+        ),
+    ] = None,
     head: Annotated[
         str | None,
         typer.Option(
@@ -62,7 +70,9 @@ def export(
 ) -> None:
     """Export one task, or all, to the format of another library.
 
-    Example: weft export runs/first --task rte --to peft --out exported/rte
+    An earlier export at PATH is replaced; anything else there is refused.
+
+    Example: weft export runs/first --task rte --to hf --out exported/rte
 
     Example: weft export runs/first --to onnx --out exported
     """

@@ -134,8 +134,9 @@ def predict(
     string, or a list of two strings.
 
     Several files are predicted by several processes, or on a Ray cluster with --on ray. The folder --out gets
-    one file per input, with its name and format. Rows that cannot be read are in NAME.errors.jsonl there. If
-    the command is stopped or killed, repeat it: finished files are skipped.
+    one file per input, with its name and format; that of texts.txt is texts.txt.jsonl. Rows that cannot be
+    read are in NAME.errors.jsonl there. If the command is stopped or killed, repeat it: finished files are
+    skipped.
 
     Example: weft predict runs/first reviews.csv --task sentiment --id review_id --out predictions.csv
 

@@ -127,6 +127,7 @@ def json_rows(lines: Lines) -> Rows:
             except (ValueError, RecursionError) as failed:
                 problem = failed.msg if isinstance(failed, json.JSONDecodeError) else failed
                 expected = 'expected a line such as {"task": "sentiment", "text": "…"}'
+                expected += ", or plain texts and one task for all of them"
                 yield Row(number, None, f"not JSON ({problem}); found {show(line.strip(), 40)}; {expected}")
 
 

@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     from weft.model.model import Model
     from weft.tasks.task import Task
 
-FOLDER = "."
-"""How the code of a card names the folder that it is in."""
+FOLDER = 'folder = "."  # the path of this folder, or its name on the hub\n'
+"""The line of a card's code that names the folder that it is in."""
 
 _TEXT = """from transformers import pipeline
 
-answer = pipeline("text-classification", {folder!r}{options})
+{folder}answer = pipeline("text-classification", folder{options})
 print(answer({inputs}, truncation=True))
 """
 
 _TAG = """from transformers import pipeline
 
-tag = pipeline("token-classification", {folder!r}, aggregation_strategy="first")
+{folder}tag = pipeline("token-classification", folder, aggregation_strategy="first")
 print(tag("a text of several words"))
 """
 
 _SPAN = """import torch
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained({folder!r})
-model = AutoModelForQuestionAnswering.from_pretrained({folder!r})
+{folder}tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForQuestionAnswering.from_pretrained(folder)
 question, context = "the question", "the context that holds the answer"
 options = {{"truncation": "only_second", "return_offsets_mapping": True, "return_tensors": "pt"}}
 inputs = tokenizer(question, context, **options)
@@ -50,8 +50,8 @@ print(context[offsets[first, 0] : offsets[last, 1]])
 _CHOOSE = """import torch
 from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained({folder!r})
-model = AutoModelForMultipleChoice.from_pretrained({folder!r})
+{folder}tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForMultipleChoice.from_pretrained(folder)
 text, choices = "the text", ["the first choice", "the second choice"]
 inputs = tokenizer([text] * len(choices), choices, padding=True, truncation=True, return_tensors="pt")
 with torch.no_grad():
@@ -77,24 +77,35 @@ def card(model: Model, task: Task, exported: Exported, has_tokenizer: bool) -> s
         f"# {task.name}",
         "",
         f"One task of a weft model, exported as {type(exported.model).__name__}: kind `{task.kind}`, method "
-        f"{method}, adapters merged into the encoder. Neither weft nor code of this folder is needed to "
+        f"{method}, {weights_of(model)}. Neither weft nor code of this folder is needed to "
         "load it.",
         "",
         f"```python\n{_code(task, kind.auto_class)}```",
         "",
         *_meaning(task),
-        f"Texts are truncated to {model.max_length} tokens (`model_max_length` of the tokenizer).",
+        f"With `truncation=True` texts are cut to {model.max_length} tokens, as in weft "
+        "(`model_max_length` of the tokenizer); without it a pipeline may run longer ones.",
     ]
     if not has_tokenizer:
         lines += ["", "The encoder had no tokenizer, so there is none in this folder."]
     if exported.note is not None:
         lines += ["", f"How the head fits into the class: {exported.note}. Meant for inference."]
+    if not exported.half:
+        lines += [
+            "",
+            "**Load it in float32 or bfloat16. In float16 its answers are wrong, without a message.**",
+        ]
     lines += [
         "",
         f"On random rows its logits differ from weft's by at most {exported.difference:.1g}. `weft.json` "
         "records the encoder, the method and the task.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def weights_of(model: Model) -> str:
+    """Where the method's changes are."""
+    return "adapters merged into the encoder" if model.placements else "the encoder's weights as trained"
 
 
 def front_matter(model: Model, library: str, pipeline: str | None) -> list[str]:

@@ -47,12 +47,14 @@ class Exported:
         model: the model, in eval mode, on the CPU.
         answering: the class that loads it, and its pipeline.
         note: how the task's head fits into the class, where that is not plain, for the card.
+        half: whether it can run in float16.
         difference: the largest difference between its logits and weft's, on random rows.
     """
 
     model: Any
     answering: Answering
     note: str | None
+    half: bool
     difference: float
 
 
@@ -141,7 +143,13 @@ def as_hf(model: Model, task: Task) -> Exported:
     note = "; ".join(notes).replace("{base}", exported.base_model_prefix) or None
     exported.eval()
     model.eval()
-    return Exported(exported, kind, note, largest_difference(model, task, exported, kind.auto_class))
+    return Exported(
+        exported,
+        kind,
+        note,
+        fitted.half and not by_block,
+        largest_difference(model, task, exported, kind.auto_class),
+    )
 
 
 def _take_encoder(target: nn.Module, encoder: nn.Module) -> None:

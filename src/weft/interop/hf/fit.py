@@ -47,12 +47,14 @@ class Fitted:
         maps: the linear maps, by their paths in the form.
         renormalizes: whether the weight of the encoder's final norm moves into the head's norm.
         note: how a hidden layer that the task has not was made the identity, for the card; None if none was.
+        half: whether float16 holds the numbers in it.
     """
 
     settings: dict[str, object]
     maps: dict[str, Layer]
     renormalizes: bool = False
     note: str | None = None
+    half: bool = True
 
 
 @dataclass(frozen=True)
@@ -142,9 +144,10 @@ def _fit_identity(head: TaskHead, target: Target, settings: dict[str, object]) -
         scaled = Layer(last.weight / EPSILON, last.bias)
         note = (
             f"`{form.dense}` multiplies by 2⁻²⁰ and `{form.output}` divides by it, so that the tanh between "
-            "them is the identity in float32 and bfloat16; float16 does not hold these numbers"
+            "them is the identity"
         )
-        return Fitted(settings, {form.dense: Layer(EPSILON * eye, zeros), form.output: scaled}, note=note)
+        maps = {form.dense: Layer(EPSILON * eye, zeros), form.output: scaled}
+        return Fitted(settings, maps, note=note, half=False)
     size = len(last.weight)
     if activation not in CANCELLING or 2 * size > width:
         raise CannotExport(

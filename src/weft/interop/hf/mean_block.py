@@ -37,8 +37,8 @@ VARIANCE = 1e-8
 """The largest variance that a norm of the block sees, as a part of its ε."""
 
 NOTE = (
-    "the last block computes the mean of the tokens, which the class does not, by numbers as small as 10⁻¹⁸; "
-    "load the folder in float32 or bfloat16, not in float16"
+    "the last block is not part of the trained encoder: it computes the mean of the tokens, which the head "
+    "reads, by numbers as small as 10⁻¹⁸"
 )
 """How the mean was made, for the card."""
 

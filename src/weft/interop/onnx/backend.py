@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from weft.bundle.manifest import is_onnx_export
+from weft.bundle.no_bundle import is_onnx_export
 from weft.errors import WeftError, did_you_mean, words
 from weft.interop.onnx.folder import Exported, read_exported
 from weft.interop.onnx.packages import need

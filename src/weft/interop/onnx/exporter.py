@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from weft.bundle.manifest import is_onnx_export
+from weft.bundle.no_bundle import is_onnx_export
 from weft.errors import WeftError
 from weft.interop.exporter import Exporter
 

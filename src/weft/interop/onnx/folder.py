@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.bundle.manifest import ONNX_FILES, is_onnx_export, task_of_settings
+from weft.bundle.manifest import task_of_settings
+from weft.bundle.no_bundle import ONNX_FILES, is_onnx_export
 from weft.bundle.strangers import check_task_sizes
 from weft.errors import WeftError
 from weft.tasks.task import Task, check_tasks
@@ -96,7 +97,10 @@ def read_exported(folder: str | Path) -> Exported:
         raise WeftError(f"{folder} is no export to ONNX ({missing} is missing); {EXPECTED}")
     check_plain_top(folder, "an export to ONNX")
     path = folder / TASKS_FILE
-    facts = read_json(path, EXPECTED)
+    try:
+        facts = read_json(path, EXPECTED)
+    except WeftError as wrong:
+        raise WeftError(f"{wrong}; export the bundle again") from None
     if facts.get("format") != FORMAT:
         raise WeftError(
             f"{path} has format {facts.get('format')!r}; this version of weft reads format {FORMAT}; export "

@@ -13,6 +13,7 @@ from weft.bundle.updates import check_finite
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import BLOCK_LINEAR, LINEAR, NORM, Site
 from weft.errors import WeftError
+from weft.interop.refusals import INSTEAD
 from weft.model.transforms.merge import adds_bias, can_have_bias, can_merge
 
 if TYPE_CHECKING:
@@ -199,8 +200,8 @@ def _instead(model: Model, task: str) -> str:
     """The next command for a user who cannot use PEFT."""
     task_id = model.task_id(task)
     if all(_merges(model, site, adapter, task_id) for site, adapter in model.placements):
-        return f"for a plain Hugging Face encoder of this task, in Python: weft.load(BUNDLE).merge({task!r})"
-    return "use the bundle itself: weft predict BUNDLE FILE.jsonl, or weft.load(BUNDLE) in Python"
+        return f"type: weft export BUNDLE --task {task} --to hf --out PATH    (a plain Hugging Face folder)"
+    return f"type: {INSTEAD}    (any method, any kind)"
 
 
 def _merges(model: Model, site: Site, adapter: Adapter, task: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.interop.hf.card import FOLDER, front_matter
+from weft.interop.hf.card import FOLDER, front_matter, weights_of
 from weft.interop.sentence_transformers.exporter import LOGITS
 
 if TYPE_CHECKING:
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 _VECTORS = """from sentence_transformers import SentenceTransformer
 
-model = SentenceTransformer({folder!r})
+{folder}model = SentenceTransformer(folder)
 vectors = model.encode(["a text", "another text"])
 print(model.similarity(vectors[:1], vectors[1:]))  # their cosine
 """
 
 _LOGITS = """from sentence_transformers import SentenceTransformer
 
-model = SentenceTransformer({folder!r})
+{folder}model = SentenceTransformer(folder)
 logits = model.encode([{inputs}], convert_to_tensor=True)
 print({answer})
 """
@@ -45,7 +45,7 @@ def card(model: Model, task: Task, output: str, normalize: bool) -> str:
             f"# {task.name}",
             "",
             f"One task of a weft model, exported for sentence-transformers: {wanted}. Kind `{task.kind}`, "
-            f"method {method}, adapters merged into the encoder. weft is not needed to load it.",
+            f"method {method}, {weights_of(model)}. weft is not needed to load it.",
             "",
             f"```python\n{_code(task, output)}```",
             "",
@@ -77,6 +77,11 @@ def _meaning(task: Task, output: str, normalize: bool) -> list[str]:
         lines.append(f"The output is the answer; weft also clips it to {low:g} to {high:g}.")
     if output != LOGITS and task.compare == "cosine":
         lines.append(_similarity(task))
+    elif output != LOGITS:
+        lines.append(
+            "The cosine of two vectors is not an answer of this task: its answers are computed from these "
+            "vectors by its head. An export with `--set output=logits` has the head too."
+        )
     if normalize:
         lines.append("Vectors have norm 1.")
     return [line for text in lines for line in (text, "")]
