@@ -26,13 +26,15 @@ CONTROLLER = "SERVE_CONTROLLER_ACTOR"
 EVENLY = {
     "RAY_SERVE_PROXY_PREFER_LOCAL_NODE_ROUTING": "0",
     "RAY_SERVE_PROXY_PREFER_LOCAL_AZ_ROUTING": "0",
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
 }
-"""Requests go to replicas on all nodes.
+"""Requests go to replicas on all nodes, and the proxy has a minute to start.
 
-By default those on the proxy's node get every request until they have `max_ongoing_requests` of them.
+By default those on the proxy's node get every request until they have `max_ongoing_requests` of them, and a
+proxy that is not ready after a few seconds is killed.
 """
 RETRIES = 3
-"""How often Ray Serve tries to start a replica at first."""
+"""How often Ray Serve tries to start a replica at first, and its proxy."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,7 @@ def serve_on_ray(
         with stop_signals(lambda number, frame: done.set()):
             shared = _shared(ray, variables)
             try:
-                serve.start(
-                    proxy_location="HeadOnly",
-                    http_options={"host": host, "port": port},
-                    logging_config=QUIET,
-                )
+                _start(ray, serve, host, port)
                 _deploy(serve, folder, settings, replicas, shared, variables)
                 count = f"{replicas.count} replica{'s' if replicas.count > 1 else ''}"
                 tell(f"serving {tasks} tasks of {bundle} with {count} at {url_of(host, port)}")
@@ -106,6 +104,24 @@ def serve_on_ray(
                 serve.delete(APPLICATION)  # waits until accepted requests are answered
             finally:
                 serve.shutdown()
+
+
+def _start(ray: Any, serve: Any, host: str, port: int) -> None:
+    """Start Ray Serve; on a busy machine its proxy may be slow to start, and is then replaced by another."""
+    for left in reversed(range(RETRIES)):
+        try:
+            serve.start(
+                proxy_location="HeadOnly",
+                http_options={"host": host, "port": port},
+                logging_config=QUIET,
+            )
+            return
+        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as wrong:
+            if not left:
+                raise RunFailed(
+                    f"the proxy of Ray Serve did not start at {url_of(host, port)}, {RETRIES} times: "
+                    f"{str(wrong).splitlines()[0]}"
+                ) from None
 
 
 QUIET = {"log_level": "ERROR", "enable_access_log": False}
