@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import weft
 from tests.support.tiny import TASKS, batch, build, scramble
-from weft.adapters.hyperformer import HyperAdapter, HyperNetwork, Sizes
+from weft.adapters.derived import derive, whole
+from weft.adapters.hyperformer import HyperAdapter, HyperNetwork, Sizes, _norm_before_up, folded_norm
 from weft.core.route import Route
 from weft.core.stacked import Slots
 from weft.encoder.sites import Site
 from weft.errors import WeftError
+from weft.kernels.dispatch import Mix
 from weft.training.optim.owners import OwnerOptimizers
 
 NAMES = ("a", "b", "c")
@@ -169,3 +173,47 @@ def test_a_float32_stream_is_not_rounded_in_half_precision():
     x = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(3))
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(adapter(x, Route(torch.tensor([0, 1]))), x)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.integers(1, 9),
+    spread=st.sampled_from([1e-3, 0.1, 1.0, 30.0]),
+    mixed=st.booleans(),
+)
+def test_the_norm_folded_into_the_map_is_the_norm_of_its_output(seed, size, spread, mixed):
+    """γ∘norm(U·h + b_U) + β, for any scale of the weights, by rows of several slots or of one."""
+    generator = torch.Generator().manual_seed(seed)
+    slots, width = (3 if mixed else 1), 11
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator)
+
+    low, up, up_bias = draw(5, 4, size), draw(slots, width, size) * spread, draw(slots, width) * spread
+    scale, shift = draw(slots, width), draw(slots, width)
+    slot = torch.randint(slots, (5,), generator=generator)
+    columns, gram = folded_norm(up, up_bias, scale, shift)
+    assert columns.size(-1) % 8 == 0 and gram.shape == (slots, (size + 1) ** 2)
+    folded = _norm_before_up(low, columns, gram, Mix(slot) if mixed else None)
+    wide = torch.einsum("rls,rds->rld", low, up[slot]) + up_bias[slot][:, None]
+    expected = torch.layer_norm(wide, (width,)) * scale[slot][:, None] + shift[slot][:, None]
+    torch.testing.assert_close(folded, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_passes_in_half_precision_with_fixed_weights_fold_the_norm():
+    """Folded, an output is about as close to float32's as bf16 rounds the plain one; float32 never folds."""
+    adapter = adapters_of(scrambled(network_of()))[1]
+    x = torch.randn(6, 5, 8, generator=torch.Generator().manual_seed(2))
+    route = Route(torch.tensor([0, 1, 2, 2, 1, 0]))
+    with torch.no_grad():
+        exact = adapter(x, route)
+        tables = derive([adapter], whole)[0]
+        assert adapter.fixed(tables) is tables
+        with torch.autocast("cpu", torch.bfloat16):
+            rounded = adapter(x, route)
+            adapter.tables = adapter.fixed(tables)
+            folded = adapter(x, route)
+        assert len(adapter.tables) == len(tables) + 2
+        assert not torch.equal(folded, rounded)
+        assert (folded - exact).abs().max() <= 2 * (rounded - exact).abs().max() + 1e-3
+        torch.testing.assert_close(adapter(x, route), exact, rtol=1e-5, atol=1e-5)

@@ -60,7 +60,8 @@ class AttachedTables:
         tables = derive(adapters, whole)
         vectors = [torch.stack([of_site[i] for of_site in tables], 1) for i in adapters[0].vectors]
         if self._once:
-            tables = [tuple(_rounded(table).contiguous() for table in of_site) for of_site in tables]
+            fixed = [adapter.fixed(of_site) for adapter, of_site in zip(adapters, tables, strict=True)]
+            tables = [tuple(_rounded(table).contiguous() for table in of_site) for of_site in fixed]
         return tables, vectors
 
     def apply(self) -> None:

@@ -61,6 +61,13 @@ class DerivedAdapter(Adapter):
         stacked = [torch.stack([pick(a, name) for a in adapters]) for name in first.sources]
         return list(zip(*(table.unbind(0) for table in first.derive(*stacked)), strict=True))
 
+    def fixed(self, tables: Tables) -> Tables:
+        """Return the tables for passes between which no parameter changes; more may be added at the end.
+
+        What costs too much to compute in every pass belongs here: an engine calls it once.
+        """
+        return tables
+
     def form(self) -> tuple[object, ...]:
         """What adapters have in common whose tables can be computed together."""
         shapes = tuple((name, self.get_parameter(name).shape) for name in self.sources)

@@ -15,7 +15,7 @@ from weft.adapters.task_embedding import TaskEmbedding
 from weft.core.route import Route
 from weft.core.stacked import Slots, StackedModule
 from weft.encoder.sites import Site
-from weft.kernels.dispatch import is_half, stacked_linear
+from weft.kernels.dispatch import Mix, is_half, row_linear, select, stacked_linear
 
 GENERATED_STD = 0.01
 """Standard deviation of the initial weights of every map of the hypernetwork, as in the authors' code."""
@@ -170,22 +170,64 @@ class HyperAdapter(DerivedAdapter):
         width, size = self.network.sizes[:2]
         return (tasks, size, width), (tasks, width, size)
 
+    def fixed(self, tables: Tables) -> Tables:
+        """See `DerivedAdapter`: in half precision also the two tables of `folded_norm`."""
+        if not torch.is_autocast_enabled(tables[0].device.type):
+            return tables
+        return *tables, *folded_norm(*tables[2:])
+
     def forward(self, x: Tensor, route: Route) -> Tensor:
         """x [R, L, d] → [R, L, d], in the dtype of x."""
         tables, mix = self.slot_tables(route)
         down, down_bias, up, up_bias = tables[:4]
         low = ACTIVATIONS[self.activation](stacked_linear(x, down, mix, down_bias))  # [R, L, s]
+        if len(tables) > 6 and is_half(x) and not torch.is_grad_enabled():
+            # a norm of [R, L, d] and what follows were most of the adapter's time in inference
+            return x + _norm_before_up(low, *tables[6:], mix).to(x.dtype)
         wide = stacked_linear(low, up, mix, up_bias)
         scale, shift = (vector[:, None] for vector in self.row_vectors(route, (tables, mix)))
-        if is_half(wide) and not torch.is_grad_enabled():
-            # autocast would compute the norm and what follows in float32, in passes over three times as many
-            # bytes; in inference these passes were most of the adapter's time
-            with torch.autocast(x.device.type, enabled=False):
-                normed = F.layer_norm(wide, wide.shape[-1:])
-                term = torch.addcmul(shift.to(wide.dtype), normed, scale.to(wide.dtype))
-                return term.add_(x) if term.dtype == x.dtype else x + term
         normed = F.layer_norm(wide, wide.shape[-1:])
         return x + (normed * scale + shift).to(x.dtype)
+
+
+def folded_norm(up: Tensor, up_bias: Tensor, scale: Tensor, shift: Tensor) -> Tables:
+    """Return the norm and the map before it as one map and one small matrix per slot.
+
+    With U' = U − mean of its rows, b' = b_U − mean(b_U) and a = [h; 1], the centered output is [U' b']·a, and
+    its variance is aᵀ·G·a with G = [U' b']ᵀ·[U' b']/d. So the width d need not be read to normalize:
+
+        γ∘norm(U·h + b_U) + β = [γ∘U'  γ∘b'  β] · [h·q; q; 1]   with q = 1/√(aᵀ·G·a + ε)
+
+    Args:
+        up: U [S, d, s].
+        up_bias: b_U [S, d].
+        scale: γ [S, d].
+        shift: β [S, d].
+
+    Returns:
+        [γ∘U' γ∘b' β], [S, d, k], with zeros up to the next multiple of 8 columns, as matrix units want; and
+        G, [S, (s + 1)²].
+    """
+    with torch.autocast(up.device.type, enabled=False):  # a variance from rounded products may be negative
+        joint = torch.cat([up, up_bias[..., None]], -1).float()
+        joint = joint - joint.mean(1, keepdim=True)  # [S, d, s + 1]
+        gram = joint.mT @ joint / joint.size(1)
+        columns = torch.cat([scale[..., None] * joint, shift[..., None]], -1)
+    return F.pad(columns, (0, -columns.size(-1) % 8)), gram.flatten(1)
+
+
+def _norm_before_up(low: Tensor, columns: Tensor, gram: Tensor, mix: Mix | None) -> Tensor:
+    """γ∘norm(U·h + b_U) + β by the tables of `folded_norm`: h [R, L, s] → [R, L, d], in the dtype of h."""
+    size = low.size(-1) + 1
+    grams = gram.unflatten(-1, (size, size))
+    if mix is not None:
+        columns, grams = select(columns, mix.slot), select(grams, mix.slot)
+    with torch.autocast(low.device.type, enabled=False):
+        joint = F.pad(low.float(), (0, 1), value=1.0)  # a, [R, L, s + 1]
+        variance = (joint * row_linear(joint, grams)).sum(-1, keepdim=True)
+        rate = torch.rsqrt(variance.clamp_min(0.0) + 1e-5)
+        parts = F.pad(F.pad(joint * rate, (0, 1), value=1.0), (0, columns.size(-1) - size - 1))
+        return row_linear(parts.to(low.dtype), columns.to(low.dtype))
 
 
 def _mapped(x: Tensor, linear: StackedLinear) -> Tensor:
