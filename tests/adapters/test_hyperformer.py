@@ -193,7 +193,8 @@ def test_the_norm_folded_into_the_map_is_the_norm_of_its_output(seed, size, spre
     scale, shift = draw(slots, width), draw(slots, width)
     slot = torch.randint(slots, (5,), generator=generator)
     columns, gram = folded_norm(up, up_bias, scale, shift)
-    assert columns.size(-1) % 8 == 0 and gram.shape == (slots, (size + 1) ** 2)
+    assert columns.size(-1) % 8 == 0
+    assert gram.shape == (slots, (size + 1) ** 2)
     folded = _norm_before_up(low, columns, gram, Mix(slot) if mixed else None)
     wide = torch.einsum("rls,rds->rld", low, up[slot]) + up_bias[slot][:, None]
     expected = torch.layer_norm(wide, (width,)) * scale[slot][:, None] + shift[slot][:, None]
