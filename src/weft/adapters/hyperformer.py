@@ -183,7 +183,8 @@ class HyperAdapter(DerivedAdapter):
         low = ACTIVATIONS[self.activation](stacked_linear(x, down, mix, down_bias))  # [R, L, s]
         if len(tables) > 6 and is_half(x) and not torch.is_grad_enabled():
             # a norm of [R, L, d] and what follows were most of the adapter's time in inference
-            return x + _norm_before_up(low, *tables[6:], mix).to(x.dtype)
+            columns, gram = tables[6:]
+            return x + _norm_before_up(low, columns, gram, mix).to(x.dtype)
         wide = stacked_linear(low, up, mix, up_bias)
         scale, shift = (vector[:, None] for vector in self.row_vectors(route, (tables, mix)))
         normed = F.layer_norm(wide, wide.shape[-1:])
