@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import weft
 from tests.support.every_kind import NAMES, rows_of_kind, task_of_kind
 from weft.inference.predict import plain_form, read_request
 from weft.serving.embed_questions import embed_questions
-from weft.serving.questions import Embed, Many, One, again, predict_questions, timeout_of
+from weft.serving.questions import Embed, Many, One, _plain, _read, again, predict_questions, timeout_of
 from weft.serving.refused import STATUS, Refused
 from weft.serving.sample_requests import about_task, sample_request
 from weft.serving.served_tasks import ServedTasks
@@ -52,6 +53,33 @@ def test_a_row_is_read_as_by_predict(name):
         (question,) = predict_questions({"task": name, **row}, SERVED, SETTINGS)
         assert question.task == NAMES.index(name)
         assert question.inputs == read_request(task, plain_form(task, row), "row")
+
+
+texts = st.sampled_from(["", " ", "It rains.", "é", "\ud83d", "x" * 300]) | st.none() | st.integers()
+requests = st.dictionaries(
+    st.sampled_from(["task", "text", "text_a", "text_b", "id", "timeout_ms", "a", "sentence"]), texts
+)
+columns = st.sampled_from([("text",), ("a",), ("text_a", "text_b"), ("a", "sentence"), ("{text}!",), ("id",)])
+
+
+@given(columns=columns, value=requests | texts | st.lists(texts, max_size=3))
+def test_the_fast_path_reads_what_the_whole_reader_reads(columns, value):
+    """Also where a column of the task's files has the name of a key of plain requests."""
+    task = weft.Task("task", labels=("no", "yes"), texts=columns, label="label")
+    served = ServedTasks([task], {"task": 0}, [0], 0, "x")
+    fast = _plain(value, served.plain[0], served.plain_characters)
+    if fast is not None:
+        assert fast == _read(task, value, "")
+
+
+def test_plain_texts_take_the_fast_path_and_long_ones_do_not(monkeypatch):
+    monkeypatch.setenv("WEFT_MAX_CHARACTERS", "100")
+    task = weft.Task("task", labels=("no", "yes"), texts=("sentence",), label="label")
+    served = ServedTasks([task], {"task": 0}, [0], 0, "x")
+    assert _plain({"text": "It rains."}, served.plain[0], served.plain_characters) is not None
+    assert _plain({"text": "x" * 101}, served.plain[0], served.plain_characters) is None
+    with pytest.raises(Refused, match="101 characters"):
+        predict_questions({"text": "x" * 101}, served, ServeSettings())
 
 
 @pytest.mark.parametrize("name", NAMES)

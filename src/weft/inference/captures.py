@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,12 @@ from weft.errors import WeftError
 from weft.inference.captured import CapturedModel, CaptureWrong, warn_eager
 from weft.inference.logits import HostLogits, Reader
 from weft.inference.precision import Precision
-from weft.tasks.kinds import KINDS
+from weft.inference.task_facts import TaskFacts
 
 if TYPE_CHECKING:
     from weft.data.tokens.tokens import Tokens
     from weft.model.model import Model
+    from weft.tasks.task import Task
 
 
 class Captures:
@@ -38,6 +39,7 @@ class Captures:
         self._modules: list[nn.Module] = []
         self._addresses: list[int] = []
         self._refused = False
+        self._facts: TaskFacts | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Captures:
         """A copy has no captured passes: graphs refer to the memory of one model."""
@@ -45,6 +47,13 @@ class Captures:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Captures, ()
+
+    def facts(self, tasks: Sequence[Task]) -> TaskFacts:
+        """Return the facts about the model's tasks; they are kept while the model has the same tasks."""
+        known = self._facts
+        if known is None or known.tasks is not tasks:
+            known = self._facts = TaskFacts(tasks)
+        return known
 
     def of(self, model: Model, precision: Precision, exact: bool = False) -> CapturedModel | None:
         """Return the captured passes of a model in its current state; None if it must run eagerly.
@@ -182,7 +191,4 @@ def input_names(model: Model, splits: Iterable[Tokens] = ()) -> list[str]:
         splits: the splits of the batches. A tokenizer may give token types that its encoder does not read.
     """
     types = model.body.takes_token_types or any(tokens.has_types for tokens in splits)
-    several = any(task.apart or task.choices or KINDS[task.kind].windows for task in model.tasks)
-    marks = any(task.marks for task in model.tasks)
-    used = {"token_type_ids": types, "marks": marks, "example": several}
-    return [name for name, is_used in used.items() if is_used]
+    return [*(["token_type_ids"] if types else []), *model.captures.facts(model.tasks).inputs]

@@ -51,10 +51,15 @@ class Examples:
     def __len__(self) -> int:
         return len(self.task)
 
-    def of_each_task(self) -> Iterator[tuple[int, Ints]]:
-        """Yield each task's id and the numbers of its examples, ascending."""
-        order = np.argsort(self.task, kind="stable")
-        ids, firsts = np.unique(self.task[order], return_index=True)
+    def of_each_task(self, alike: Ints | None = None) -> Iterator[tuple[int, Ints]]:
+        """Yield each task's id and the numbers of its examples, ascending.
+
+        Args:
+            alike: for each task the id of the task whose examples its own join, [T]; None: its own id.
+        """
+        task = self.task if alike is None else alike[self.task]
+        order = np.argsort(task, kind="stable")
+        ids, firsts = np.unique(task[order], return_index=True)
         # `split` returns one part even if there is nothing
         parts = np.split(order, firsts[1:]) if len(ids) else []
         return zip(ids.tolist(), parts, strict=True)

@@ -120,11 +120,7 @@ class Readers:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._ids = {task.name: number for number, task in enumerate(model.tasks)}
-        # how many texts a request of the task has; 0 if it has more than plain texts
-        self._plain = [
-            0 if task.marks or task.choices or KINDS[task.kind].windows else len(task.texts)
-            for task in model.tasks
-        ]
+        self._plain = [plain_texts(task) for task in model.tasks]
         self._most = most_characters() // 2  # a pair may have twice as many
 
     def read(self, number: int, request: Request) -> tuple[int, Inputs]:
@@ -135,28 +131,42 @@ class Readers:
             if index is not None:
                 count = self._plain[index]
                 texts = value if type(value) is tuple else (value,)
-                if 0 < count == len(texts):
-                    for text in texts:
-                        if type(text) is not str or not text.isascii() or len(text) > self._most:
-                            break
-                        if not text.strip():
-                            break
-                    else:
-                        return index, Inputs(texts)
+                if 0 < count == len(texts) and (inputs := plain_inputs(texts, self._most)) is not None:
+                    return index, inputs
         return _checked(self._model, number, request)
 
 
+def plain_texts(task: Task) -> int:
+    """How many texts a request of the task has; 0 if it has more than plain texts."""
+    return 0 if task.marks or task.choices or KINDS[task.kind].windows else len(task.texts)
+
+
+def plain_inputs(texts: tuple[Any, ...], most: int) -> Inputs | None:
+    """The input of texts that need no further check; None if they need one.
+
+    Args:
+        texts: what a client sent.
+        most: the most characters of each text.
+    """
+    for text in texts:
+        if type(text) is not str or not text.isascii() or len(text) > most or not text or text.isspace():
+            return None
+    return Inputs(texts)
+
+
 def answered(model: Model, slab: Slab, logits: AllLogits) -> list[dict[str, Any]]:
-    """Return the answer to each request, in order. The requests of one task are decoded together."""
+    """Return the answer to each request, in order. Those of tasks with equal answers are decoded together."""
     logits.finish()
     check_logits(model.tasks, slab.examples.task, logits.of_examples(logits.odd))
     ordered: list[Any] = [None] * len(slab.examples)
-    for index, numbers in slab.examples.of_each_task():
+    of_example = slab.examples.task.tolist()
+    for index, numbers in slab.examples.of_each_task(model.captures.facts(model.tasks).alike):
         task = model.tasks[index]
-        examples = slab.tokens[index].examples(slab.examples.index[numbers].tolist())
-        answers = KINDS[task.kind]().answers(logits.of_task(index, numbers), task, examples)
+        first = of_example[numbers[0]]  # a task with examples here: its tokens hold those of all of these
+        examples = slab.tokens[first].examples(slab.examples.index[numbers].tolist())
+        answers = KINDS[task.kind]().answers(logits.of_task(first, numbers), task, examples)
         for number, answer in zip(numbers.tolist(), answers, strict=True):
-            ordered[number] = {"task": task.name, **answer}
+            ordered[number] = {"task": model.tasks[of_example[number]].name, **answer}
     return ordered
 
 

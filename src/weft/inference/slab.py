@@ -11,7 +11,7 @@ import numpy as np
 from weft.data.splits.split import Split
 from weft.data.tokens.tokens import in_memory
 from weft.inference.examples import Examples
-from weft.tasks.kinds import KINDS
+from weft.inference.task_facts import text_form
 
 if TYPE_CHECKING:
     from weft.data.tokens.encode import Marks
@@ -48,7 +48,7 @@ def tokenize_inputs(model: Model, inputs: Iterable[tuple[int, Inputs]]) -> Slab:
         number = numbers.get(index)
         if number is None:
             task = model.tasks[index]
-            group = groups.setdefault(_form(task, index), _Group(len(groups), task, [], []))
+            group = groups.setdefault(text_form(task, index), _Group(len(groups), task, [], []))
             number = numbers[index] = group.number
             ordered += [group] if number == len(ordered) else []
         group = ordered[number]
@@ -79,14 +79,6 @@ class _Group(NamedTuple):
     task: Task
     texts: list[tuple[str, ...]]
     marks: list[Marks]
-
-
-def _form(task: Task, index: int) -> tuple[str, int]:
-    """What tasks have in common whose requests are tokenized together: plain texts, or plain pairs."""
-    kind = KINDS[task.kind]
-    if kind.windows or kind.channels or task.apart or task.choices or task.marks:
-        return "task", index
-    return "texts", len(task.texts)
 
 
 def as_split(task: Task, examples: Sequence[Inputs]) -> Split:

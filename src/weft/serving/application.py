@@ -150,7 +150,7 @@ class App:
             response = Response(wrong.body, wrong.status, wrong.headers, JSON)
             entry = {"code": wrong.code, "message": wrong.message}
         except ClientDisconnect:
-            self.metrics.requests.labels(known, "gone").inc()
+            self.metrics.request(known, "gone")
             return
         except Exception as error:
             log_error("failure", error)
@@ -158,9 +158,9 @@ class App:
             response = Response(refused.body, refused.status, None, JSON)
             entry = {"code": "failed"}
         if response.status_code == GONE:
-            self.metrics.requests.labels(known, "gone").inc()
+            self.metrics.request(known, "gone")
             return
-        self.metrics.requests.labels(known, str(response.status_code)).inc()
+        self.metrics.request(known, str(response.status_code))
         log_request(self.settings, request, response.status_code, began, entry)
         with suppress(OSError):
             await response(scope, receive, send)  # type: ignore[arg-type]

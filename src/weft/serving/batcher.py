@@ -1,9 +1,9 @@
 """The batcher: questions of all clients in one queue, answered in batches by one thread.
 
-An idle server answers at once: nothing waits for company. While a batch runs, further questions arrive and
-are tokenized by a second thread. If more than one batch is waiting, up to eight batches are taken from the
-queue together, sorted by length and cut, so that there is little padding. Questions are taken in the order of
-their arrival, so that none waits forever.
+An idle server answers at once: nothing waits for company. While a batch runs, further questions arrive, and
+are tokenized by a second thread when there are many. If more than one batch is waiting, up to eight batches
+are taken from the queue together, sorted by length and cut, so that there is little padding. Questions are
+taken in the order of their arrival, so that none waits forever.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 WINDOW = 8
 """How many batches are taken from the queue together."""
 SLAB = 256
-"""How many questions are tokenized together."""
+"""How many questions are tokenized together, at most."""
+WORTHWHILE = 32
+"""How many questions must wait before they are tokenized beside a running batch. A call has a fixed cost of
+about 0.3 ms; text by text, as they arrive, it would take most of Python's lock from the HTTP server."""
 
 T = TypeVar("T")
 
@@ -64,7 +67,10 @@ class Batcher:
         self.worker, self.served = worker, served
         self._observer, self._queue = observer, queue
         self.wake = wake or _finish_each
-        self._changed = threading.Condition()
+        # one lock, and one condition per thread: waking a thread for nothing takes Python's lock from others
+        self._lock = threading.Lock()
+        self._model_work = threading.Condition(self._lock)
+        self._many_texts = threading.Condition(self._lock)
         self._raw: deque[Item] = deque()
         self._ready: deque[Item] = deque()
         self._commands: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
@@ -95,29 +101,33 @@ class Batcher:
             Refused: the queue is full (429, with `Retry-After`), or the server is stopping (503).
         """
         items = [Item(ticket, position, question) for position, question in enumerate(ticket.questions)]
-        with self._changed:
+        with self._lock:
             if self._closing:
                 raise Refused("not_ready", "the server is stopping; send the request to another one")
             if self.waiting + len(items) > self._queue:
                 raise self._overloaded()
             self._raw.extend(items)
-            self._changed.notify_all()
+            if not self._busy:
+                self._model_work.notify()
+            elif len(self._raw) >= WORTHWHILE:
+                self._many_texts.notify()
 
     def between_batches(self, work: Callable[[], T]) -> Future[T]:
         """Run a function in the model's thread, while no batch runs."""
         result: Future[T] = Future()
-        with self._changed:
+        with self._lock:
             if self._closing:
                 raise Refused("not_ready", "the server is stopping")
             self._commands.append((work, result))
-            self._changed.notify_all()
+            self._model_work.notify()
         return result
 
     def close(self, seconds: float = 60.0) -> None:
         """Answer what is waiting, then stop both threads; further tickets are refused."""
-        with self._changed:
+        with self._lock:
             self._closing = True
-            self._changed.notify_all()
+            self._model_work.notify()
+            self._many_texts.notify()
         for thread in self._threads:
             thread.join(seconds)
 
@@ -130,33 +140,34 @@ class Batcher:
         )
 
     def _run_tokenizer(self) -> None:
-        """Tokenize what waits while the model is busy."""
+        """Tokenize what waits while the model is busy, if it is worthwhile."""
         while True:
-            with self._changed:
-                while not (self._raw and self._busy):
+            with self._lock:
+                while not (self._busy and len(self._raw) >= WORTHWHILE):
                     if self._closing:
                         return  # the model's thread tokenizes what is left
-                    self._changed.wait()
+                    self._many_texts.wait()
                 items = [self._raw.popleft() for _ in range(min(len(self._raw), SLAB))]
                 self._tokenizing = len(items)
             items = self._prepared(items)
-            with self._changed:
+            with self._lock:
                 self._tokenizing = 0
                 self._ready.extend(items)
-                self._changed.notify_all()
+                self._model_work.notify()
 
     def _run_model(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 self._busy = False
                 while not (self._ready or self._raw or self._commands):
                     if self._closing and not self._tokenizing:
                         return
-                    self._changed.wait()
+                    self._model_work.wait()
                 command = self._commands.popleft() if self._commands else None
                 window = [] if command else self._window()
                 self._busy = True
-                self._changed.notify_all()
+                if len(self._raw) >= WORTHWHILE:
+                    self._many_texts.notify()
             if command is not None:
                 _run(*command)
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.responses import Response
 
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from weft.serving.questions import Question
 
 JSON = "application/json"
+
+Outcome = Literal["answered", "left", "late"]
+"""How waiting for answers ends: they are there, the client has left, or it took too long."""
+
+PATIENCE = 0.05
+"""Seconds before a waiting client is watched. Most have their answer by then, and a task for each costs."""
 
 GONE = 499
 """The status of a request whose client has left; it is never sent."""
@@ -74,28 +80,36 @@ async def answers_to(
     Raises:
         Refused: a question failed, or took too long.
     """
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    ticket = Ticket(questions, seconds, lambda: None if done.done() else done.set_result(None))
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[Outcome] = loop.create_future()
+    watching: list[asyncio.Task[None]] = []
+
+    def settle(how: Outcome) -> None:
+        if not outcome.done():
+            outcome.set_result(how)
+
+    def watch() -> None:
+        watching.append(loop.create_task(_left(request)))
+        watching[0].add_done_callback(lambda _: settle("left"))
+
+    ticket = Ticket(questions, seconds, lambda: settle("answered"))
     batcher.submit(ticket)
-    watching = asyncio.ensure_future(_left(request))
-    watching.add_done_callback(lambda _: None if done.done() else done.cancel())
+    # the batcher notices the deadline of a question that waits; the second timer ends what runs too long
+    timers = loop.call_later(PATIENCE, watch), loop.call_later(seconds + 1.0, settle, "late")
+    how: Outcome = "left"
     try:
-        # the batcher notices the deadline of a question that waits; this ends what runs too long
-        async with asyncio.timeout(seconds + 1.0):
-            await done
-    except asyncio.CancelledError:
-        ticket.gone = True
-        if watching.done():
-            return None
-        raise
-    except TimeoutError:
-        ticket.gone = True
-        raise Refused("deadline", f"no answer within {seconds:g} s") from None
+        how = await outcome
     finally:
-        watching.cancel()
+        ticket.gone = how != "answered"
+        for timer in timers:
+            timer.cancel()
+        for task in watching:
+            task.cancel()
+    if how == "late":
+        raise Refused("deadline", f"no answer within {seconds:g} s")
     if ticket.error is not None:
         raise ticket.error
-    return ticket
+    return ticket if how == "answered" else None
 
 
 async def _left(request: Request) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -58,6 +60,10 @@ class Metrics:
         self.rate = Gauge(
             "weft_rate_texts", "Texts per second while the model is busy.", registry=self.registry
         )
+        # the library checks names at every look-up, which takes longer than to count
+        self._texts_of = cache(self.texts.labels)
+        self._latency_of = cache(self.latency.labels)
+        self._requests_of = cache(self.requests.labels)
 
     def watch(self, batcher: Callable[[], Batcher | None]) -> None:
         """Read the queue's length from a batcher, once it exists, whenever the metrics are read."""
@@ -83,11 +89,19 @@ class Metrics:
 
     def answered(self, tasks: Sequence[str], seconds: float) -> None:
         """Count a request whose questions were answered, by the task of each."""
-        names = set(tasks)
-        for name in names:
-            self.texts.labels(name).inc(tasks.count(name) if len(names) > 1 else len(tasks))
-        label = next(iter(names)) if len(names) == 1 else "(several)"
-        self.latency.labels(label).observe(seconds)
+        counts = Counts(tasks)
+        for name, count in counts.items():
+            self._texts_of(name).inc(count)
+        self._latency_of("(several)" if len(counts) > 1 else tasks[0]).observe(seconds)
+
+    def request(self, path: str, status: str) -> None:
+        """Count an HTTP request.
+
+        Args:
+            path: its path, of those that the server knows.
+            status: the status of its response; `gone` if the client has left.
+        """
+        self._requests_of(path, status).inc()
 
     def text(self) -> bytes:
         """The metrics in the format of Prometheus."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.problem import show
 from weft.errors import WeftError, did_you_mean
-from weft.inference.predict import plain_form, read_request
+from weft.inference.predict import plain_form, plain_inputs, read_request
 from weft.serving.refused import Refused
 from weft.serving.sample_requests import sample_request
 from weft.tasks.kinds import KINDS
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 ID = "id"
 EVERY = "all"
+
+PLAIN_KEYS = frozenset({"task", "text", "text_a", "text_b", ID, "timeout_ms"})
+"""The keys of a request that names no column of a task's files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +189,24 @@ def _question(
 
 def _one(name: Any, value: Any, where: str, served: ServedTasks, identity: Any) -> One:
     number = served.id_of(name, f"{where}.task" if where else "task")
-    task = served.tasks[number]
-    return One(where, (name, value), number, _read(task, value, where), served.versions[number], identity)
+    inputs = _plain(value, served.plain[number], served.plain_characters)
+    if inputs is None:
+        inputs = _read(served.tasks[number], value, where)
+    return One(where, (name, value), number, inputs, served.versions[number], identity)
+
+
+def _plain(value: Any, count: int, most: int) -> Inputs | None:
+    """The input of plain texts, the common case, without the checks of every other form; else None.
+
+    Args:
+        value: what the client sent.
+        count: how many texts the task takes; 0 if it has no fast path.
+        most: the most characters of each text.
+    """
+    if count and type(value) is dict and value.keys() <= PLAIN_KEYS:
+        names = ("text",) if count == 1 else ("text_a", "text_b")
+        return plain_inputs(tuple(map(value.get, names)), most)
+    return plain_inputs((value,), most) if count == 1 else None
 
 
 def _read(task: Task, value: Any, where: str) -> Inputs:

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from weft.serving.questions import Many, One, unknown_task
+from weft.data.readers.columns import read_columns
+from weft.inference.limits import most_characters
+from weft.inference.predict import plain_texts
+from weft.serving.questions import PLAIN_KEYS, Many, One, unknown_task
 
 if TYPE_CHECKING:
     from weft.tasks.task import Task
@@ -35,6 +38,25 @@ class ServedTasks:
     def only(self) -> str | None:
         """The name of the task, if there is exactly one."""
         return next(iter(self.ids)) if len(self.ids) == 1 else None
+
+    @cached_property
+    def plain(self) -> list[int]:
+        """How many texts the requests of each task have; 0 if they cannot take the fast path, [T].
+
+        A request may also name the columns of a task's files. Where one of them is a key of plain requests,
+        only the whole reader can tell which of the two is meant.
+        """
+        counts = []
+        for task in self.tasks:
+            count = plain_texts(task)
+            named = set(read_columns(task)) & PLAIN_KEYS
+            counts.append(count if not named or task.texts in (("text",), ("text_a", "text_b")) else 0)
+        return counts
+
+    @cached_property
+    def plain_characters(self) -> int:
+        """The most characters of a text that takes the fast path; a pair may have twice as many."""
+        return most_characters() // 2
 
     def id_of(self, name: Any, where: str) -> int:
         """The slot of a task; `Refused` if there is none of this name."""

@@ -163,19 +163,17 @@ class Worker:
         logits.finish()
         check_logits(model.tasks, examples.task, logits.of_examples(logits.odd))
         answers: list[Any] = [None] * len(items)
-        for index, numbers in examples.of_each_task():
-            task = model.tasks[index]
-            kind = KINDS[task.kind]()
-            rows = _Rows([items[i] for i in numbers.tolist()])
-            decoded = kind.answers(logits.of_task(index, numbers), task, rows)
-            for number, answer in zip(numbers.tolist(), decoded, strict=True):
-                item = items[number]
-                assert item.tokens is not None
-                answers[number] = {
-                    "task": task.name,
-                    **answer,
-                    "truncated": item.tokens.is_truncated(item.example),
-                }
+        of_example = examples.task.tolist()
+        for index, numbers in examples.of_each_task(model.captures.facts(model.tasks).alike):
+            task, listed = model.tasks[index], numbers.tolist()
+            rows = _Rows([items[i] for i in listed])
+            first = of_example[listed[0]]
+            decoded = KINDS[task.kind]().answers(logits.of_task(first, numbers), task, rows)
+            for number, answer in zip(listed, decoded, strict=True):
+                answers[number] = {"task": model.tasks[of_example[number]].name, **answer}
+        for answer, item in zip(answers, items, strict=True):
+            assert item.tokens is not None
+            answer["truncated"] = item.tokens.is_truncated(item.example)
         return answers
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import repeat
 from string import Formatter
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from weft.tasks.task import Task
 
 
+@lru_cache(4096)  # a server asks for them with every request
 def template_columns(text: str) -> tuple[str, ...]:
     """Return the columns in braces of a template; an empty tuple for a plain column name."""
     return tuple(name for _, name in _parts(text) if name is not None)
