@@ -1,6 +1,7 @@
 """The section `serving` of the benchmarks: throughput at full load, latency at a fixed load, memory.
 
-Servers take turns: in each round every server gets the same load for some seconds, while the others are idle.
+Servers take turns: in each round every server gets the same load for some seconds, while the others are
+suspended.
 The load comes from a process of its own, on the same cores.
 """
 
@@ -22,7 +23,7 @@ import weft
 from benchmarks.speed.bench import Bench, first_line
 from benchmarks.speed.results import Work
 from benchmarks.speed.serving.load import quantiles
-from benchmarks.speed.serving.servers import NAMES, Server
+from benchmarks.speed.serving.servers import NAMES, Server, suspended
 from weft.data import load_split
 
 OFFLINE = "offline model.predict"
@@ -120,12 +121,14 @@ def throughput(
     for number in range(rounds):
         count = max(64, int(guess * seconds))
         chosen = (plain * (count // len(plain) + 1))[number : number + count]
-        began = time.perf_counter()
-        offline.predict(chosen)
-        guess = count / (time.perf_counter() - began)
+        with suspended(servers.values()):
+            began = time.perf_counter()
+            offline.predict(chosen)
+            guess = count / (time.perf_counter() - began)
         per_s[OFFLINE].append(guess)
         for name, server in servers.items():
-            found = send(server.url, bodies, 4 * guess / group, seconds, most, number)
+            with suspended(servers.values(), but=server):
+                found = send(server.url, bodies, 4 * guess / group, seconds, most, number)
             per_s[name].append(found["per_s"] * group)
             if set(found["statuses"]) - {"200"}:
                 bench.say(f"    {name}: statuses {found['statuses']}")
@@ -156,7 +159,8 @@ def latency(
     found: dict[str, list[float]] = {name: [] for name in servers}
     for number in range(rounds):
         for name, server in servers.items():
-            found[name] += send(server.url, bodies, rate, seconds, 2048, number)["latencies"]
+            with suspended(servers.values(), but=server):
+                found[name] += send(server.url, bodies, rate, seconds, 2048, number)["latencies"]
     for quantile in ("p50", "p99"):
         rows = [
             {"variant": named(name), "ms": quantiles(each)[quantile], "requests": len(each)}

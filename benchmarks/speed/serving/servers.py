@@ -15,8 +15,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,19 @@ class Server:
             self.process.wait(30)
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def suspended(servers: Iterable[Server], but: Server | None = None) -> Iterator[None]:
+    """Suspend servers, except one: some of them poll while they are idle, and would take the cores."""
+    waiting = [server for server in servers if server is not but]
+    for server in waiting:
+        os.killpg(server.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for server in waiting:
+            os.killpg(server.process.pid, signal.SIGCONT)
 
 
 def pipelines(bundle: str, port: int, device: str) -> None:
