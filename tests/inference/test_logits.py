@@ -33,6 +33,25 @@ def test_each_process_has_the_logits_of_its_own_batches_alone():
         np.testing.assert_allclose(joined, right, rtol=1e-4, atol=1e-5)
 
 
+def test_a_slice_of_one_task_is_one_array_and_any_slice_has_the_same_logits():
+    model = scramble(build("bert", "lora", [task_of_kind(name, 11) for name in NAMES])).eval()
+    sets = [(t, tokens_of(task, tiny_tokenizer("words")), range(11)) for t, task in enumerate(model.tasks)]
+    examples = Examples.of_sets(sets)
+    listed = Examples.of([(t, tokens, i) for t, tokens, which in sets for i in which])
+    for name in ("task", "split", "index", "lengths", "counts"):
+        np.testing.assert_array_equal(getattr(examples, name), getattr(listed, name))
+    found = answers(model, examples, batch_size=4)
+    each = list(found)
+    assert len(found) == len(each) == len(listed)
+    assert found[:11].shape == (11, model.tasks[0].size)  # an object per example would take more memory
+    for part in (slice(0, 11), slice(3, 30), slice(22, 33), slice(33, 44), slice(0, 0), slice(5, 40, 7)):
+        assert len(found[part]) == len(each[part])
+        for one, other in zip(found[part], each[part], strict=True):
+            np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(found[-1], each[-1])
+    assert len(Examples.of_sets([])) == 0
+
+
 def test_rows_do_not_keep_their_batch():
     """A batch has the logits of all head shapes: of many batches that is much memory."""
     logits = {"rows": torch.zeros(4, 1), "tokens": torch.zeros(4, 5000)}

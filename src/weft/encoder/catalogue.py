@@ -112,6 +112,13 @@ _MODERNBERT_LARGE: dict[str, Any] = {
     "num_attention_heads": 16,
     "intermediate_size": 2624,
 }
+_MODERNBERT_TINY: dict[str, Any] = {  # one block in two attends to all tokens, the others in windows
+    "hidden_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 2,
+    "intermediate_size": 192,
+    "global_attn_every_n_layers": 2,
+}
 
 
 def _esm2(layers: int, width: int) -> dict[str, Any]:
@@ -186,6 +193,7 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "deberta-v3-large": ("deberta-v2", {**_LARGE, **_DEBERTA_V3}),
     "modernbert-base": ("modernbert", {}),  # the configuration's own defaults
     "modernbert-large": ("modernbert", _MODERNBERT_LARGE),
+    "modernbert-tiny": ("modernbert", _MODERNBERT_TINY),
     "albert-base": ("albert", _BASE),
     "albert-large": ("albert", _LARGE),
     "albert-xxlarge": ("albert", {}),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from weft.evaluation.errors.evaluated import EvaluatedSet
 from weft.evaluation.rows.collect import collect_rows
 from weft.evaluation.scores import Scores, main_score
+from weft.inference.examples import Examples
 from weft.inference.precision import PassContext, precision_context
 from weft.inference.runner import answers
 from weft.tasks.kinds import KINDS
@@ -52,11 +53,13 @@ def evaluate(
         watch: called with the outputs and answers of each evaluated set, one after the other; reports on
             errors are made from them.
     """
-    chosen = {
-        name: list(range(len(tokens))) if rows is None else list(rows[name]) for name, tokens in data.items()
+    chosen: dict[str, Sequence[int]] = {
+        name: range(len(tokens)) if rows is None else rows[name] for name, tokens in data.items()
     }
-    ids = {name: model.task_id(task_of(name)) for name in chosen}
-    listed = [(ids[name], data[name], i) for name, which in chosen.items() for i in which]
+    # as columns: a tuple per example would need more memory than its tokens
+    listed = Examples.of_sets(
+        (model.task_id(task_of(name)), data[name], which) for name, which in chosen.items()
+    )
     context = precision_context(model, precision) if isinstance(precision, str) else precision
     logits = answers(model, listed, processes=processes, precision=context, capture=capture)
     metrics: dict[str, dict[str, float]] = {}
@@ -119,7 +122,7 @@ def decoded(model: Model, name: str, tokens: Tokens) -> list[Any]:
     """Return the model's answers to all examples of a task as its metrics take them: ids, numbers, texts."""
     number = model.task_id(name)
     task = model.tasks[number]
-    logits = answers(model, [(number, tokens, i) for i in range(len(tokens))])
+    logits = answers(model, Examples.of_sets([(number, tokens, range(len(tokens)))]))[:]
     return list(KINDS[task.kind]().decode(logits, task, tokens.examples(range(len(tokens)))))
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
 from weft.evaluation.calibration import expected_calibration_error
+from weft.inference.examples import Examples
 from weft.inference.runner import answers
 from weft.tasks.kinds import KINDS
 
@@ -147,7 +148,7 @@ def calibrate_model(
     for name in names:
         number = model.task_id(name)
         task, tokens, which = model.tasks[number], data[name], rows[name]
-        logits = answers(model, [(number, tokens, i) for i in which], precision=precision)
+        logits = answers(model, Examples.of_sets([(number, tokens, which)]), precision=precision)[:]
         labels: Any = tokens.labels
         decisions = KINDS[task.kind]().decisions(
             logits, [labels[i] for i in which], task, tokens.examples(which)

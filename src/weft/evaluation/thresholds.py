@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import WeftError
+from weft.inference.examples import Examples
 from weft.inference.runner import answers
 from weft.metrics.labels import f1_of
 from weft.tasks.kinds import KINDS
@@ -146,7 +147,7 @@ def tune_model(
     for name in names:
         number = model.task_id(name)
         task, tokens, which = model.tasks[number], data[name], rows[name]
-        logits = answers(model, [(number, tokens, i) for i in which], precision=precision)
+        logits = answers(model, Examples.of_sets([(number, tokens, which)]), precision=precision)[:]
         labels: Any = tokens.labels
         gold = KINDS[task.kind]().gold([labels[i] for i in which], task, tokens.examples(which))
         found[name] = tuned(task, logits, gold)

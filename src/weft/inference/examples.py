@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +47,16 @@ class Examples:
         split = [splits.setdefault(id(tokens), (len(splits), tokens))[0] for _, tokens, _ in listed]
         columns = [task for task, _, _ in listed], split, [index for _, _, index in listed]
         return cls([tokens for _, tokens in splits.values()], *(np.array(x, np.int64) for x in columns))
+
+    @classmethod
+    def of_sets(cls, sets: Iterable[tuple[int, Tokens, Sequence[int]]]) -> Examples:
+        """Make `Examples` of a task id, a tokenized split and the indices of its examples, set after set."""
+        listed = list(sets)
+        counts = [len(which) for _, _, which in listed]
+        task = np.repeat(np.array([task for task, _, _ in listed], np.int64), counts)
+        split = np.repeat(np.arange(len(listed)), counts)
+        index = np.fromiter((i for _, _, which in listed for i in which), np.int64, len(task))
+        return cls([tokens for _, tokens, _ in listed], task, split, index)
 
     def __len__(self) -> int:
         return len(self.task)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -164,6 +164,32 @@ class AllLogits:
             for first, end in zip(firsts.tolist(), ends.tolist(), strict=True)
         ]
 
+    def by_example(self) -> Sequence[Logits]:
+        """Return the logits of each example, [n]; a slice of one task's examples is [k, C] where it can be.
+
+        Arrays are made when they are read: one per example would need many times the memory of the logits.
+        """
+        return _ByExample(self)
+
+    def of_example(self, number: int) -> Logits:
+        """Return the logits of one example."""
+        first, end = (number, number + 1) if self._starts is None else self._starts[number : number + 2]
+        pieces = [self.of(piece) for piece in range(int(first), int(end))]
+        return _joined([logits for logits in pieces if logits is not None])
+
+    def of_slice(self, numbers: range) -> Sequence[Logits]:
+        """Return the logits of consecutive examples, [k, C] if they are of one task with one output each."""
+        every = np.arange(numbers.start, numbers.stop, numbers.step)
+        tasks = np.unique(self._task[every if self._starts is None else self._starts[every]])
+        if len(tasks) == 1:
+            return self.of_task(int(tasks[0]), every)
+        return [self.of_example(number) for number in numbers]
+
+    @property
+    def examples(self) -> int:
+        """The number of examples, n."""
+        return len(self._task) if self._starts is None else len(self._starts) - 1
+
     def joined(self, values: list[Logits]) -> list[Logits]:
         """Return the logits of each example, [n], from those of each piece, [p]."""
         if self._starts is None:
@@ -174,6 +200,18 @@ class AllLogits:
     def of_examples(self, odd: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return whether any piece of each example is odd, [n], from whether each piece is, [p]."""
         return odd if self._starts is None else np.logical_or.reduceat(odd, self._starts[:-1])
+
+
+class _ByExample(Sequence[Logits]):
+    def __init__(self, logits: AllLogits) -> None:
+        self._logits = logits
+
+    def __len__(self) -> int:
+        return self._logits.examples
+
+    def __getitem__(self, index: Any) -> Any:
+        chosen = range(len(self))[index]
+        return self._logits.of_slice(chosen) if isinstance(chosen, range) else self._logits.of_example(chosen)
 
 
 def _joined(pieces: Sequence[Logits]) -> Logits:

@@ -102,8 +102,10 @@ def answers(
     processes: Processes | None = None,
     precision: PassContext | None = None,
     capture: Literal["auto", "always"] = "auto",
-) -> list[NDArray[np.float32]]:
+) -> Sequence[NDArray[np.float32]]:
     """Return the logits of each example, in the order of the examples, on the host in float32.
+
+    A slice of the result is one array, [k, C], if its examples are of one task with one output per example.
 
     On a GPU, passes run as CUDA graphs if that is faster; see `CapturedModel.is_warm` for the rule.
 
@@ -120,8 +122,11 @@ def answers(
     """
     listed = examples if isinstance(examples, Examples) else Examples.of(examples)
     filled = all_logits(model, listed, batch_size, processes, precision, capture, AHEAD).finish()
+    if processes is None or processes.world == 1:
+        check_logits(model.tasks, listed.task, filled.of_examples(filled.odd))
+        return filled.by_example()
     merged, odd = [filled.of(piece) for piece in range(len(filled))], filled.odd
-    for gathered, remote_odd in [] if processes is None else processes.gathered((merged, odd)):
+    for gathered, remote_odd in processes.gathered((merged, odd)):
         merged = [local if remote is None else remote for local, remote in zip(merged, gathered, strict=True)]
         odd = odd | remote_odd
     check_logits(model.tasks, listed.task, filled.of_examples(odd))

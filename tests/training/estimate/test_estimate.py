@@ -24,7 +24,7 @@ from weft.data.splits.splits import prepare
 from weft.data.tokens.tokens import tokenize
 from weft.training.engines.eager import EagerEngine
 from weft.training.engines.graph import GraphEngine
-from weft.training.estimate.estimate import _evaluated, _fitting, duration, estimate, size
+from weft.training.estimate.estimate import _evaluated, _fitting, duration, estimate, evaluation_shape, size
 from weft.training.estimate.step_time import PASSES, Costs, Examples, Rate, _timed, fitted_line
 from weft.training.run.plan import plan_of
 from weft.training.settings import Training
@@ -230,6 +230,16 @@ def test_evaluations_are_counted_by_rows_and_times():
     assert _evaluated(training, rows, costs, 100) == 4 * watched + whole
     training = training.model_copy(update={"last_evaluation": "subset", "evaluate_every": 0})
     assert _evaluated(training, rows, costs, 100) == watched
+
+
+@pytest.mark.parametrize(
+    ("length", "rows", "cpu", "cuda"),
+    [(32, 1000, 128, 512), (1024, 1000, 4, 16), (4096, 1000, 1, 4), (8192, 1000, 1, 2), (32, 10, 10, 10)],
+)
+def test_long_rows_are_evaluated_a_few_at_a_time(length, rows, cpu, cuda):
+    lengths = np.array([5] * (rows - 1) + [length])
+    assert evaluation_shape(lengths, torch.device("cpu")) == (cpu, length)
+    assert evaluation_shape(lengths, torch.device("cuda")) == (cuda, length)
 
 
 @given(st.lists(st.tuples(st.floats(1, 1e9), st.floats(1e-4, 10)), min_size=1, max_size=5))

@@ -59,7 +59,7 @@ class Classify(Labelled):
         """The most likely label's id, [N]."""
         import numpy as np
 
-        return np.stack(list(logits)).argmax(-1)
+        return np.asarray(logits).argmax(-1)
 
     def decisions(
         self,
@@ -73,7 +73,7 @@ class Classify(Labelled):
 
         from weft.tasks.kinds.decisions import Decisions
 
-        return Decisions.of_classes(np.stack(list(logits)), labels)
+        return Decisions.of_classes(np.asarray(logits), labels)
 
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
         """The most frequent label, [N]."""

@@ -102,7 +102,7 @@ class Multilabel(Labelled):
         """1 where a label is predicted, [N, C]."""
         import numpy as np
 
-        return _predicted(np.stack(list(logits)), task).astype(np.int64)
+        return _predicted(np.asarray(logits), task).astype(np.int64)
 
     def gold(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
         """1 where a label holds, else 0, [N, C]."""
@@ -126,7 +126,7 @@ class Multilabel(Labelled):
         from weft.tasks.kinds.decisions import Decisions
 
         predicted = self.decode(logits, task, ())
-        return Decisions.of_flags(np.stack(list(logits)), self.gold(labels, task, ()), predicted)
+        return Decisions.of_flags(np.asarray(logits), self.gold(labels, task, ()), predicted)
 
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:
         """The labels that more than half of the examples have, [N, C]."""

@@ -107,7 +107,7 @@ class Regress(Kind):
         """The numbers, [N], or [N, k] for several outputs."""
         import numpy as np
 
-        numbers = task.in_range(np.stack(list(logits)))
+        numbers = task.in_range(np.asarray(logits))
         return numbers[:, 0] if numbers.shape[1] == 1 else numbers
 
     def guess(self, labels: Sequence[Any], task: Task, examples: Sequence[ExampleRows]) -> NDArray[Any]:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from weft.errors import train_key
+from weft.inference.batches import POSITIONS, TOKENS
 from weft.training.engines import ENGINES
 from weft.training.estimate.engine_time import time_engine
 from weft.training.estimate.memory import Count, Memory, count_activations, memory_at, working_memory
@@ -34,7 +35,7 @@ TYPICAL = (0.5, 0.1, 0.9)
 BUSY = 1.8
 """If repeated passes differ by this factor, the machine is busy with something else."""
 EVALUATED = 64
-"""The approximate number of rows in an evaluation batch."""
+"""The approximate number of rows in an evaluation batch, for its time."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +167,8 @@ def estimate(
             )
     else:
         step_seconds, startup, timed = times.step_seconds, times.startup_seconds, times.timed
-    lengths = [int(tokens.row_lengths.max()) for tokens in (validation or {}).values()]
-    shapes_without = [(EVALUATED, max(lengths))] if lengths else [(0, 0)]
+    lengths = [tokens.row_lengths for tokens in (validation or {}).values()]
+    shapes_without = [evaluation_shape(np.concatenate(lengths), device)] if lengths else [(0, 0)]
     if plan.chooses:  # a pass over all candidates comes before a step in which the model chooses
         passes = [_batches(plan.candidates(n), train, ids, training.accumulate) for n in sample]
         measured = np.array([batch.shape for step in passes for batch in step])
@@ -181,6 +182,20 @@ def estimate(
     facts = (len(steps), timed, _machine(device), room, engine, startup, note)
     # a run without steps has a plan of one step that is never followed
     return Estimate(memory, step_seconds, plan.steps if training.steps else 0, evaluations, *facts)
+
+
+def evaluation_shape(lengths: NDArray[np.int64], device: torch.device) -> tuple[int, int]:
+    """The rows R and the length L of the evaluation batch with the longest rows.
+
+    The token positions of a batch are limited, so long rows are evaluated a few at a time.
+
+    Args:
+        lengths: the length of each row, [n].
+        device: the device that evaluates.
+    """
+    longest = int(lengths.max())
+    positions = TOKENS if device.type == "cuda" else POSITIONS
+    return min(len(lengths), max(1, positions // longest)), longest
 
 
 def size(count: float) -> str:
