@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -74,9 +75,12 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def write(folder: Path, rows: int, files: int, one: Path) -> None:
-    """Write the same rows as several files and as one."""
+def write(folder: Path, rows: int, files: int, one: Path, tasks: Sequence[str] = ()) -> None:
+    """Write the same rows as several files and as one; of these tasks in turn, if there are several."""
+    source: Iterator[dict[str, Any]]
     source = ({"n": at, "text": row["text"]} for at, row in enumerate(rows_of(rows, 3)))
+    if tasks:
+        source = ({**row, "task": tasks[row["n"] % len(tasks)]} for row in source)
     lines = (json.dumps(row) + "\n" for row in source)
     with one.open("w") as whole:
         for number in range(files):
@@ -91,18 +95,20 @@ def new(folder: Path) -> Path:
     return folder
 
 
-def command(words: list[object]) -> list[str]:
-    return [sys.executable, "-m", "weft", "predict", *map(str, words), "--device", "cpu", "--quiet"]
+def command(words: list[object], device: str = "cpu") -> list[str]:
+    """The words of a call of `weft predict`."""
+    return [sys.executable, "-m", "weft", "predict", *map(str, words), "--device", device, "--quiet"]
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
+def environment(device: str = "cpu") -> dict[str, str]:
+    """One thread per process on a CPU; beside a GPU the libraries decide."""
+    return {**os.environ, **({"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"} if device == "cpu" else {})}
 
 
-def timed(words: list[object]) -> float:
+def timed(words: list[object], device: str = "cpu") -> float:
     """The seconds of a command."""
     began = time.perf_counter()
-    subprocess.run(command(words), env=environment(), check=True)
+    subprocess.run(command(words, device), env=environment(device), check=True)
     return time.perf_counter() - began
 
 

@@ -1,11 +1,13 @@
 """Measure what grows with the number of rows: time and memory of `weft check`, `train`, `evaluate` …
 
     python -m benchmarks.speed.rows [--rows 100000 1000000 5000000] [--forms jsonl csv parquet] [--out FOLDER]
+    python -m benchmarks.speed.rows --rows 1000 --forms jsonl --evaluated 1000000 --only train evaluate
 
 The rows are drawn from a seed and written as jsonl, csv or parquet. Every command is a process of its own,
 called as a user calls it; its peak memory is the one that the system reports when it ends. The encoder is
 tiny and random, and few steps are trained: what is left is reading, checking, tokenizing, the cache, the plan
-and evaluating. Prints one line per command and writes rows.json into the folder.
+and evaluating. With `--evaluated N` there are N validation rows, all of which `weft evaluate` evaluates, and
+training only a few. Prints one line per command and writes rows.json into the folder.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from typing import Any
 VALIDATION = 50
 """One row of validation for so many of training, at most `MOST`."""
 MOST = 20_000
+FEW = 1000
+"""The rows that training evaluates if `--evaluated` is given."""
 WORDS = 12
 LABELS = ("no", "yes")
 SYLLABLES = [first + second for first in "bdfgklmnprst" for second in ("a", "e", "i", "o", "u", "an", "er")]
@@ -42,7 +46,7 @@ def main() -> None:
             folder.mkdir(parents=True, exist_ok=True)
             run = write_inputs(folder, form, rows, args.evaluated)
             for name, command in commands(run, folder).items():
-                if args.only and name not in args.only:
+                if args.only and name not in args.only and name.partition(",")[0] not in args.only:
                     continue
                 row = {"rows": rows, "form": form, "command": name, **measured(command, folder)}
                 found.append(row)
@@ -58,7 +62,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 5_000_000])
     parser.add_argument("--forms", nargs="+", default=["jsonl", "csv", "parquet"])
-    parser.add_argument("--only", nargs="+", help="commands to measure; default: all")
+    parser.add_argument(
+        "--only", nargs="+", help="commands to measure, such as train or evaluate; default: all"
+    )
     parser.add_argument(
         "--evaluated", type=int, help=f"validation rows; default: 1/{VALIDATION}, at most {MOST}"
     )
@@ -87,11 +93,14 @@ def write_inputs(folder: Path, form: str, rows: int, evaluated: int | None) -> P
         files[split] = folder / f"{split}.{form}"
         if not files[split].exists():
             write_rows(files[split], number, seed)
+    train = {"steps": 20, "batch_size": 32, "evaluate_every": 20, "lr": 0.001, "max_length": 32}
+    if evaluated:  # else training would evaluate all of them too
+        train |= {"evaluate_rows": FEW, "last_evaluation": "subset", "baselines": False}
     run = {
         "encoder": "random:bert-tiny@minilm",
         "method": "lora",
         "tasks": {"sentiment": {"labels": list(LABELS), **{split: str(f) for split, f in files.items()}}},
-        "train": {"steps": 20, "batch_size": 32, "evaluate_every": 20, "lr": 0.001, "max_length": 32},
+        "train": train,
     }
     path = folder / "run.yaml"
     path.write_text(json.dumps(run))  # YAML holds JSON

@@ -33,6 +33,7 @@ class Server:
         device: `cpu` or `cuda`.
         first: a request that is sent until it is answered.
         options: further options of `weft serve`.
+        every: the seconds between two attempts to get the first answer.
 
     Attributes:
         name: its name.
@@ -47,7 +48,9 @@ class Server:
         device: str,
         first: dict[str, Any],
         options: Sequence[str] = (),
+        every: float = 0.5,
     ) -> None:
+        self._every = every
         self.name, self.url = name, f"http://127.0.0.1:{port}/v1/predict"
         if name == "weft":
             command = ["-m", "weft", "serve", str(bundle), "--port", str(port)]
@@ -74,7 +77,7 @@ class Server:
                 urllib.request.urlopen(request, timeout=60).read()
                 return
             except OSError:
-                time.sleep(0.5)
+                time.sleep(self._every)
         raise RuntimeError(f"{self.name} did not answer within {seconds:.0f} s")
 
     def memory_mb(self) -> float:

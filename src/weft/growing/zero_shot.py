@@ -133,7 +133,7 @@ def _read_by_heads(model: Model, task: int, tokens: Tokens, chosen: Sequence[int
 
 def _tried(
     model: Model, name: str, head: HeadValues, read: Tensor | None, tokens: Tokens, chosen: Sequence[int]
-) -> list[NDArray[np.float32]]:
+) -> Sequence[NDArray[np.float32]]:
     """The logits of the examples under this head."""
     if read is not None:
         logits = torch.nn.functional.linear(read, head["weight"], head["bias"]).cpu().numpy()
