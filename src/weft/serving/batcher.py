@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from weft.serving.questions import Embed, again
 from weft.serving.refused import Refused
@@ -43,6 +43,20 @@ class Observer(Protocol):
 
     def failure(self, error: BaseException, items: Sequence[Item]) -> None:
         """Questions failed by an error that is not the client's."""
+
+
+class Started(NamedTuple):
+    """A batch that runs, or has run.
+
+    Attributes:
+        batch: the batch.
+        logits: what the worker returned for it.
+        at: when it was started.
+    """
+
+    batch: Batch
+    logits: Any
+    at: float
 
 
 class Batcher:
@@ -156,10 +170,11 @@ class Batcher:
                 self._model_work.notify()
 
     def _run_model(self) -> None:
+        started: Started | None = None  # the last batch, if it may still run on a GPU
         while True:
             with self._lock:
-                self._busy = False
-                while not (self._ready or self._raw or self._commands):
+                self._busy = started is not None
+                while not (self._ready or self._raw or self._commands or started):
                     if self._closing and not self._tokenizing:
                         return
                     self._model_work.wait()
@@ -168,10 +183,14 @@ class Batcher:
                 self._busy = True
                 if len(self._raw) >= WORTHWHILE:
                     self._many_texts.notify()
+            if window:
+                started = self._answer(window, started)
+                continue
+            if started is not None:
+                self._finish(started)
+                started = None
             if command is not None:
                 _run(*command)
-            else:
-                self._answer(window)
 
     def _window(self) -> list[Item]:
         """Take up to eight batches, in the order of arrival: what is tokenized first."""
@@ -229,44 +248,51 @@ class Batcher:
                 self._failed([item], error)
         return kept
 
-    def _answer(self, window: list[Item]) -> None:
-        """Answer the questions of a window; on a GPU one batch is decoded while the next one runs."""
+    def _answer(self, window: list[Item], before: Started | None) -> Started | None:
+        """Answer the questions of a window; on a GPU one batch is decoded while the next one runs.
+
+        Args:
+            window: the questions.
+            before: the last batch of the window before, if it has not been decoded.
+
+        Returns:
+            The last batch of this one, if it has not been decoded: it may run while the next window is read.
+        """
         began = time.monotonic()
         window = self._prepared(window)
-        before: tuple[Batch, Any, float] | None = None
         for batch in self.worker.batches(window):
             # clients may have left while the batches before ran
             if all(item.ticket.gone for item in batch.items):
                 continue
-            at = time.monotonic()
-            started = self._started(batch)
+            started = self._start(batch)
             if before is not None:
-                self._finish(*before)
-            before = None if started is _FAILED else (batch, started, at)
+                self._finish(before)
+            before = started
             if before is not None and not self.worker.waits:
-                self._finish(*before)
+                self._finish(before)
                 before = None
-        if before is not None:
-            self._finish(*before)
         if window:
             rate = len(window) / max(time.monotonic() - began, 1e-6)
             self._rate = rate if not self._rate else 0.9 * self._rate + 0.1 * rate
+        return before
 
-    def _started(self, batch: Batch) -> Any:
+    def _start(self, batch: Batch) -> Started | None:
+        at = time.monotonic()
         try:
-            return self.worker.start(batch)
+            return Started(batch, self.worker.start(batch), at)
         except Exception as error:
             self._answer_alone(batch, error)
-            return _FAILED
+            return None
 
-    def _finish(self, batch: Batch, started: Any, at: float) -> None:
+    def _finish(self, started: Started) -> None:
+        batch = started.batch
         try:
-            answers = self.worker.finish(batch, started)
+            answers = self.worker.finish(batch, started.logits)
         except Exception as error:
             self._answer_alone(batch, error)
             return
         self._deliver(batch, answers)
-        self._observer.batch(batch, time.monotonic() - at)
+        self._observer.batch(batch, time.monotonic() - started.at)
 
     def _answer_alone(self, batch: Batch, error: Exception) -> None:
         """Answer each question of a failed batch by itself, so that only those that cause the error fail."""
@@ -300,9 +326,6 @@ class Batcher:
         failed = [item.ticket for item in items if item.ticket.fail(refused)]
         if failed:
             self.wake(failed)
-
-
-_FAILED: Any = object()
 
 
 def _run(work: Callable[[], Any], result: Future[Any]) -> None:
