@@ -47,7 +47,7 @@ def test_every_measure_returns_the_values_that_claims_may_name(runs):
     assert set(updates["covariance"]) == {*classify, "stsb"}
     assert 0 < updates["incremental"] < updates["bundled"]
     pairs = {name: updates[name] for name in ("query_pairs", "ffn_in_bias_pairs")}
-    assert all(len(of) == 28 and all(-1 <= x <= 1 for x in of.values()) for of in pairs.values())
+    assert all(0 < len(of) <= 28 and all(-1 <= x <= 1 for x in of.values()) for of in pairs.values())
     means = [updates[name] for name in updates if name.startswith(("query", "ffn_in")) and name not in pairs]
     assert all(-1 <= mean <= 1 for mean in means)
     named = set(chosen) | set(updates)
