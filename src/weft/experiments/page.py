@@ -16,8 +16,6 @@ from weft.experiments.claims.evaluate import FEWEST_SEEDS, HELD
 from weft.experiments.measure_tables import measure_tables
 from weft.experiments.results import Results
 from weft.experiments.tables import (
-    NONE,
-    TextTable,
     averages_table,
     claims_table,
     contrasts_table,
@@ -27,6 +25,7 @@ from weft.experiments.tables import (
     published_table,
     tasks_table,
 )
+from weft.experiments.text_table import NONE, TextTable
 
 
 @dataclass(frozen=True)
