@@ -160,6 +160,8 @@ def test_a_small_scale_says_what_must_not_be_concluded(name):
         assert "contrastive loss" in grid.cautions[0]
         return
     assert texts[2] in grid.cautions  # it reproduces no paper
+    if name in ("methods", "peers", "pals-table3", "morris-table2", "ca-mtl-table3.1", "ca-mtl-figure3.4"):
+        assert grid.cautions == texts  # one wording
     counts_only = dict(grid.overridden).get(("train", "steps")) == 0
     if not counts_only and name != "pals-squad-swag":  # whose files are not there
         assert sum("contrastive loss" in text for text in grid.cautions) == 1
