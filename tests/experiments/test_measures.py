@@ -34,7 +34,9 @@ def runs(tmp_path_factory, token_cache):
 
 
 def test_every_measure_returns_the_values_that_claims_may_name(runs):
-    chosen = measure_run(["data_used", "uncertainty", "first_peak", "difficulty"], runs["ca-mtl-figure3.5"])
+    names = ["data_used", "composition", "uncertainty", "first_peak", "difficulty"]
+    chosen = measure_run(names, runs["ca-mtl-figure3.5"])
+    assert sum(chosen["composition"].values()) == pytest.approx(100)
     assert 0 < chosen["data_used"] <= 100
     classify = {"cola", "mnli", "rte", "qqp", "sst2", "qnli", "mrpc"}
     assert set(chosen["difficulty"]) == set(chosen["uncertainty"]) == classify
@@ -44,7 +46,10 @@ def test_every_measure_returns_the_values_that_claims_may_name(runs):
     updates = measure_run(["similarity", "storage", "covariance"], runs["morris-figure2"])
     assert set(updates["covariance"]) == {*classify, "stsb"}
     assert 0 < updates["incremental"] < updates["bundled"]
-    assert all(-1 <= updates[name] <= 1 for name in updates if name.startswith(("query", "ffn_in")))
+    pairs = {name: updates[name] for name in ("query_pairs", "ffn_in_bias_pairs")}
+    assert all(0 < len(of) <= 28 and all(-1 <= x <= 1 for x in of.values()) for of in pairs.values())
+    means = [updates[name] for name in updates if name.startswith(("query", "ffn_in")) and name not in pairs]
+    assert all(-1 <= mean <= 1 for mean in means)
     named = set(chosen) | set(updates)
     assert named == set(VALUES)
     assert set(VALUES.values()) == set(MEASURES)
@@ -78,7 +83,7 @@ def test_means_of_blocks():
     tasks = ["cola", "sst2", "mrpc", "qqp"]  # two single sentences, two paraphrases
     matrix = np.array([[1, 0.6, 0.1, 0.1], [0.6, 1, 0.2, 0.2], [0.1, 0.2, 1, 0.8], [0.1, 0.2, 0.8, 1]])
     means = block_means(tasks, matrix)
-    assert means == pytest.approx({"within": 0.7, "between": 0.15, "mean": 2.0 / 6})
+    assert means == pytest.approx({"within": 0.7, "between": 0.15, "apart": 0.15, "mean": 2.0 / 6})
     matrix[2, 3] = matrix[3, 2] = np.nan
     assert block_means(tasks, matrix)["within"] == pytest.approx(0.6)
     assert set(block_means(["mine", "cola"], np.eye(2))) == {"mean"}

@@ -25,7 +25,7 @@ def test_a_recipe_is_run_measured_and_judged(data, tmp_path, capsys, monkeypatch
     words = ["compare", "recipe:ca-mtl-figure3.8", *data.overrides, "seeds=1", "train.steps=2"]
     words += [
         "train.batch_size=8",
-        "train.evaluate_every=0",
+        "train.evaluate_every=1",
         "--out",
         str(tmp_path / "out"),
         "--device",

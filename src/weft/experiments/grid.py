@@ -44,12 +44,13 @@ from weft.experiments.grid_checks import (
     read_tune,
     read_word,
 )
+from weft.experiments.groups import read_groups
 from weft.utils.safe_yaml import YamlError, parse_yaml, read_text
 
 KEYS = (
     *("title", "about", "base", "run", "seeds", "axes", "variants", "exclude", "tune", "report", "average"),
     *("baseline", "contrasts", "claims", "published", "scale", "scales", "keep"),
-    *("measures", "cautions"),
+    *("measures", "cautions", "groups"),
 )
 """The keys of a grid."""
 
@@ -127,6 +128,7 @@ class Grid:
         overridden: the keys that the command line has set in every run, with their values.
         measures: what is measured of every finished run besides its scores; see `weft.experiments.measures`.
         cautions: what must not be concluded from the results, one sentence or more each.
+        groups: the tasks of each group that tables have an average of; see `weft.experiments.groups`.
     """
 
     source: str
@@ -149,6 +151,7 @@ class Grid:
     overridden: tuple[tuple[Place, Any], ...] = ()
     measures: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def load_grid(source: str | Path, overrides: Sequence[str] = ()) -> Grid:
@@ -192,8 +195,8 @@ def read_grid(text: str, source: str, folder: Path, overrides: Sequence[str] = (
             if key not in KEYS:
                 hint = " (settings of runs belong under run)" if key in SECTIONS else ""
                 reading.wrong([key], f"no such key{hint}; {did_you_mean(key, KEYS)}")
+        scaled = _scale(raw, reading)  # first: a scale may have another base
         base, base_folder = _base(raw, reading)
-        scaled = _scale(raw, reading)
         overridden = _of_runs(of_runs, reading)
         seeds = read_seeds(raw.get("seeds", 1), reading)
         axes = tuple(Axis(*axis) for axis in read_axes("axes", raw.get("axes"), reading))
@@ -222,6 +225,7 @@ def read_grid(text: str, source: str, folder: Path, overrides: Sequence[str] = (
             overridden=(*scaled, *overridden),
             measures=read_measures(raw.get("measures"), reading),
             cautions=read_cautions(raw.get("cautions"), reading),
+            groups=read_groups(raw.get("groups"), reading),
         )
         stop_if_wrong(reading)
         return grid

@@ -10,7 +10,7 @@ from weft.config.run_file import SECTIONS
 from weft.errors import did_you_mean
 
 MOST_SEEDS = 1000
-ACTIONS = ("start_from", "grow", "assemble", "peer")
+ACTIONS = ("start_from", "policy_from", "grow", "assemble", "peer")
 """What a variant may do instead of training from the encoder; see `weft.experiments.actions`."""
 BY_HAND = ("train", "seed")
 """The key that seeds set."""

@@ -2,16 +2,19 @@
 
 A measure reads the run's folder and returns values by name: a number, or one number per task. They are kept
 in `Record.measures`. In a claim, `measure(v, NAME)` is a number (of values per task their mean), and the name
-of a measure per task is a series: `rank_correlation(difficulty, first_peak)`.
+of a measure per task is a series: `rank_correlation(difficulty, first_peak)`. A measure that does not apply
+to a run (`applies`) is not taken of it, so that one grid can measure runs of different kinds.
 
 | measure | values |
 |---|---|
 | data_used | `data_used`: the share of all training rows that was trained on, in percent |
+| composition | `composition`: the share of each task among the examples trained on, in percent |
 | uncertainty | `uncertainty`: mean entropy of each task's outputs; needs train.measure_uncertainty |
 | first_peak | `first_peak`: the step around which MT-Uncertainty first chooses many examples of each task |
 | difficulty | `difficulty`: the difficulty of each task (EDM), from its training rows |
 | covariance | `covariance`: mean CovSim of each task with the others |
-| similarity | cosines of updates: `query_within`, `query_between`, `query_mean`; the same of `ffn_in_bias` |
+| similarity | cosines of updates: `query_within`, `query_between`, `query_apart`, `query_mean`, and of each
+  pair of tasks `query_pairs`; the same of `ffn_in_bias` |
 | storage | `incremental`, `bundled`: parameters in millions, as multitask LoRA counts |
 """
 
@@ -22,17 +25,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.errors import RunFailed
+from weft.errors import RunFailed, WeftError
 from weft.utils.safe_json import parse_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from weft.config.run_file import RunFile
+
 Value = float | dict[str, float]
 Measure = Callable[[Path], dict[str, Value]]
 
 LOG = "log.jsonl"
-BLOCK_MEANS = ("within", "between", "mean")
+MEASURED = "measured"
+"""The key of `Record.measures` that lists what was measured. A measure may have no value for a run."""
+BLOCK_MEANS = ("within", "between", "apart", "mean")
+PAIRS = "pairs"
+TIMES = " × "
+"""What joins the names of two tasks."""
 WINDOW = 50
 """The number of steps that counts of chosen examples are averaged over, before their first peak is found."""
 
@@ -63,6 +73,16 @@ def data_used(folder: Path) -> dict[str, Value]:
     if not shares:
         raise RunFailed(f"{folder / LOG}: no line has data_used; the run has not ended")
     return {"data_used": 100.0 * float(shares[-1])}
+
+
+def composition(folder: Path) -> dict[str, Value]:
+    """The share of each task among all examples that were trained on; those that MT-Uncertainty chose."""
+    counts: dict[str, float] = {}
+    for event in _log(folder):
+        for task, count in event.get("window", {}).get("examples", {}).items():
+            counts[task] = counts.get(task, 0.0) + count
+    total = sum(counts.values())
+    return {"composition": {task: 100 * count / total for task, count in counts.items()}} if total else {}
 
 
 def uncertainty(folder: Path) -> dict[str, Value]:
@@ -132,21 +152,36 @@ def covariance(folder: Path) -> dict[str, Value]:
 
 
 def similarity(folder: Path) -> dict[str, Value]:
-    """The mean cosines of the tasks' updates: within kinds of tasks, between kinds, and over all pairs."""
+    """The mean cosines of the tasks' updates: within kinds of tasks, between kinds, and over all pairs.
+
+    There is no value if no task has an update (L0 has removed all of them), or if updates are not finite.
+    """
     from weft.analysis.similarity import similarity as similarity_of
     from weft.bundle.load import load
 
-    done = similarity_of(load(folder))
+    try:
+        done = similarity_of(load(folder))
+    except WeftError:
+        return {}
     values: dict[str, Value] = {}
     matrices = (("query", done.average("weight", "query")), ("ffn_in_bias", done.average("bias", "ffn_in")))
     for name, matrix in matrices:
         if matrix is not None:
             values |= {f"{name}_{key}": x for key, x in block_means(done.tasks, matrix).items()}
+            values[f"{name}_{PAIRS}"] = {
+                f"{second}{TIMES}{first}": float(matrix[i, j])
+                for i, first in enumerate(done.tasks)
+                for j, second in enumerate(done.tasks[:i])
+            }
     return values
 
 
 def block_means(tasks: Sequence[str], matrix: NDArray[Any]) -> dict[str, float]:
-    """The means of a matrix [T, T] over pairs of tasks: of one block of their suite, of two, of all."""
+    """The means of a matrix [T, T] over pairs of tasks.
+
+    `within`: of one block of their suite; `between`: of two; `apart`: of the first block and another, as of a
+    single sentence and a pair in GLUE; `mean`: all.
+    """
     import numpy as np
 
     from weft.suites import suite_blocks
@@ -158,6 +193,8 @@ def block_means(tasks: Sequence[str], matrix: NDArray[Any]) -> dict[str, float]:
         for task in members
         if set(tasks) <= {t for others in blocks.values() for t in others}
     }
+    first_block = next(iter(dict.fromkeys(name for _, name in block.values())), None)
+    apart = {task for task in tasks if block and block[task][1] == first_block}
     pairs: dict[str, list[float]] = {key: [] for key in BLOCK_MEANS}
     for i, first in enumerate(tasks):
         for j, second in enumerate(tasks[:i]):
@@ -166,6 +203,8 @@ def block_means(tasks: Sequence[str], matrix: NDArray[Any]) -> dict[str, float]:
             pairs["mean"].append(float(matrix[i, j]))
             if block:
                 pairs["within" if block[first] == block[second] else "between"].append(float(matrix[i, j]))
+            if (first in apart) != (second in apart):
+                pairs["apart"].append(float(matrix[i, j]))
     return {key: sum(values) / len(values) for key, values in pairs.items() if values}
 
 
@@ -177,6 +216,20 @@ def storage(folder: Path) -> dict[str, Value]:
     done = storage_of(load(folder))
     counted = done["paper"] or done
     return {name: counted[name]["parameters"] / 1e6 for name in ("incremental", "bundled")}
+
+
+def applies(name: str, run: RunFile) -> bool:
+    """Whether a measure can be taken of a run: of updates, if its method adds any; of choices, if it chooses.
+
+    Args:
+        name: the measure.
+        run: the run file.
+    """
+    if name == "similarity":
+        return not run.method.separate and len(run.tasks) > 1 and all(part.adds for part in run.method.parts)
+    if name == "first_peak":
+        return bool(run.training.sampler["use"] == "mt_uncertainty")
+    return True
 
 
 def _log(folder: Path) -> Iterator[dict[str, Any]]:
@@ -192,6 +245,7 @@ def _log(folder: Path) -> Iterator[dict[str, Any]]:
 
 MEASURES: Mapping[str, Measure] = {
     "data_used": data_used,
+    "composition": composition,
     "uncertainty": uncertainty,
     "first_peak": first_peak,
     "difficulty": difficulty,
@@ -202,8 +256,9 @@ MEASURES: Mapping[str, Measure] = {
 """Every measure by its name."""
 
 VALUES: Mapping[str, str] = {
-    **{name: name for name in ("data_used", "uncertainty", "first_peak", "difficulty", "covariance")},
-    **{f"{part}_{mean}": "similarity" for part in ("query", "ffn_in_bias") for mean in BLOCK_MEANS},
+    **{name: name for name in ("data_used", "composition", "uncertainty", "first_peak")},
+    **{name: name for name in ("difficulty", "covariance")},
+    **{f"{part}_{mean}": "similarity" for part in ("query", "ffn_in_bias") for mean in (*BLOCK_MEANS, PAIRS)},
     **dict.fromkeys(("incremental", "bundled"), "storage"),
 }
 """The measure that returns each value."""

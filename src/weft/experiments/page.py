@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.experiments.claims.evaluate import FEWEST_SEEDS, HELD
+from weft.experiments.measure_tables import measure_tables
 from weft.experiments.results import Results
 from weft.experiments.tables import (
-    NONE,
-    TextTable,
     averages_table,
     claims_table,
     contrasts_table,
     cost_table,
+    groups_table,
     notes_of,
     published_table,
     tasks_table,
 )
+from weft.experiments.text_table import NONE, TextTable
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,10 @@ def page(results: Results, call: Call | None = None, web: str | None = None) -> 
         parts += [section(contrasts_table(results))]
     if results.claims:
         parts += [section(claims_table(results))]
+    if grid.groups:
+        parts += [section(groups_table(results))]
     parts += [section(tasks_table(results))]
+    parts += [section(table) for table in measure_tables(results)]
     if grid.published.get("rows"):
         parts += [section(published_table(results))]
     parts += [section(cost_table(results)), cautions(results), how_to_read(results)]

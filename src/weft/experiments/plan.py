@@ -13,6 +13,7 @@ from weft.experiments.cells import Cell, cells_of, in_order
 from weft.experiments.grid import Grid
 from weft.experiments.identity import digest, identity_of, identity_of_action
 from weft.experiments.job import Job, checked_run, run_folder
+from weft.experiments.measures import MEASURED, applies
 from weft.experiments.records import Record, Records
 from weft.suites import suites_found_once
 
@@ -104,12 +105,12 @@ class Plan:
             raw=cell.raw,
             action=cell.action,
             report=self.grid.report,
-            chosen_by=cell.trial,
+            chosen_by=cell.trial or self.grid.report != "validation",
             out=str(self.out.resolve()),
             needs=tuple(str(folder) for folder in needs),
             keep=keep or used,
             device=device,
-            measures=self._measures(cell),
+            measures=self._measures(planned),
         )
 
     def delete_weights(self) -> None:
@@ -140,17 +141,23 @@ class Plan:
             identity = identity_of_action(cell.action, cell.seed, uses, splits, grid.source, grid.folder)
         else:
             run_file = checked_run(cell.raw, grid.source, grid.folder)
-            measures = self._measures(cell)
-            more = {"measures": sorted(measures)} if measures else {}
-            identity = identity_of(
-                run_file, splits, uses, report=grid.report, action=dict(cell.action), **more
-            )
-        return Planned(cell, run_file, identity, self.records.read(identity))
+            identity = identity_of(run_file, splits, uses, report=grid.report, action=dict(cell.action))
+        record = self.records.read(identity)
+        if record is not None and not set(self._wanted(cell, run_file)) <= set(_measured(record)):
+            record = None  # it is run again, and what was measured before is measured again
+        return Planned(cell, run_file, identity, record)
 
-    def _measures(self, cell: Cell) -> tuple[str, ...]:
-        """What is measured of a cell: nothing of a trial, and nothing of models that others have trained."""
-        trains = not cell.trial and not any(name in cell.action for name in OF_MODELS)
-        return self.grid.measures if trains else ()
+    def _wanted(self, cell: Cell, run_file: RunFile | None) -> tuple[str, ...]:
+        """What the grid measures of a cell: nothing of models that other cells or libraries have trained."""
+        if run_file is None or "peer" in cell.action:
+            return ()
+        return tuple(name for name in self.grid.measures if applies(name, run_file))
+
+    def _measures(self, planned: Planned) -> tuple[str, ...]:
+        """What is measured when a cell runs: also what a record of it holds, which another grid may need."""
+        record = self.records.read(planned.identity)
+        before = _measured(record) if record is not None else ()
+        return tuple(dict.fromkeys((*self._wanted(planned.cell, planned.run_file), *before)))
 
     def _all_needs(self, cell: Cell) -> list[str]:
         """The names of all cells that a cell needs, directly or not, as far as their weights are missing."""
@@ -160,6 +167,11 @@ class Plan:
             if not self.has_weights(self.cells[name]):
                 names += self._all_needs(self.cells[name].cell)
         return names
+
+
+def _measured(record: Record) -> tuple[str, ...]:
+    """The measures that a record holds."""
+    return tuple(dict.fromkeys(record.measures.get(MEASURED, ())))
 
 
 def _explained(grid: Grid, text: str, names: Sequence[str]) -> str:

@@ -5,8 +5,11 @@ A recipe is a grid (`weft.experiments.grid`) with three more keys:
 - `paper`: the work, and its table or figure.
 - `like`: a recipe whose keys it takes over; its own keys replace them, those of `scales` one by one. Recipes
   of the same runs, such as a table and the figure beside it, so have one definition, and equal runs are
-  trained once.
+  trained once. A file whose name begins with `_` is no recipe: it holds what several recipes have in common.
 - `base` may be a preset only, since a recipe is in no folder of the user's.
+
+An entry of `cautions` that is a key of `_cautions.yaml` stands for the text there, so that all pages say the
+same thing in the same words.
 
 A recipe has the scales `small` (the default: the encoder `minilm`, one GPU) and, if a paper describes it,
 `paper` (the paper's encoder, steps and seeds).
@@ -35,6 +38,10 @@ PREFIX = "recipe:"
 FILES = "weft.experiments.recipe_files"
 OF_RECIPES = ("paper", "like")
 """The keys that a grid does not have."""
+COMMON = "_"
+"""What the name of a file begins with that is no recipe."""
+CAUTIONS = "_cautions"
+"""The file with the texts that `cautions` name."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,7 @@ class Recipe:
 
 def recipe_names() -> list[str]:
     """The names of the recipes."""
-    files = resources.files(FILES).iterdir()
-    return sorted(p.name.removesuffix(".yaml") for p in files if p.name.endswith(".yaml"))
+    return [name for name in _file_names() if not name.startswith(COMMON)]
 
 
 def is_recipe(source: str | Path) -> bool:
@@ -115,16 +121,25 @@ def recipe(name: str) -> Recipe:
 
 
 def run_count(grid: Grid) -> int:
-    """The number of runs of a grid: its cells, and with `tune` those that choose the values too."""
+    """The number of runs of a grid: its cells, and with `tune` those that choose the values too.
+
+    The run that was chosen is one of these: it is not trained again.
+    """
     if grid.tune is None:
         return len(cells_of(grid))
     first = {v.name: trials_of(grid, v)[0] for v in variants_of(grid)}  # any choice: their number is equal
-    return len(cells_of(grid, first))
+    cells = cells_of(grid, first)
+    return len({(cell.variant, cell.seed, tuple(cell.tuned.items())) for cell in cells})
 
 
 def recipe_sections(name: str) -> dict[str, Any]:
     """The keys of a recipe, with those of the recipe that it is like, and with its preset as `run`."""
     return deepcopy(_sections(name))
+
+
+def _file_names() -> list[str]:
+    files = resources.files(FILES).iterdir()
+    return sorted(p.name.removesuffix(".yaml") for p in files if p.name.endswith(".yaml"))
 
 
 @cache
@@ -134,13 +149,26 @@ def _sections(name: str) -> dict[str, Any]:
         raise WeftError(
             f"there is no recipe {name!r}; {did_you_mean(name, known)}\n  to list them: weft show recipes"
         )
-    text = (resources.files(FILES) / f"{name}.yaml").read_text(encoding="utf-8")
-    sections: dict[str, Any] = parse_yaml(text)
+    return _read(name)
+
+
+def _read(name: str) -> dict[str, Any]:
+    """The keys of a file, over those of the file that it is like."""
+    sections = _parsed(name)
     parent = sections.get("like")
     if parent is not None:
-        sections = _over(_sections(parent), sections)
-    if "base" in sections:
-        sections["run"] = parse_yaml(preset_text(sections.pop("base")))
+        sections = _over(_read(parent), sections)
+    for part in (sections, *sections.get("scales", {}).values()):
+        if "base" in part:
+            part["run"] = parse_yaml(preset_text(part.pop("base")))
+        if "cautions" in part:
+            texts = _parsed(CAUTIONS)
+            part["cautions"] = [texts.get(caution, caution) for caution in part["cautions"]]
+    return sections
+
+
+def _parsed(name: str) -> dict[str, Any]:
+    sections: dict[str, Any] = parse_yaml((resources.files(FILES) / f"{name}.yaml").read_text("utf-8"))
     return sections
 
 

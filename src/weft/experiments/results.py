@@ -19,7 +19,9 @@ from weft.experiments.cells import variants_of
 from weft.experiments.claims import ClaimResult, claim_results, claim_sums
 from weft.experiments.claims.of_records import RecordedData
 from weft.experiments.grid import Grid
+from weft.experiments.groups import group_facts
 from weft.experiments.identity import digest
+from weft.experiments.measure_tables import measured_means
 from weft.experiments.records import Record
 from weft.experiments.run_grid import Compared
 from weft.experiments.tuning import Choice
@@ -40,8 +42,8 @@ class Results:
         statistics: `Comparison.to_dict()`: estimates of each variant, contrasts, notes.
         facts: by variant: `seeds`, `trained` and `total_ratio` of parameters, mean `seconds` of training,
             peak `memory`, `chosen` labels of tuned keys, those at `edges`, all that were `tried` with their
-            averages, `failed` seeds with reasons, and `published`: our values of published columns that are
-            no scores.
+            averages, `failed` seeds with reasons, `published`: our values of published columns that are no
+            scores, averages of `groups` of tasks, and means of `measures` over seeds.
         missing: how many cells have neither a record nor a failure.
         claims: the claims of the grid with their verdicts.
         setup: what the records say about all runs: `encoders`, `steps`, `batch_sizes`, reported `rows` by
@@ -203,6 +205,7 @@ def _facts(variant: str, compared: Compared) -> dict[str, Any]:
         if planned.cell.variant == variant and name in compared.failed
     }
     first = records[0].parameters if records else {}
+    groups = group_facts(compared.plan.grid.groups, records)
     return {
         "seeds": sorted(compared.records.get(variant, {})),
         "trained": first.get("trained"),
@@ -216,6 +219,8 @@ def _facts(variant: str, compared: Compared) -> dict[str, Any]:
         "tried": _tried(choice) if choice else [],
         "failed": failed,
         "published": _published(variant, compared),
+        "groups": groups,
+        "measures": measured_means(records),
     }
 
 
@@ -231,8 +236,12 @@ def _published(variant: str, compared: Compared) -> dict[str, float]:
     """Our values of the columns of published ones that are no scores: counts, the spread, and measures."""
     grid = compared.plan.grid
     data = RecordedData(grid, compared.records, {})
+    groups = group_facts(grid.groups, compared.records.get(variant, {}).values())
     values = {}
     for column in grid.published.get("rows", {}).get(variant, {}):
+        if column in groups:
+            values[column] = 100 * groups[column]["mean"]
+            continue
         function = column if column in ("total_ratio", "spread") else "measure"
         per_seed = data.per_seed(function, variant, column)
         if per_seed:

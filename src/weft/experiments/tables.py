@@ -5,28 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from weft.experiments.claims.evaluate import VERDICTS
 from weft.experiments.results import Results
-
-NONE = "–"
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A table of texts.
-
-    Attributes:
-        title: its title.
-        columns: the titles of its columns.
-        rows: its rows.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+from weft.experiments.text_table import NONE, TextTable
 
 
 def tables_of(results: Results) -> list[TextTable]:
@@ -131,6 +114,21 @@ def tasks_table(results: Results) -> TextTable:
         (name, *(score(estimates.get(name, {}).get(task)) for task in tasks)) for name in results.facts
     )
     return TextTable("scores of each task, in percent", ("variant", *columns), rows)
+
+
+def groups_table(results: Results) -> TextTable:
+    """One row per variant: the average of each group of tasks; a title has the number of tasks that count."""
+    names = list(results.grid.groups)
+    sizes = dict.fromkeys(names, 0)
+    for facts in results.facts.values():
+        sizes |= {name: len(group["tasks"]) for name, group in facts["groups"].items()}
+    rows = tuple(
+        (variant, *(score(facts["groups"].get(name)) for name in names))
+        for variant, facts in results.facts.items()
+    )
+    columns = (f"{name} ({sizes[name]} task{'' if sizes[name] == 1 else 's'})" for name in names)
+    title = "averages of groups of tasks, in percent ± the standard error over seeds alone"
+    return TextTable(title, ("variant", *columns), rows)
 
 
 def cost_table(results: Results) -> TextTable:

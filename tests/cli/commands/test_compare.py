@@ -43,7 +43,8 @@ def test_a_grid_from_a_dry_run_to_packed_records(grid, tmp_path, capsys):
     assert cli.run([*call, "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["to_do"] == 0
 
-    there = [*call[:3], str(tmp_path / "there"), "--unpack", str(tmp_path / "all.records"), "--dry-run"]
+    there = [*call[:3], str(tmp_path / "there"), "--unpack", str(tmp_path / "all.records")]
+    there += ["--unpack", str(tmp_path / "all.records"), "--dry-run"]
     assert cli.run(there) == 0
     shown = capsys.readouterr()
     assert "2 new records, 0 that were there already" in shown.err

@@ -71,7 +71,8 @@ def compare(
         typer.Option(metavar="FILE", help="write the records of the grid into one file, after every run"),
     ] = None,
     unpack: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="first take over the records of such a file")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="first take over the records of such a file; may be repeated"),
     ] = None,
     records: Annotated[
         Path | None,
@@ -119,13 +120,13 @@ def compare(
 
     cluster = _cluster(on, jobs, address, cpus_per_cell, gpus_per_cell)
     grid = load_any(source, overrides or [])
-    if records is not None and (dry_run or unpack is not None or pack is not None):
+    if records is not None and (dry_run or unpack or pack is not None):
         raise WeftError("--records makes tables alone; leave out --dry-run, --pack and --unpack")
     if page is not None:
         web_page_of(page)  # a wrong name is reported before anything is trained
-    if unpack is not None:
-        new, known = Records(out).unpack(unpack)
-        print_notes([f"{unpack}: {new} new records, {known} that were there already"])
+    for file in unpack or ():
+        new, known = Records(out).unpack(file)
+        print_notes([f"{file}: {new} new records, {known} that were there already"])
     if dry_run:
         _print_plan(Plan(halved(grid), out), jobs or 1, device, estimate and cluster is None, as_json)
         return

@@ -60,6 +60,7 @@ ACTIONS: Registry[Action] = Registry(
     {
         TRAIN: "weft.experiments.actions.train:train",
         "start_from": "weft.experiments.actions.train:start_from",
+        "policy_from": "weft.experiments.actions.policy:policy_from",
         "grow": "weft.experiments.actions.grow:grow",
         "assemble": "weft.experiments.actions.assemble:assemble",
         "peer": "weft.experiments.actions.peers:peer",

@@ -14,7 +14,7 @@ from weft.config.run_file import RunFile
 from weft.errors import WeftError
 from weft.experiments.actions import Outcome, Reporter
 from weft.experiments.job import Job
-from weft.experiments.measures import measure_run
+from weft.experiments.measures import MEASURED, measure_run
 from weft.experiments.records import without_paths
 from weft.utils.safe_json import parse_json
 
@@ -81,6 +81,7 @@ def trained(job: Job, report: Reporter, run_file: RunFile) -> Outcome:
         "engine": final.get("engine"),
         "examples_per_second": final.get("examples_per_second"),
         **measure_run(job.measures, folder),
+        **({MEASURED: sorted(job.measures)} if job.measures else {}),
     }
     whole = time.perf_counter() - began
     outcome.seconds = {"train": round(final.get("seconds", seconds), 2), "all": round(whole, 2)}
