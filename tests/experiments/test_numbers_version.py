@@ -20,8 +20,15 @@ RAISE = (
     "raise NUMBERS_VERSION in src/weft/experiments/identity.py, and write the new numbers and defaults here"
 )
 
-PINNED = {"version": 1, "sum": 175.02297, "absolute": 4218.504648, "moved": 4.069195, "moved_sum": -1.333671}
-"""The sums over all weights that trained. Machines differ in the last digits, a change in the first ones."""
+PINNED = {
+    "version": 1,
+    "sum": 175.02297,
+    "absolute": 4218.504648,
+    "moved": 4.069195,
+    "moved_absolute": 441.73,
+}
+"""Sums over all weights that trained. Machines differ in the last digits, a change in the first ones. The sum
+of all changes is left out: its terms cancel, and it differs by a percent between processors."""
 
 DEFAULTS: dict[str, dict[str, object]] = {
     "train": {
@@ -83,7 +90,7 @@ def sums_of_a_run(folder) -> dict[str, float]:
         "sum": float(after.sum()),
         "absolute": float(after.abs().sum()),
         "moved": float((after - before).norm()),
-        "moved_sum": float((after - before).sum()),
+        "moved_absolute": float((after - before).abs().sum()),
     }
 
 

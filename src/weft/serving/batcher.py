@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from weft.serving.questions import Embed, again
+from weft.serving.answerer import Answerer, Observer, Started
 from weft.serving.refused import Refused
 from weft.serving.ticket import Item, Ticket
 
 if TYPE_CHECKING:
     from weft.serving.served_tasks import ServedTasks
-    from weft.serving.worker import Batch, Worker
+    from weft.serving.worker import Worker
 
 WINDOW = 8
 """How many batches are taken from the queue together."""
@@ -35,32 +34,8 @@ about 0.3 ms; text by text, as they arrive, it would take most of Python's lock 
 T = TypeVar("T")
 
 
-class Observer(Protocol):
-    """What the batcher reports."""
-
-    def batch(self, batch: Batch, seconds: float) -> None:
-        """A batch was answered."""
-
-    def failure(self, error: BaseException, items: Sequence[Item]) -> None:
-        """Questions failed by an error that is not the client's."""
-
-
-class Started(NamedTuple):
-    """A batch that runs, or has run.
-
-    Attributes:
-        batch: the batch.
-        logits: what the worker returned for it.
-        at: when it was started.
-    """
-
-    batch: Batch
-    logits: Any
-    at: float
-
-
-class Batcher:
-    """Answers tickets.
+class Batcher(Answerer):
+    """Answers tickets, with a queue and two threads.
 
     Args:
         worker: runs the model.
@@ -78,9 +53,8 @@ class Batcher:
         queue: int = 4096,
         wake: Callable[[list[Ticket]], None] | None = None,
     ) -> None:
-        self.worker, self.served = worker, served
-        self._observer, self._queue = observer, queue
-        self.wake = wake or _finish_each
+        super().__init__(worker, served, observer, wake)
+        self._queue = queue
         # one lock, and one condition per thread: waking a thread for nothing takes Python's lock from others
         self._lock = threading.Lock()
         self._model_work = threading.Condition(self._lock)
@@ -90,7 +64,6 @@ class Batcher:
         self._commands: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._tokenizing = 0
         self._busy = self._closing = False
-        self._rate = 0.0
         self._threads = [
             threading.Thread(target=self._run_model, name="weft-model", daemon=True),
             threading.Thread(target=self._run_tokenizer, name="weft-tokenizer", daemon=True),
@@ -102,11 +75,6 @@ class Batcher:
     def waiting(self) -> int:
         """How many questions wait for their batch."""
         return len(self._raw) + len(self._ready) + self._tokenizing
-
-    @property
-    def rate(self) -> float:
-        """Questions per second, a moving average over the last windows; 0 before the first."""
-        return self._rate
 
     def submit(self, ticket: Ticket) -> None:
         """Put the questions of a ticket into the queue.
@@ -146,7 +114,7 @@ class Batcher:
             thread.join(seconds)
 
     def _overloaded(self) -> Refused:
-        seconds = max(1, math.ceil(self.waiting / self._rate)) if self._rate else 1
+        seconds = max(1, math.ceil(self.waiting / self.rate)) if self.rate else 1
         return Refused(
             "overloaded",
             f"{self.waiting:,} texts are waiting, and at most {self._queue:,} may; try again in {seconds} s",
@@ -163,7 +131,7 @@ class Batcher:
                     self._many_texts.wait()
                 items = [self._raw.popleft() for _ in range(min(len(self._raw), SLAB))]
                 self._tokenizing = len(items)
-            items = self._prepared(items)
+            items = self.prepared(items)
             with self._lock:
                 self._tokenizing = 0
                 self._ready.extend(items)
@@ -184,10 +152,10 @@ class Batcher:
                 if len(self._raw) >= WORTHWHILE:
                     self._many_texts.notify()
             if window:
-                started = self._answer(window, started)
+                started = self.answer(window, started)
                 continue
             if started is not None:
-                self._finish(started)
+                self.finish(started)
                 started = None
             if command is not None:
                 _run(*command)
@@ -205,136 +173,9 @@ class Batcher:
                 size += window[-1].size
         return window
 
-    def _prepared(self, items: list[Item]) -> list[Item]:
-        """Drop questions that nobody waits for, read those again whose task was replaced, and tokenize.
-
-        A question that fails takes its whole request with it, but no other request.
-        """
-        served, now = self.served, time.monotonic()
-        current, failed = [], []
-        for item in items:
-            ticket = item.ticket
-            if ticket.gone:
-                continue
-            try:
-                if now > ticket.deadline:
-                    raise Refused("deadline", "the request waited longer than its deadline")
-                question = item.question
-                if isinstance(question, Embed):
-                    if question.task is not None:
-                        served.id_of(question.task, "task")
-                elif question.version != served.version_of(question):
-                    item.question, item.tokens = again(question, served), None
-                current.append(item)
-            except Refused as wrong:
-                if ticket.fail(wrong):
-                    failed.append(ticket)
-        if failed:
-            self.wake(failed)
-        try:
-            self.worker.tokenize(current)
-        except Exception:
-            current = self._tokenized_alone(current)
-        return current
-
-    def _tokenized_alone(self, items: list[Item]) -> list[Item]:
-        """Tokenize each question by itself, so that one that cannot be tokenized fails alone."""
-        kept = []
-        for item in items:
-            try:
-                self.worker.tokenize([item])
-                kept.append(item)
-            except Exception as error:
-                self._failed([item], error)
-        return kept
-
-    def _answer(self, window: list[Item], before: Started | None) -> Started | None:
-        """Answer the questions of a window; on a GPU one batch is decoded while the next one runs.
-
-        Args:
-            window: the questions.
-            before: the last batch of the window before, if it has not been decoded.
-
-        Returns:
-            The last batch of this one, if it has not been decoded: it may run while the next window is read.
-        """
-        began = time.monotonic()
-        window = self._prepared(window)
-        for batch in self.worker.batches(window):
-            # clients may have left while the batches before ran
-            if all(item.ticket.gone for item in batch.items):
-                continue
-            started = self._start(batch)
-            if before is not None:
-                self._finish(before)
-            before = started
-            if before is not None and not self.worker.waits:
-                self._finish(before)
-                before = None
-        if window:
-            rate = len(window) / max(time.monotonic() - began, 1e-6)
-            self._rate = rate if not self._rate else 0.9 * self._rate + 0.1 * rate
-        return before
-
-    def _start(self, batch: Batch) -> Started | None:
-        at = time.monotonic()
-        try:
-            return Started(batch, self.worker.start(batch), at)
-        except Exception as error:
-            self._answer_alone(batch, error)
-            return None
-
-    def _finish(self, started: Started) -> None:
-        batch = started.batch
-        try:
-            answers = self.worker.finish(batch, started.logits)
-        except Exception as error:
-            self._answer_alone(batch, error)
-            return
-        self._deliver(batch, answers)
-        self._observer.batch(batch, time.monotonic() - started.at)
-
-    def _answer_alone(self, batch: Batch, error: Exception) -> None:
-        """Answer each question of a failed batch by itself, so that only those that cause the error fail."""
-        if len(batch.items) == 1:
-            self._failed(batch.items, error)
-            return
-        for alone in (alone for item in batch.items for alone in self.worker.batches([item])):
-            at = time.monotonic()
-            try:
-                answers = self.worker.finish(alone, self.worker.start(alone))
-            except Exception as wrong:
-                self._failed(alone.items, wrong)
-            else:
-                self._deliver(alone, answers)
-                self._observer.batch(alone, time.monotonic() - at)
-
-    def _deliver(self, batch: Batch, answers: Sequence[Any]) -> None:
-        finished = []
-        for item, answer in zip(batch.items, answers, strict=True):
-            identity = getattr(item.question, "id", None)
-            complete = answer if identity is None else {"id": identity, **answer}
-            if item.ticket.answer(item.position, complete, self.served.sha256):
-                finished.append(item.ticket)
-        if finished:
-            self.wake(finished)
-
-    def _failed(self, items: Sequence[Item], error: Exception) -> None:
-        """Fail the requests of some questions by an error of the server; its text is logged, not sent."""
-        self._observer.failure(error, items)
-        refused = Refused("failed", "the model could not answer this request; the server's log has the error")
-        failed = [item.ticket for item in items if item.ticket.fail(refused)]
-        if failed:
-            self.wake(failed)
-
 
 def _run(work: Callable[[], Any], result: Future[Any]) -> None:
     try:
         result.set_result(work())
     except BaseException as wrong:
         result.set_exception(wrong)
-
-
-def _finish_each(tickets: list[Ticket]) -> None:
-    for ticket in tickets:
-        ticket.finish()

@@ -16,7 +16,8 @@ from weft.errors import WeftError, words
 from weft.inference.precision import Precision
 from weft.interop.onnx.backend import backend_of
 from weft.model.threads import in_eval
-from weft.serving.batcher import Batcher, Observer
+from weft.serving.answerer import Observer
+from weft.serving.batcher import Batcher
 from weft.serving.live_bundle import LiveBundle
 from weft.serving.onnx import onnx_model
 from weft.serving.questions import predict_questions
