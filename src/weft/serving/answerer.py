@@ -1,4 +1,4 @@
-"""Answers questions that are waiting: checks them again, tokenizes them, runs their batches, delivers answers."""
+"""Answers questions that are waiting: tokenizes them, runs their batches and delivers the answers."""
 
 from __future__ import annotations
 
