@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.speed.exported import FLOAT32, INT8, PASSES, SINGLE, TORCH
 from benchmarks.speed.inference import BARE, NAMES
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import Results, Work
 from benchmarks.speed.training import BASIS, named
 
 
@@ -16,7 +16,7 @@ class Must(NamedTuple):
     Attributes:
         claim: in words.
         device: `cuda` or `cpu`.
-        work: the piece of work it is read from.
+        work: the piece of work it is read from; or a further run of it, named "WORK, …".
         over: the variant above the line.
         under: the variant below it.
         least: the ratio is at least `target`; else at most.
@@ -126,13 +126,18 @@ def judged(results: Results) -> list[dict[str, Any]]:
     for must in MUST:
         if must.device != results.machine["device"]:
             continue
-        work = results.work(must.work)
-        over = work.ms(must.over) if work is not None else None
-        under = work.ms(must.under) if work is not None else None
-        ratio = None if over is None or under is None else over / under
-        if work is not None and "GLUE" in must.claim and work.facts.get("text") != "GLUE":
-            ratio = None
+        ratio = next((ratio for work in results.works if (ratio := _ratio(must, work)) is not None), None)
         ok = None if ratio is None else ratio >= must.target if must.least else ratio <= must.target
         target = f"{'≥' if must.least else '≤'} {must.target:g}x"
         found.append({"claim": must.claim, "target": target, "found": ratio, "ok": ok})
     return found
+
+
+def _ratio(must: Must, work: Work) -> float | None:
+    """The ratio of a claim by one piece of work; None if it is of other work, or lacks a row."""
+    if work.name != must.work and not work.name.startswith(f"{must.work}, "):
+        return None
+    if "GLUE" in must.claim and work.facts.get("text") != "GLUE":
+        return None
+    over, under = work.ms(must.over), work.ms(must.under)
+    return None if over is None or under is None else over / under
