@@ -125,3 +125,12 @@ def test_trials_come_first_and_the_chosen_values_are_used():
     final = [cell for cell in cells if not cell.trial]
     assert [cell.name for cell in final] == ["a · seed 1", "a · seed 2", "a · seed 3"]
     assert {cell.raw["train"]["lr"] for cell in final} == {1e-3}
+
+
+def test_a_variant_is_stronger_than_the_scale_and_the_command_line_than_both():
+    text = "scales: {small: {train.lr: 1.0e-4, train.steps: 7}}\nscale: small\n"
+    text += "variants: {low: {train.lr: 1.0e-5}, plain: {}}\n"
+    rates = {cell.variant: cell.raw["train"]["lr"] for cell in cells_of(grid(text))}
+    assert rates == {"low": 1e-5, "plain": 1e-4}
+    assert {cell.raw["train"]["steps"] for cell in cells_of(grid(text))} == {7}
+    assert {cell.raw["train"]["lr"] for cell in cells_of(grid(text, "train.lr=1.0e-3"))} == {1e-3}

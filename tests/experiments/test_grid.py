@@ -87,7 +87,7 @@ def test_overrides_of_the_grid_and_of_its_runs():
 
 def test_scales_change_runs_and_the_grid():
     text = "scales: {small: {train.steps: 2, seeds: 2}, paper: {train.steps: 900, seeds: 9}}\nscale: small\n"
-    assert grid(text).overridden == ((("train", "steps"), 2),)
+    assert grid(text).scaled == ((("train", "steps"), 2),)
     assert len(grid(text).seeds) == 2
     assert len(grid(text, "scale=paper").seeds) == 9
     assert len(grid(text, "scale=paper", "seeds=1").seeds) == 1

@@ -44,7 +44,7 @@ REQUIRED = [
     *("sampling", "methods", "peers", "head-start", "head-start-cs224n"),
     *("pals-table1", "pals-table2", "pals-table3", "pals-curves", "pals-squad-swag"),
     *(f"ca-mtl-table3.{number}" for number in (1, 2, 3, 4, 6, 8, 10)),
-    *("ca-mtl-alignment", *(f"ca-mtl-figure3.{number}" for number in (4, 5, 6, 7, 8))),
+    *("ca-mtl-alignment", "ca-mtl-uncertainty", *(f"ca-mtl-figure3.{number}" for number in (4, 5, 6, 7, 8))),
     *("morris-table1", "morris-table2", "morris-figure2"),
     *(f"multitask-lora-{what}" for what in ("table1", "table2", "table3", "figure1", "figure2")),
 ]
@@ -81,8 +81,8 @@ def test_a_recipe_parses_and_its_cells_resolve(name, scale):
 def test_the_default_scale_is_small_with_at_least_three_seeds(name):
     grid = load_recipe(name)
     assert recipe_scales(name)[0] == recipe_sections(name)["scale"] == "small"
-    counts_only = grid.overridden and ("train", "steps") in dict(grid.overridden)
-    if not counts_only or dict(grid.overridden)["train", "steps"] > 0:
+    counts_only = grid.scaled and ("train", "steps") in dict(grid.scaled)
+    if not counts_only or dict(grid.scaled)["train", "steps"] > 0:
         assert len(grid.seeds) >= 3
     for cell in all_cells(grid):
         assert cell.raw["encoder"] == "minilm"
@@ -162,7 +162,7 @@ def test_a_small_scale_says_what_must_not_be_concluded(name):
     assert texts[2] in grid.cautions  # it reproduces no paper
     if name in ("methods", "peers", "pals-table3", "morris-table2", "ca-mtl-table3.1", "ca-mtl-figure3.4"):
         assert grid.cautions == texts  # one wording
-    counts_only = dict(grid.overridden).get(("train", "steps")) == 0
+    counts_only = dict(grid.scaled).get(("train", "steps")) == 0
     if not counts_only and name != "pals-squad-swag":  # whose files are not there
         assert sum("contrastive loss" in text for text in grid.cautions) == 1
         tasks = {task for cell in all_cells(grid) for task in suites_of(cell)}
@@ -185,7 +185,8 @@ def test_a_small_scale_trains_12000_steps_and_chooses_on_one_half(name):
             assert cell.raw["tasks"]["halves"] if isinstance(cell.raw["tasks"], dict) else True
             assert grid.report == "test"
         if train.get("evaluate_every", 0) > 0:
-            assert name in ("pals-curves", *(f"ca-mtl-figure3.{number}" for number in (4, 5, 8)))
+            figures = (f"ca-mtl-figure3.{number}" for number in (4, 5, 8))
+            assert name in ("pals-curves", "ca-mtl-uncertainty", *figures)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +198,7 @@ def test_a_small_scale_trains_12000_steps_and_chooses_on_one_half(name):
         ("methods", "morris-table1", 31),
         ("morris-table2", "morris-figure2", 11),
         ("ca-mtl-table3.1", "ca-mtl-figure3.6", 10),
+        ("ca-mtl-figure3.4", "ca-mtl-uncertainty", 6),
         ("ca-mtl-figure3.4", "ca-mtl-figure3.5", 6),
         ("ca-mtl-figure3.4", "ca-mtl-figure3.8", 3),
         ("ca-mtl-table3.3", "ca-mtl-table3.8", 5),

@@ -224,6 +224,7 @@ def set_halves(tasks: Any) -> None:
 
 def _settings(grid: Grid, variant: Variant, tuned: Mapping[str, str]) -> Iterator[tuple[Place, Any]]:
     """The settings of a cell, the strongest last."""
+    yield from grid.scaled
     yield from variant.settings
     axes = tuned_axes(grid, variant) if tuned else ()
     yield from ((axis.place, axis.values[tuned[axis.key]]) for axis in axes)

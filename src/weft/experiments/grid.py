@@ -125,6 +125,7 @@ class Grid:
         claims: the claims.
         published: what a paper printed: the source, and its values by variant and column.
         keep: whether the runs' weights are kept.
+        scaled: the keys that the scale sets in every run, with their values; a variant's own are stronger.
         overridden: the keys that the command line has set in every run, with their values.
         measures: what is measured of every finished run besides its scores; see `weft.experiments.measures`.
         cautions: what must not be concluded from the results, one sentence or more each.
@@ -148,6 +149,7 @@ class Grid:
     claims: tuple[Claim, ...] = ()
     published: Mapping[str, Any] = field(default_factory=dict)
     keep: bool = False
+    scaled: tuple[tuple[Place, Any], ...] = ()
     overridden: tuple[tuple[Place, Any], ...] = ()
     measures: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
@@ -222,7 +224,8 @@ def read_grid(text: str, source: str, folder: Path, overrides: Sequence[str] = (
             claims=tuple(Claim(*claim) for claim in read_claims(raw.get("claims"), reading)),
             published=_mapping("published", raw.get("published"), reading),
             keep=read_keep(raw.get("keep", False), reading),
-            overridden=(*scaled, *overridden),
+            scaled=tuple(scaled),
+            overridden=tuple(overridden),
             measures=read_measures(raw.get("measures"), reading),
             cautions=read_cautions(raw.get("cautions"), reading),
             groups=read_groups(raw.get("groups"), reading),
