@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 
+from benchmarks.speed.serving.host_parts import of_batch, of_request
 from benchmarks.speed.serving.load import send
 from benchmarks.speed.serving.measure import write_bodies
 
+import weft
 from tests.support.serving import TEXT, save_every_kind, serving
 
 
@@ -24,3 +26,11 @@ def test_what_is_sent_is_what_the_server_counts(tmp_path):
     assert found["p50"] <= found["p95"] <= found["p99"]
     # some are answered after the last was sent, and do not count for the rate
     assert 0 < found["per_s"] * 0.5 <= found["statuses"]["200"] * 1.1
+
+
+def test_the_parts_of_the_host_are_timed(tmp_path):
+    model = weft.load(save_every_kind(tmp_path / "model"))
+    parts = of_batch(model, [TEXT] * 8, 4, 2)
+    assert list(parts) == ["read", "tokenize", "cut", "start", "decode", "write"]
+    assert all(taken > 0 for taken in parts.values())
+    assert asyncio.run(of_request(model, [TEXT], 3)) > 0
