@@ -28,8 +28,9 @@ WINDOW = 8
 SLAB = 256
 """How many questions are tokenized together, at most."""
 WORTHWHILE = 32
-"""How many questions must wait before they are tokenized beside a running batch. A call has a fixed cost of
-about 0.3 ms; text by text, as they arrive, it would take most of Python's lock from the HTTP server."""
+"""How many questions must wait before they are tokenized, or started, beside a running batch. A call has a
+fixed cost of about 0.3 ms; text by text, as they arrive, it would take most of Python's lock from the HTTP
+server."""
 
 T = TypeVar("T")
 
@@ -147,7 +148,9 @@ class Batcher(Answerer):
                         return
                     self._model_work.wait()
                 command = self._commands.popleft() if self._commands else None
-                window = [] if command else self._window()
+                # with few texts waiting, nothing is gained by starting them before the last answers are sent
+                few = len(self._ready) + len(self._raw) < WORTHWHILE
+                window = [] if command or (started and few) else self._window()
                 self._busy = True
                 if len(self._raw) >= WORTHWHILE:
                     self._many_texts.notify()

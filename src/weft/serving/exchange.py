@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from weft.serving.refused import Refused
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from weft.serving.questions import Question
 
 JSON = "application/json"
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 Outcome = Literal["answered", "left", "late"]
 """How waiting for answers ends: they are there, the client has left, or it took too long."""
@@ -41,20 +43,25 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
     Raises:
         Refused: it is too large, or takes too long.
     """
-    length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length[:20]) > most:
+    length = next((value for name, value in request.scope["headers"] if name == b"content-length"), b"0")
+    if length.isdigit() and int(length[:20]) > most:
         raise Refused("too_large", f"the body has {int(length[:20]):,} bytes; expected at most {most:,}")
     chunks, size = [], 0
     try:
         async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                size += len(chunk)
+            more = True
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                more = message.get("more_body", False)
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
                 if size > most:
                     raise Refused("too_large", f"the body has more than {most:,} bytes")
-                chunks.append(chunk)
     except TimeoutError:
         raise Refused("too_slow", f"the body did not arrive within {seconds:g} s") from None
-    return b"".join(chunks)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def parsed(body: bytes) -> Any:
@@ -120,4 +127,4 @@ async def _left(request: Request) -> None:
 
 def json_response(value: Any, status: int = 200) -> Response:
     """A response with a JSON body."""
-    return Response(json.dumps(value, ensure_ascii=False, allow_nan=False).encode(), status, None, JSON)
+    return Response(ENCODER.encode(value).encode(), status, None, JSON)
