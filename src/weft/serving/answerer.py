@@ -153,8 +153,9 @@ class Answerer:
         except Exception as error:
             self._answer_alone(batch, error)
             return
-        self._deliver(batch, answers)
+        # counted first: whoever has an answer finds it in the metrics
         self._observer.batch(batch, time.monotonic() - started.at)
+        self._deliver(batch, answers)
 
     def _answer_alone(self, batch: Batch, error: Exception) -> None:
         """Answer each question of a failed batch by itself, so that only those that cause the error fail."""
@@ -168,8 +169,8 @@ class Answerer:
             except Exception as wrong:
                 self._failed(alone.items, wrong)
             else:
-                self._deliver(alone, answers)
                 self._observer.batch(alone, time.monotonic() - at)
+                self._deliver(alone, answers)
 
     def _deliver(self, batch: Batch, answers: Sequence[Any]) -> None:
         finished = []
