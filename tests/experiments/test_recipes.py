@@ -222,7 +222,7 @@ def suites_of(cell: Cell) -> set[str]:
     return {entry["suite"] for entry in (tasks if isinstance(tasks, list) else [tasks])}
 
 
-def test_sampling_is_as_the_issue_describes_it():
+def test_sampling_compares_seven_samplers_over_five_seeds():
     grid = load_recipe("sampling")
     cells = {cell.variant: cell.raw for cell in cells_of(grid)}
     assert list(cells) == [

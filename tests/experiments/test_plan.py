@@ -1,0 +1,41 @@
+"""The plan of a grid: which finished runs serve it, and which have to be made again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.tiny_grid import run_here, write_grid
+
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
+
+def test_a_measured_run_serves_grids_that_measure_less(tmp_path):
+    """Measures do not change which run it is; a record without a measure is made again, with all of them."""
+    out = tmp_path / "out"
+    grid = write_grid(tmp_path, "measures: [data_used]\n", steps=2)
+    assert run_here(grid, out).ran == 1
+    assert run_here(write_grid(tmp_path, "", steps=2), out).ran == 0
+    again = run_here(write_grid(tmp_path, "measures: [storage]\n", steps=2), out)
+    assert again.ran == 1
+    (record,) = again.records["run"].values()
+    assert {"data_used", "incremental", "bundled"} <= set(record.measures)
+    assert run_here(grid, out).ran == 0
+
+
+def test_a_chosen_run_is_not_trained_again(tmp_path):
+    text = "seeds: 3\ntune: {over: {train.lr: [1.0e-4, 1.0e-3]}}\nmeasures: [data_used]\n"
+    compared = run_here(write_grid(tmp_path, text, steps=2), tmp_path / "out", jobs=2)
+    assert compared.ran == 4  # two rates, and two more seeds of the better one
+    assert len(compared.records["run"]) == 3
+
+
+def test_a_run_of_a_grid_without_tune_can_be_chosen_by_its_validation_rows(tmp_path):
+    files = "train: cat.train.jsonl, validation: cat.validation.jsonl"
+    tasks = f"{{cat: {{labels: ['no', 'yes'], {files}, halves: true}}}}"
+    plain = f"report: test\nvariants: {{cat: {{tasks: {tasks}, train.lr: 1.0e-3}}}}\n"
+    run_here(write_grid(tmp_path, plain, steps=2), tmp_path / "out")
+    tuned = f"tune: {{over: {{train.lr: [1.0e-4, 1.0e-3]}}}}\nvariants: {{cat: {{tasks: {tasks}}}}}\n"
+    compared = run_here(write_grid(tmp_path, tuned, steps=2), tmp_path / "out")
+    assert compared.ran == 1
+    trials = [planned.record for planned in compared.plan.cells.values() if planned.cell.trial]
+    assert all(record is not None and record.chosen_by is not None for record in trials)
