@@ -129,12 +129,11 @@ def test_two_replicas(bundles, tmp_path):
                 expected = model.predict("classify", text)
                 for answer in {json.dumps(a) for asked, a in load.answers if asked == text}:
                     assert_near(json.loads(answer), expected, 1e-6)
-            for answer in answers.values():
-                assert_near(answer | {"task": "classify"}, model.predict("classify", TEXTS[0]), 1e-6)
-
             lost = kill_a_replica(cluster.address)
             later = by_replica(url, second_at, 3 if lost not in answers else 2)
-            assert {json.dumps(a) for a in later.values()} == {json.dumps(a) for a in answers.values()}
+            # not bit-equal: under load the batches have other rows
+            for answer in (*answers.values(), *later.values()):
+                assert_near(answer | {"task": "classify"}, model.predict("classify", TEXTS[0]), 1e-6)
 
             statuses = []
             many = json.dumps({"requests": [{"task": "tag", "text": " ".join(TEXTS)}] * 1000}).encode()
