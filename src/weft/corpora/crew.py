@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from weft.corpora.job import Job
+from weft.utils.cores import cores
 from weft.utils.devices import gpu_count
 
 CORES = 4
@@ -44,11 +45,6 @@ class Crew(Protocol):
 
     def close(self) -> None:
         """End all workers at once."""
-
-
-def cores() -> int:
-    """The cores that this process may use; a container may have fewer than the machine."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def usual_workers(device: str | None) -> int:

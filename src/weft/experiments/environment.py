@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from weft.utils.cores import cores
+
 
 def environment(jobs: int) -> dict[str, str]:
     """Variables of workers on this machine, unless the user has set them.
@@ -11,9 +13,7 @@ def environment(jobs: int) -> dict[str, str]:
     Args:
         jobs: how many processes run at once.
     """
-    # a container may have fewer cores than the machine
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = _variables(max(1, usable // jobs))
+    wanted = _variables(max(1, cores() // jobs))
     return {name: value for name, value in wanted.items() if name not in os.environ}
 
 

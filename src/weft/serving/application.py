@@ -16,13 +16,14 @@ from weft.errors import WeftError
 from weft.serving.embed_questions import embed_questions
 from weft.serving.engine import Engine
 from weft.serving.exchange import GONE, JSON, answers_to, json_response, parsed, read_body
+from weft.serving.interface import ServingEngine
 from weft.serving.keys import check_key
 from weft.serving.metrics import Metrics
 from weft.serving.openapi import openapi
 from weft.serving.page import HEADERS, PAGE, read_page
 from weft.serving.questions import Many, One, predict_questions, timeout_of
 from weft.serving.refused import Refused
-from weft.serving.request_log import log, log_error, log_request
+from weft.serving.request_log import log_error, log_request
 from weft.serving.sample_requests import about_task
 from weft.serving.settings import ServeSettings
 from weft.serving.ticket import Ticket
@@ -66,9 +67,9 @@ class App:
         on_failure: called if the model cannot be loaded.
     """
 
-    def __init__(self, engine: Callable[..., Engine], bundle: Any, settings: ServeSettings) -> None:
+    def __init__(self, engine: Callable[..., ServingEngine], bundle: Any, settings: ServeSettings) -> None:
         self.settings, self.metrics = settings, Metrics()
-        self.engine = engine(bundle, settings, self.metrics)
+        self.engine: ServingEngine = engine(bundle, settings, self.metrics)
         self.metrics.watch(lambda: self.engine.batcher)
         self.on_failure: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -118,17 +119,11 @@ class App:
         threading.Thread(target=self._load, name="weft-load", daemon=True).start()
 
     def _load(self) -> None:
-        with suppress(Exception):
-            self.engine.load(lambda step: log("start", step=step))
+        self.engine.load_logged()
         if self.engine.error is not None:
-            if not isinstance(self.engine.error, WeftError):
-                log_error("failed", self.engine.error)
             self.on_failure()
             return
         self.engine.queue.wake = self._wake
-        seconds = round(self.engine.loaded_s, 2)
-        about = {"device": self.engine.device, "threads": self.engine.tuned.threads}
-        log("ready", seconds=seconds, **about, tokens=self.engine.queue.worker.tokens)
 
     def _wake(self, tickets: list[Ticket]) -> None:
         """Wake the requests of finished tickets: once per batch, because a wake-up of the loop is slow."""
@@ -213,7 +208,7 @@ class App:
             request.state.body = value
         return value
 
-    def _ready_engine(self) -> Engine:
+    def _ready_engine(self) -> ServingEngine:
         if self.engine.state == "ready":
             return self.engine
         why = {

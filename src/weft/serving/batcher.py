@@ -77,23 +77,33 @@ class Batcher(Answerer):
         """How many questions wait for their batch."""
         return len(self._raw) + len(self._ready) + self._tokenizing
 
-    def submit(self, ticket: Ticket) -> None:
+    def submit(self, ticket: Ticket, tokenized: list[Item] | None = None) -> None:
         """Put the questions of a ticket into the queue.
+
+        Args:
+            ticket: the ticket.
+            tokenized: its items, if another process has tokenized them.
 
         Raises:
             Refused: the queue is full (429, with `Retry-After`), or the server is stopping (503).
         """
-        items = [Item(ticket, position, question) for position, question in enumerate(ticket.questions)]
+        items = tokenized or [
+            Item(ticket, place, question) for place, question in enumerate(ticket.questions)
+        ]
         with self._lock:
             if self._closing:
                 raise Refused("not_ready", "the server is stopping; send the request to another one")
             if self.waiting + len(items) > self._queue:
                 raise self._overloaded()
-            self._raw.extend(items)
+            (self._raw if tokenized is None else self._ready).extend(items)
             if not self._busy:
                 self._model_work.notify()
             elif len(self._raw) >= WORTHWHILE:
                 self._many_texts.notify()
+
+    def forget(self, ticket: Ticket) -> None:
+        """Drop the questions of a ticket whose client has left: they are not computed."""
+        ticket.gone = True
 
     def between_batches(self, work: Callable[[], T]) -> Future[T]:
         """Run a function in the model's thread, while no batch runs."""

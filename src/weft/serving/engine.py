@@ -6,9 +6,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from weft.bundle.load import load_changed
 from weft.bundle.manifest import bundle_sha256, find_bundle, read_bundle
@@ -18,9 +19,11 @@ from weft.interop.onnx.backend import backend_of
 from weft.model.threads import in_eval
 from weft.serving.answerer import Observer
 from weft.serving.batcher import Batcher
+from weft.serving.interface import State
 from weft.serving.live_bundle import LiveBundle
 from weft.serving.onnx import onnx_model
 from weft.serving.questions import predict_questions
+from weft.serving.request_log import log, log_error
 from weft.serving.sample_requests import sample_request
 from weft.serving.served_tasks import ServedTasks
 from weft.serving.slots import check_slot, fill_slot, free_slot, owners_of, spare_tasks
@@ -38,8 +41,6 @@ SWITCH = 0.0005
 """Seconds that a thread may hold Python's lock while others wait for it. The model's thread gives it up at
 every call into torch; with Python's default, 0.005, a busy HTTP thread kept it waiting at each of them."""
 
-State = Literal["loading", "ready", "stopping", "failed"]
-
 
 class Engine:
     """Loads a bundle, answers tickets, and changes tasks while it runs.
@@ -52,7 +53,6 @@ class Engine:
     Attributes:
         state: `loading`, then `ready`, then `stopping`; or `failed`, if the model could not be loaded.
         error: why it could not.
-        batcher: answers tickets; there once the state is `ready`.
         tuned: what was measured about the machine.
     """
 
@@ -61,7 +61,7 @@ class Engine:
         self._bundle = bundle
         self.state: State = "loading"
         self.error: BaseException | None = None
-        self.batcher: Batcher | None = None
+        self._batcher: Batcher | None = None
         self._live: LiveBundle | None = None
         self._owners: list[str] = []
         self._changing = threading.Lock()
@@ -78,12 +78,13 @@ class Engine:
         try:
             tell("loading the model")
             model, served = self._loaded()
-            self.batcher = Batcher(self._worker(model), served, self._observer, self.settings.queue)
+            batcher = Batcher(self._worker(model), served, self._observer, self.settings.queue)
+            self._batcher = batcher
             tell("warming up")
             # in the thread that runs the model: the number of threads is a setting of a thread
-            self.tuned = self.batcher.between_batches(lambda: tuned(model, self.settings.threads)).result()
-            self.batcher.worker = self._worker(model)
-            self._warm_up(self.batcher)
+            self.tuned = batcher.between_batches(lambda: tuned(model, self.settings.threads)).result()
+            batcher.worker = self._worker(model)
+            self._warm_up(batcher)
             settle()
             sys.setswitchinterval(SWITCH)
         except BaseException as error:
@@ -93,16 +94,31 @@ class Engine:
         if self.state == "loading":
             self.state = "ready"
 
+    def load_logged(self) -> None:
+        """Load the model, and write to the log what happens; `error` says whether it failed."""
+        with suppress(Exception):
+            self.load(lambda step: log("start", step=step))
+        if self.error is None:
+            about = {"device": self.device, "threads": self.tuned.threads}
+            log("ready", seconds=round(self.loaded_s, 2), **about, tokens=self.queue.worker.tokens)
+        elif not isinstance(self.error, WeftError):
+            log_error("failed", self.error)
+
     @property
     def served(self) -> ServedTasks:
         """The tasks that are served now."""
         return self.queue.served
 
     @property
+    def batcher(self) -> Batcher | None:
+        """Answers tickets; None while the model is being loaded."""
+        return self._batcher
+
+    @property
     def queue(self) -> Batcher:
         """The batcher of an engine that is ready."""
-        assert self.batcher is not None
-        return self.batcher
+        assert self._batcher is not None
+        return self._batcher
 
     @property
     def device(self) -> str:

@@ -16,7 +16,7 @@ from weft.serving.ticket import Ticket
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from weft.serving.batcher import Batcher
+    from weft.serving.interface import Queue
     from weft.serving.questions import Question
 
 JSON = "application/json"
@@ -74,13 +74,13 @@ def parsed(body: bytes) -> Any:
 
 
 async def answers_to(
-    request: Request, batcher: Batcher, questions: Sequence[Question], seconds: float
+    request: Request, queue: Queue, questions: Sequence[Question], seconds: float
 ) -> Ticket | None:
     """Put questions into the queue and wait for their answers; None if the client has left meanwhile.
 
     Args:
         request: the request, which is watched for a client that leaves.
-        batcher: answers the questions.
+        queue: answers the questions.
         questions: the questions.
         seconds: how long they may take.
 
@@ -100,14 +100,15 @@ async def answers_to(
         watching[0].add_done_callback(lambda _: settle("left"))
 
     ticket = Ticket(questions, seconds, lambda: settle("answered"))
-    batcher.submit(ticket)
+    queue.submit(ticket)
     # the batcher notices the deadline of a question that waits; the second timer ends what runs too long
     timers = loop.call_later(PATIENCE, watch), loop.call_later(seconds + 1.0, settle, "late")
     how: Outcome = "left"
     try:
         how = await outcome
     finally:
-        ticket.gone = how != "answered"
+        if how != "answered":
+            queue.forget(ticket)
         for timer in timers:
             timer.cancel()
         for task in watching:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from weft.serving.request_log import log_error
 
 if TYPE_CHECKING:
-    from weft.serving.batcher import Batcher
+    from weft.serving.interface import Queue
     from weft.serving.ticket import Item
     from weft.serving.worker import Batch
 
@@ -65,7 +65,7 @@ class Metrics:
         self._latency_of = cache(self.latency.labels)
         self._requests_of = cache(self.requests.labels)
 
-    def watch(self, batcher: Callable[[], Batcher | None]) -> None:
+    def watch(self, batcher: Callable[[], Queue | None]) -> None:
         """Read the queue's length from a batcher, once it exists, whenever the metrics are read."""
 
         def read(name: str) -> float:

@@ -21,6 +21,7 @@ from weft.errors import WeftError
 from weft.serving.application import App, Receive, Send, in_thread
 from weft.serving.engine import Engine
 from weft.serving.exchange import json_response
+from weft.serving.interface import ServingEngine
 from weft.serving.metrics import merged
 from weft.serving.request_log import log_error
 from weft.serving.settings import ServeSettings
@@ -153,7 +154,7 @@ class ReplicaApp(App):
             return {self.name: ""}
 
 
-def make(engine: Engine, change: Change) -> None:
+def make(engine: ServingEngine, change: Change) -> None:
     """Make one change of another replica."""
     if change.contents is not None:
         engine.put_task(change.name, change.contents)
@@ -161,7 +162,7 @@ def make(engine: Engine, change: Change) -> None:
         engine.remove_task(change.name)
 
 
-def replay(engine: Engine, changes: Sequence[Change]) -> None:
+def replay(engine: ServingEngine, changes: Sequence[Change]) -> None:
     """Make all changes that lead from the bundle to the present tasks.
 
     The last task of an engine cannot be removed. A bundle whose tasks were all replaced by others loses its

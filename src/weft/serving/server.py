@@ -15,9 +15,15 @@ from weft.bundle.manifest import check_encoder, find_bundle, read_bundle
 from weft.errors import RunFailed, WeftError, words
 from weft.interop.onnx.backend import backend_of
 from weft.serving.onnx import served_export
+from weft.utils.cores import cores
+from weft.utils.devices import device_of
 
 if TYPE_CHECKING:
+    from weft.serving.application import App
     from weft.serving.settings import ServeSettings
+
+HTTP_PROCESSES = 4
+"""The number of HTTP processes on a GPU, unless it is set."""
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -28,6 +34,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     tell: Callable[[str], None] = print,
+    http_processes: int | None = None,
 ) -> None:
     """Serve a bundle until the process gets SIGINT or SIGTERM; accepted requests are then still answered.
 
@@ -37,18 +44,47 @@ def serve(
         host: the address to listen at.
         port: the port; 0: any free one.
         tell: called with the address.
+        http_processes: how many processes read, tokenize and write; 0: the model's process does it; None:
+            four on a GPU, if there are at least eight cores, else 0.
     """
     # before torch is imported: threads of a pass that wait for each other must not spin, because the HTTP
     # server and the tokenizer need the cores
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     tasks = check_serving(bundle, settings, host)
+    listener = listen(host, port)
+    count = HTTP_PROCESSES if http_processes is None and wants_processes(bundle, settings) else http_processes
+    tell(f"serving {tasks} tasks of {bundle} at {url_of(host, listener.getsockname()[1])}")
+    try:
+        if count:
+            from weft.serving.processes.model_process import ModelProcess
+
+            server = ModelProcess(bundle, settings, listener, count)
+            with stop_signals(server.stop):
+                server.run()
+            return
+        from weft.serving.application import App
+        from weft.serving.engine import Engine
+
+        app = App(Engine, bundle, settings)
+        run_application(app, settings, listener)
+        if app.engine.error is not None:
+            raise app.engine.error
+    except WeftError:
+        raise
+    except Exception as error:
+        raise RunFailed(f"the model could not be loaded: {type(error).__name__}: {error}") from error
+
+
+def run_application(app: App, settings: ServeSettings, listener: socket.socket) -> None:
+    """Run an application until SIGINT or SIGTERM, or until it calls its `on_failure`.
+
+    Args:
+        app: the application.
+        settings: its settings.
+        listener: the port.
+    """
     import uvicorn
 
-    listener = listen(host, port)
-    from weft.serving.application import App
-    from weft.serving.engine import Engine
-
-    app = App(Engine, bundle, settings)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -65,13 +101,17 @@ def serve(
 
     app.on_failure = stop
     server.capture_signals = lambda: stop_signals(server.handle_exit)  # type: ignore[method-assign]
-    tell(f"serving {tasks} tasks of {bundle} at {url_of(host, listener.getsockname()[1])}")
     server.run(sockets=[listener])
-    if app.engine.error is not None:
-        error = app.engine.error
-        if isinstance(error, WeftError):
-            raise error
-        raise RunFailed(f"the model could not be loaded: {type(error).__name__}: {error}") from error
+
+
+def wants_processes(bundle: str | Path, settings: ServeSettings) -> bool:
+    """Whether HTTP processes are worth their memory: on a GPU, if there are cores for them.
+
+    On a CPU the model needs the cores itself.
+    """
+    if settings.precision == "int8" or backend_of(bundle, settings.backend) == "onnx":
+        return False
+    return cores() >= 2 * HTTP_PROCESSES and device_of(settings.device).startswith("cuda")
 
 
 def check_serving(bundle: str | Path, settings: ServeSettings, host: str) -> int:

@@ -29,9 +29,10 @@ class Ticket:
         gone: whether nobody waits any more: the client has left, or the request has failed.
         deadline: when it fails, in the time of `time.monotonic`.
         sha256: the hash of the bundle that answered it.
+        number: its number, if it is answered by another process.
     """
 
-    __slots__ = ("_done", "_left", "answers", "deadline", "error", "gone", "questions", "sha256")
+    __slots__ = ("_done", "_left", "answers", "deadline", "error", "gone", "number", "questions", "sha256")
 
     def __init__(self, questions: Sequence[Question], seconds: float, done: Callable[[], None]) -> None:
         self.questions = questions
@@ -39,7 +40,7 @@ class Ticket:
         self.error: Refused | None = None
         self.gone = False
         self.deadline = time.monotonic() + seconds
-        self.sha256 = ""
+        self.sha256, self.number = "", 0
         self._left, self._done = len(questions), done
 
     def answer(self, position: int, answer: Any, sha256: str) -> bool:
@@ -48,6 +49,11 @@ class Ticket:
         self.sha256 = sha256
         self._left -= 1
         return self._left == 0 and not self.gone
+
+    def answer_all(self, answers: list[Any], sha256: str) -> bool:
+        """Store the answers to all questions; returns whether the request is still waiting for them."""
+        self.answers, self.sha256, self._left = answers, sha256, 0
+        return not self.gone
 
     def fail(self, error: Refused) -> bool:
         """Give up the whole request; returns whether it was still waiting. The caller then calls `finish`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from weft.inference.batches import OVERHEAD
+from weft.utils.cores import cores
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -58,8 +58,8 @@ def tuned(model: Model, threads: int | None = None) -> Tuned:
 
 
 def _fastest(model: Model) -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    counts = sorted({1, 2, 4, 8, 16, 32, cores // 2, cores} & set(range(1, cores + 1)))
+    most = cores()
+    counts = sorted({1, 2, 4, 8, 16, 32, most // 2, most} & set(range(1, most + 1)))
     seconds: dict[int, float] = {}
     for count in counts:
         _use_threads(model, count)

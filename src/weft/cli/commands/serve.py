@@ -10,6 +10,7 @@ import typer
 from weft.cli.completion import among
 from weft.cli.options import Address, BackendOption, BundleOrExport, Device, EncoderOption, On
 from weft.cli.output import print_note
+from weft.errors import WeftError
 from weft.utils.ray_start import refuse_without_ray
 
 
@@ -63,6 +64,14 @@ def serve(
     threads: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="CPU threads of a batch; default: the fastest, measured"),
+    ] = None,
+    http_processes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="processes that read, tokenize and write; 0: the model's own; default: 4 on a GPU, else 0",
+        ),
     ] = None,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="longest body of a request")] = 8
     << 20,
@@ -142,8 +151,10 @@ def serve(
         page=page,
     )
     if on is None:
-        run(bundle, settings, host, port, print_note)
+        run(bundle, settings, host, port, print_note, http_processes)
         return
+    if http_processes is not None:
+        raise WeftError("--http-processes does not go with --on ray; there, --replicas sets how many serve")
     from weft.serving.on_ray import Replicas, serve_on_ray
 
     cores = 1.0 if cpus_per_replica is None else cpus_per_replica

@@ -37,11 +37,13 @@ class Tokens:
         full_lengths: the length of each example's longest row before truncation or windowing, [n].
         labels: the split's n labels, or None.
         offsets: the start of each row among all tokens, and the end of the last row, [R + 1].
+        arrays: the arrays that these tokens were made from, by name.
         kept: a cache in which callers store what they derive from the examples.
     """
 
     def __init__(self, key: str, arrays: Arrays, split: Split) -> None:
         self.key, self.split, self.labels = key, split, split.labels
+        self.arrays = arrays
         self._ids, self._types, self._marks = arrays["ids"], arrays.get("types"), arrays.get("marks")
         self.offsets = self._offsets = arrays["offsets"]
         self.kept: dict[object, Any] = {}

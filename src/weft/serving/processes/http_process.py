@@ -1,0 +1,64 @@
+"""An HTTP process: the application at a shared port, for a model in another process.
+
+    python -m weft.serving.processes.http_process LISTENER CONNECTION
+
+Both are numbers of inherited file descriptors. `weft serve --http-processes N` starts N of these.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import sys
+from multiprocessing.connection import Connection
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from weft.serving.application import App, in_thread
+from weft.serving.processes.http_engine import HttpEngine
+from weft.serving.server import run_application
+from weft.serving.settings import ServeSettings
+
+
+class HttpApp(App):
+    """The application of an HTTP process.
+
+    Args:
+        connection: to the model's process.
+        settings: the settings of the server.
+    """
+
+    def __init__(self, connection: Connection[Any, Any], settings: ServeSettings) -> None:
+        super().__init__(lambda *_: HttpEngine(connection, settings, self._text), None, settings)
+        assert isinstance(self.engine, HttpEngine)
+        self._remote = self.engine
+
+    def _text(self) -> bytes:
+        return self.metrics.text()
+
+    def _load(self) -> None:
+        self._remote.on_end = lambda: self.on_failure()
+        self._remote.load_logged()
+        if self._remote.error is None:
+            self._remote.begin(self._wake)
+
+    async def _metrics(self, request: Request) -> Response:
+        self._ready_engine()
+        text = await in_thread(self._remote.call, "metrics")
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def main() -> None:
+    """Serve until SIGTERM, or until the model's process ends."""
+    listener, connection = socket.socket(fileno=int(sys.argv[1])), Connection(int(sys.argv[2]))
+    try:
+        settings: ServeSettings = pickle.loads(connection.recv_bytes())
+    except EOFError:
+        return
+    run_application(HttpApp(connection, settings), settings, listener)
+
+
+if __name__ == "__main__":
+    main()

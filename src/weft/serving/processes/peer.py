@@ -1,0 +1,150 @@
+"""An HTTP process, as the model's process sees it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from weft.serving.engine import Engine
+from weft.serving.processes.channel import Channel
+from weft.serving.processes.errors import refused_fields
+from weft.serving.processes.portion import Portion, unpacked
+from weft.serving.refused import Refused
+from weft.serving.settings import ServeSettings
+from weft.serving.ticket import Ticket
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+"""Variables of HTTP processes: there are several of them, and each tokenizes a few texts at a time."""
+
+
+class PeerTicket(Ticket):
+    """A request of an HTTP process.
+
+    Args:
+        questions: as in `Ticket`.
+        seconds: as in `Ticket`.
+        number: its number in the HTTP process.
+        peer: the HTTP process.
+    """
+
+    __slots__ = ("peer",)
+
+    def __init__(self, questions: Sequence[Any], seconds: float, number: int, peer: Peer) -> None:
+        super().__init__(questions, seconds, lambda: None)
+        self.number, self.peer = number, peer
+
+
+class Owner(Protocol):
+    """What a peer needs of the model's process."""
+
+    engine: Engine
+
+    def called(self, peer: Peer, number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        """A peer calls a function."""
+
+    def ended(self, peer: Peer) -> None:
+        """A peer has ended."""
+
+
+class Peer:
+    """An HTTP process.
+
+    Args:
+        owner: the model's process.
+        settings: the settings of the server.
+        listener: the port that all HTTP processes share.
+
+    Attributes:
+        process: the process.
+        began: when it was started.
+        ready: whether it accepts requests.
+        seen: the newest version of the table of tasks that it knows.
+        metrics: the number and the text of the last metrics that it sent.
+    """
+
+    def __init__(self, owner: Owner, settings: ServeSettings, listener: socket.socket) -> None:
+        self._owner = owner
+        self._tickets: dict[int, PeerTicket] = {}
+        self.began, self.ready = time.monotonic(), False
+        self.seen = -1
+        self.metrics: tuple[int, str] = (0, "")
+        here, there = multiprocessing.Pipe()
+        descriptors = (listener.fileno(), there.fileno())
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "weft.serving.processes.http_process", *map(str, descriptors)],
+            pass_fds=descriptors,
+            env={**os.environ, **ONE_THREAD},
+            # signals of the terminal go to the model's process alone, which stops the others in order
+            start_new_session=True,
+        )
+        there.close()
+        here.send_bytes(pickle.dumps(settings))
+        handlers: dict[str, Callable[..., None]] = {
+            "ready": self._ready,
+            "questions": self._questions,
+            "gone": self._gone,
+            "call": lambda number, name, arguments: owner.called(self, number, name, arguments),
+            "seen": self._seen,
+            "metrics": self._metrics,
+        }
+        self._channel = Channel(here, handlers, lambda: owner.ended(self))
+        self._channel.start()
+
+    def send(self, name: str, *arguments: Any) -> None:
+        """Send a message."""
+        self._channel.send(name, *arguments)
+
+    def deliver(self, tickets: Sequence[PeerTicket]) -> None:
+        """Send the answers of tickets, or why there are none."""
+        answered: list[tuple[int, list[Any], str, tuple[Any, ...] | None]] = []
+        for ticket in tickets:
+            self._tickets.pop(ticket.number, None)
+            if ticket.error is None:
+                answered.append((ticket.number, ticket.answers, ticket.sha256, None))
+            else:
+                answered.append((ticket.number, [], "", refused_fields(ticket.error)))
+        self._channel.send("answers", answered)
+
+    def drop(self) -> None:
+        """Nobody waits for its requests any more; close the channel."""
+        for ticket in list(self._tickets.values()):
+            ticket.gone = True
+        self._tickets.clear()
+        self._channel.close()
+
+    def _ready(self) -> None:
+        self.ready = True
+
+    def _questions(self, portion: Portion) -> None:
+        batcher = self._owner.engine.queue
+        refused = []
+        for ticket, items in unpacked(portion, batcher.served, self._ticket):
+            try:
+                batcher.submit(ticket, items)
+            except Refused as wrong:
+                ticket.fail(wrong)
+                refused.append(ticket)
+        if refused:
+            self.deliver(refused)  # type: ignore[arg-type]
+
+    def _ticket(self, number: int, questions: list[Any], seconds: float) -> PeerTicket:
+        ticket = self._tickets[number] = PeerTicket(questions, seconds, number, self)
+        return ticket
+
+    def _gone(self, number: int) -> None:
+        ticket = self._tickets.pop(number, None)
+        if ticket is not None:
+            ticket.gone = True
+
+    def _seen(self, version: int) -> None:
+        self.seen = version
+
+    def _metrics(self, number: int, text: bytes) -> None:
+        self.metrics = number, text.decode()

@@ -1,0 +1,154 @@
+"""The queue of an HTTP process: tokenizes questions and sends them to the model's process."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from weft.serving.processes.portion import Reader, packed
+from weft.serving.refused import Refused
+from weft.serving.ticket import Ticket
+
+if TYPE_CHECKING:
+    from weft.serving.processes.channel import Channel
+    from weft.serving.served_tasks import ServedTasks
+
+PORTION = 256
+"""How many questions are sent together, at most."""
+
+
+class RemoteQueue:
+    """Sends tickets to the model's process, in portions.
+
+    An idle queue sends a ticket at once. While one portion is tokenized, further tickets arrive, and the next
+    portion has all of them. So there is no delay at low load, and few calls at high load.
+
+    Args:
+        channel: to the model's process.
+        served: the tasks.
+        reader: the tokenizer.
+        most: the most questions that may wait here; the model's process has a limit for all of them.
+
+    Attributes:
+        served: as above; `replace_tasks` sets it.
+        wake: called with finished tickets, by the thread that receives.
+        rate: always 0; the model's process measures it.
+    """
+
+    rate = 0.0
+
+    def __init__(self, channel: Channel, served: ServedTasks, reader: Reader, most: int) -> None:
+        self._channel, self._most = channel, most
+        self.served = served
+        self._tasks = served, reader  # together, because the tokenizer's thread needs equal ones
+        self.wake: Callable[[list[Ticket]], None] = lambda tickets: None
+        self._numbers = count(1)
+        self._unsent: deque[Ticket] = deque()
+        self._sent: dict[int, Ticket] = {}
+        self.waiting = 0
+        self._closing = False
+        self._work = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="weft-tokenizer", daemon=True)
+        self._thread.start()
+
+    def submit(self, ticket: Ticket) -> None:
+        """Send a ticket soon.
+
+        Raises:
+            Refused: too many questions are waiting (429), or the server is stopping (503).
+        """
+        with self._work:
+            if self._closing:
+                raise Refused("not_ready", "the server is stopping; send the request to another one")
+            if self.waiting + len(ticket.questions) > self._most:
+                raise Refused(
+                    "overloaded",
+                    f"{self.waiting:,} texts are waiting, and at most {self._most:,} may; try again in 1 s",
+                    headers={"Retry-After": "1"},
+                )
+            ticket.number = next(self._numbers)
+            self._unsent.append(ticket)
+            self.waiting += len(ticket.questions)
+            self._work.notify()
+
+    def forget(self, ticket: Ticket) -> None:
+        """Drop the questions of a ticket whose client has left, here and in the model's process."""
+        ticket.gone = True
+        if self._sent.pop(ticket.number, None) is not None:
+            self._channel.send("gone", ticket.number)
+
+    def replace_tasks(self, served: ServedTasks) -> None:
+        """Read and tokenize for these tasks from now on."""
+        _, reader = self._tasks
+        self._tasks = served, replace(reader, tasks=served.tasks)
+        self.served = served
+
+    def finish(self, answered: Sequence[tuple[int, list[Any], str, tuple[Any, ...] | None]]) -> None:
+        """Take answers, or why there are none, from the model's process.
+
+        Args:
+            answered: the number of each ticket, its answers, the hash of the bundle that gave them, and None;
+                or, in the place of None, the arguments of a `Refused`.
+        """
+        finished = []
+        for number, answers, sha256, refused in answered:
+            ticket = self._sent.pop(number, None)
+            if ticket is None:
+                continue  # the client has left
+            if refused is not None:
+                still = ticket.fail(Refused(*refused))
+            else:
+                still = ticket.answer_all(answers, sha256)
+            if still:
+                finished.append(ticket)
+        if finished:
+            self.wake(finished)
+
+    def fail_all(self, error: Refused) -> None:
+        """Fail everything that waits: the model's process is gone."""
+        with self._work:
+            self._closing = True
+            tickets = [*self._unsent, *self._sent.values()]
+            self._unsent.clear()
+            self._sent.clear()
+            self._work.notify()
+        failed = [ticket for ticket in tickets if ticket.fail(error)]
+        if failed:
+            self.wake(failed)
+
+    def close(self) -> None:
+        """Refuse further tickets and stop the thread; every answer has been sent by now."""
+        with self._work:
+            self._closing = True
+            self._work.notify()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        while True:
+            with self._work:
+                while not self._unsent:
+                    if self._closing:
+                        return
+                    self._work.wait()
+                tickets = self._taken()
+            tickets = [ticket for ticket in tickets if not ticket.gone]
+            portion = packed(tickets, *self._tasks)
+            # registered before they are sent: an answer may be back at once
+            self._sent |= {ticket.number: ticket for ticket in tickets}
+            for ticket in tickets:
+                if ticket.gone:  # its client left meanwhile
+                    self._sent.pop(ticket.number, None)
+            self._channel.send("questions", portion)
+
+    def _taken(self) -> list[Ticket]:
+        tickets: list[Ticket] = []
+        size = 0
+        while self._unsent and (not tickets or size + len(self._unsent[0].questions) <= PORTION):
+            tickets.append(self._unsent.popleft())
+            size += len(tickets[-1].questions)
+        self.waiting -= size
+        return tickets
