@@ -1,7 +1,8 @@
 """`weft serve` on a GPU: requests per second, latency at fixed rates, and 1,024 tasks beside nine.
 
     python -m benchmarks.speed.serving.on_gpu --root DATA [--precision float32] [--seconds 6] [--rounds 3]
-        [--senders 6] [--many 1024] [--rates 1000 2000 3000] [--out FILE.json]
+        [--senders 6] [--many 1024] [--rates 1000 2000 3000] [--http-processes 4]
+        [--out FILE.json]
 
 MiniLM with LoRA, GLUE's validation texts, tasks mixed. The load comes from several processes. Two servers,
 one with nine tasks and one with many, take turns. Prints rows as they are measured.
@@ -38,7 +39,8 @@ def main() -> None:
     """Measure and print."""
     args = arguments()
     device = torch.device(args.device)
-    facts: dict[str, Any] = {"machine": machine(device), "settings": {"precision": args.precision}}
+    settings = {"precision": args.precision, "http_processes": args.http_processes}
+    facts: dict[str, Any] = {"machine": machine(device), "settings": settings}
     print(in_words(facts["machine"]), flush=True)
     rows: list[dict[str, Any]] = []
     facts["rows"] = rows
@@ -65,6 +67,8 @@ def main() -> None:
                 model.encoder_source.model.save_pretrained(place / str(count) / "encoder")
                 bundle = model.save(place / str(count) / "bundle")
                 options = ["--precision", args.precision]
+                if args.http_processes is not None:
+                    options += ["--http-processes", str(args.http_processes)]
                 servers[count] = Server("weft", bundle, free_port(), args.device, mixed[0], options)
                 note(what="ready", tasks=count, memory_mb=round(servers[count].memory_mb()))
             for group, at_once in AT_ONCE.items():
@@ -162,6 +166,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--many", type=int, default=1024, help="tasks of the second server")
     parser.add_argument(
         "--rates", type=int, nargs="+", default=[1000, 2000, 3000], help="requests per second"
+    )
+    parser.add_argument(
+        "--http-processes", type=int, help="as of `weft serve`; default: what that command takes"
     )
     parser.add_argument("--out", type=Path, help="file of the results, JSON")
     return parser.parse_args()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,7 +28,7 @@ class Channel:
         >>> channel.send("questions", portion)
 
     Args:
-        connection: the end of a pipe.
+        connection: an end of `multiprocessing.Pipe()`.
         handlers: called with the arguments of a message, by its name, one after the other by one thread.
         on_end: called once, when the other process has closed its end or has died.
     """
@@ -51,15 +53,14 @@ class Channel:
         """Send a message soon."""
         self._outgoing.put((name, *arguments))
 
-    def send_now(self, name: str, *arguments: Any) -> None:
-        """Send a message before this returns. Only before `start`: two threads must not write at once."""
-        self._connection.send_bytes(pickle.dumps((name, *arguments), pickle.HIGHEST_PROTOCOL))
-
     def close(self) -> None:
         """Send what is waiting, then close this end; the other process gets its `on_end`."""
         self._outgoing.put(None)
         self._sender.join(10)
         with suppress(OSError):
+            # closing alone would not wake the thread that reads, and the other process would notice nothing
+            with socket.socket(fileno=os.dup(self._connection.fileno())) as same:
+                same.shutdown(socket.SHUT_RDWR)
             self._connection.close()
 
     def _run_sender(self) -> None:

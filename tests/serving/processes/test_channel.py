@@ -1,0 +1,76 @@
+"""A channel delivers messages in order, notices the end, and never makes a sender wait."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.serving.processes.channel import Channel
+
+
+class End:
+    """One end of a channel, and what it got."""
+
+    def __init__(self, connection, expected=0):
+        self.messages, self.ended, self.complete = [], threading.Event(), threading.Event()
+        self._expected = expected
+        self.channel = Channel(connection, {"note": self._note}, self.ended.set)
+
+    def _note(self, *arguments):
+        self.messages.append(arguments)
+        if len(self.messages) == self._expected:
+            self.complete.set()
+
+
+@given(messages=st.lists(st.tuples(st.integers(), st.text(max_size=5)), min_size=1, max_size=20))
+def test_messages_arrive_in_order(messages):
+    here, there = (End(each, len(messages)) for each in multiprocessing.Pipe())
+    for end in (here, there):
+        end.channel.start()
+    for message in messages:
+        here.channel.send("note", *message)
+    assert there.complete.wait(10)
+    assert there.messages == messages
+    here.channel.close()
+    assert there.ended.wait(10)
+    there.channel.close()
+
+
+def test_what_was_sent_arrives_before_the_end():
+    here, there = (End(each) for each in multiprocessing.Pipe())
+    here.channel.start()
+    for number in range(100):
+        here.channel.send("note", number)
+    there.channel.start()
+    here.channel.close()
+    assert there.ended.wait(10)
+    assert there.messages == [(number,) for number in range(100)]
+
+
+def test_a_sender_does_not_wait_for_a_process_that_hangs():
+    one, other = multiprocessing.Pipe()
+    here = End(one)
+    here.channel.start()
+    began = time.monotonic()
+    for _ in range(20):
+        here.channel.send("note", b"x" * 1_000_000)  # nobody reads: a pipe holds much less
+    assert time.monotonic() - began < 5
+    other.close()
+    assert here.ended.wait(10)
+
+
+def test_the_end_is_noticed_once_on_both_sides():
+    ends = []
+    here, there = multiprocessing.Pipe()
+    channels = [Channel(each, {}, lambda n=n: ends.append(n)) for n, each in enumerate((here, there))]
+    for channel in channels:
+        channel.start()
+    channels[0].close()
+    channels[1]._receiver.join(10)
+    channels[0]._receiver.join(10)
+    channels[1].close()
+    assert sorted(ends) == [0, 1]
