@@ -66,7 +66,7 @@ def main() -> None:
             rows, length = (8, 16) if args.quick else (32, 64) if cuda else (16, 32)
             each_method.measure(bench, small, rows, length, 9, args.engines[0])
         elif section == "serving":
-            serve_rounds, seconds_each = (1, 1.0) if args.quick else (5, 5.0)
+            serve_rounds, seconds_each = (1, 1.0) if args.quick else (5, 6.0)
             serving.measure(bench, small, str(args.root), serve_rounds, seconds_each)
         elif section == "onnx":
             exported.measure(bench, small, str(args.root))

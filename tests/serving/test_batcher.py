@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -55,12 +56,15 @@ def ticket_of(batcher, requests):
 
 
 @settings(max_examples=10)
-@given(portions=st.lists(st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=12), max_size=12))
-def test_every_question_is_answered_once(model, portions):
+@given(
+    portions=st.lists(st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=12), max_size=12),
+    lanes=st.integers(1, 3),
+)
+def test_every_question_is_answered_once(model, portions, lanes):
     tasks = model.tasks
     served = ServedTasks(tasks, {task.name: i for i, task in enumerate(tasks)}, [0] * len(tasks), 0, "x")
     seen = Seen()
-    batcher = Batcher(Worker(model, tokens=128), served, seen)
+    batcher = Batcher(Worker(model, tokens=128), served, seen, lanes=lanes)
     sent = [(portion, *ticket_of(batcher, portion)) for portion in portions]
     for _, ticket, _ in sent:
         batcher.submit(ticket)
@@ -109,6 +113,61 @@ def test_a_closed_batcher_has_answered_what_it_accepted(model, batcher):
     assert all(done.is_set() and ticket.error is None for ticket, done in tickets)
     with pytest.raises(Refused, match="stopping"):
         batcher.submit(ticket_of(batcher, REQUESTS[:1])[0])
+
+
+class Meeting(Worker):
+    """Notes how many batches run at once; each waits until `meet` of them run, or for a second."""
+
+    def __init__(self, model, meet):
+        super().__init__(model, tokens=64)
+        self.running = self.most = 0
+        self._barrier, self._lock = threading.Barrier(meet), threading.Lock()
+
+    def start(self, batch):
+        with self._lock:
+            self.running += 1
+            self.most = max(self.most, self.running)
+        with suppress(threading.BrokenBarrierError):
+            self._barrier.wait(1)
+        try:
+            return super().start(batch)
+        finally:
+            with self._lock:
+                self.running -= 1
+
+
+def lanes_of(model, lanes, begin=lambda: None):
+    tasks = model.tasks
+    served = ServedTasks(tasks, {task.name: i for i, task in enumerate(tasks)}, [0] * len(tasks), 0, "x")
+    return Batcher(Meeting(model, lanes), served, Seen(), lanes=lanes, begin=begin)
+
+
+@pytest.mark.parametrize("lanes", [2, 3])
+def test_lanes_share_what_waits(model, lanes):
+    """One request of many questions is answered by all lanes side by side."""
+    begun = []
+    batcher = lanes_of(model, lanes, lambda: begun.append(threading.current_thread().name))
+    ticket, done = ticket_of(batcher, REQUESTS * 4)
+    batcher.submit(ticket)
+    assert done.wait(60)
+    batcher.close()
+    assert batcher.worker.most == lanes
+    assert len(set(begun)) == lanes
+    assert_near([plain(answer) for answer in ticket.answers], model.predict(REQUESTS * 4), 1e-5)
+
+
+def test_work_between_batches_runs_alone(model):
+    batcher = lanes_of(model, 3)
+    worker, running, tickets = batcher.worker, [], []
+    for _ in range(8):
+        ticket, done = ticket_of(batcher, REQUESTS[:6])
+        batcher.submit(ticket)
+        tickets.append((ticket, done))
+        batcher.between_batches(lambda: running.append(worker.running))
+    assert all(done.wait(60) for _, done in tickets)
+    batcher.close()
+    assert running == [0] * 8
+    assert all(ticket.error is None for ticket, _ in tickets)
 
 
 def test_work_between_batches_returns_and_raises(batcher):

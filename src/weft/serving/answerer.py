@@ -45,13 +45,15 @@ class Answerer:
     Args:
         worker: runs the model.
         served: the tasks.
-        observer: is called by the thread that answers.
+        observer: is called by the threads that answer.
         wake: called with finished tickets; by default it calls the `finish` of each.
+        lanes: how many threads call `answer`, each for windows of its own.
 
     Attributes:
-        worker: as above; it may be replaced between two windows, and so may `served`.
+        worker: as above; it may be replaced while no window is answered, and so may `served`.
         served: as above.
         wake: as above.
+        lanes: as above.
         rate: questions per second, a moving average over the last windows; 0 before the first.
     """
 
@@ -61,7 +63,9 @@ class Answerer:
         served: ServedTasks,
         observer: Observer,
         wake: Callable[[list[Ticket]], None] | None = None,
+        lanes: int = 1,
     ) -> None:
+        self.lanes = lanes
         self.worker, self.served, self._observer = worker, served, observer
         self.wake = wake or _finish_each
         self.rate = 0.0
@@ -133,7 +137,7 @@ class Answerer:
                 self.finish(before)
                 before = None
         if window:
-            rate = len(window) / max(time.monotonic() - began, 1e-6)
+            rate = self.lanes * len(window) / max(time.monotonic() - began, 1e-6)
             self.rate = rate if not self.rate else 0.9 * self.rate + 0.1 * rate
         return before
 

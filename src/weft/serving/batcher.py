@@ -1,9 +1,12 @@
-"""The batcher: questions of all clients in one queue, answered in batches by one thread.
+"""The batcher: questions of all clients in one queue, answered in batches by one thread or several.
 
 An idle server answers at once: nothing waits for company. While a batch runs, further questions arrive, and
-are tokenized by a second thread when there are many. If more than one batch is waiting, up to eight batches
+are tokenized by another thread when there are many. If more than one batch is waiting, up to eight batches
 are taken from the queue together, sorted by length and cut, so that there is little padding. Questions are
 taken in the order of their arrival, so that none waits forever.
+
+A lane is a thread that runs batches. A GPU has one. On a CPU two batches on one core each are faster than one
+batch on two cores, because the threads of a batch wait for each other after every operation.
 """
 
 from __future__ import annotations
@@ -36,14 +39,16 @@ T = TypeVar("T")
 
 
 class Batcher(Answerer):
-    """Answers tickets, with a queue and two threads.
+    """Answers tickets, with a queue, one thread per lane, and one that tokenizes.
 
     Args:
         worker: runs the model.
         served: the tasks.
-        observer: is called by the model's thread.
+        observer: is called by the threads of the lanes.
         queue: the most questions that may wait.
         wake: called with finished tickets; by default it calls the `finish` of each.
+        lanes: how many batches run side by side.
+        begin: called once by the thread of each lane, before its first batch.
     """
 
     def __init__(
@@ -53,22 +58,25 @@ class Batcher(Answerer):
         observer: Observer,
         queue: int = 4096,
         wake: Callable[[list[Ticket]], None] | None = None,
+        lanes: int = 1,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(worker, served, observer, wake)
-        self._queue = queue
-        # one lock, and one condition per thread: waking a thread for nothing takes Python's lock from others
+        super().__init__(worker, served, observer, wake, lanes)
+        self._queue, self._begin = queue, begin
+        # one lock, and one condition per purpose: waking a thread for nothing takes Python's lock from others
         self._lock = threading.Lock()
         self._model_work = threading.Condition(self._lock)
         self._many_texts = threading.Condition(self._lock)
         self._raw: deque[Item] = deque()
         self._ready: deque[Item] = deque()
         self._commands: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._tokenizing = 0
-        self._busy = self._closing = False
+        self._tokenizing = self._running = 0
+        self._commanded = self._closing = False
         self._threads = [
-            threading.Thread(target=self._run_model, name="weft-model", daemon=True),
-            threading.Thread(target=self._run_tokenizer, name="weft-tokenizer", daemon=True),
+            threading.Thread(target=self._run_lane, name=f"weft-model-{lane}", daemon=True)
+            for lane in range(lanes)
         ]
+        self._threads.append(threading.Thread(target=self._run_tokenizer, name="weft-tokenizer", daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -96,7 +104,7 @@ class Batcher(Answerer):
             if self.waiting + len(items) > self._queue:
                 raise self._overloaded()
             (self._raw if tokenized is None else self._ready).extend(items)
-            if not self._busy:
+            if self._running < self.lanes:
                 self._model_work.notify()
             elif len(self._raw) >= WORTHWHILE:
                 self._many_texts.notify()
@@ -106,20 +114,20 @@ class Batcher(Answerer):
         ticket.gone = True
 
     def between_batches(self, work: Callable[[], T]) -> Future[T]:
-        """Run a function in the model's thread, while no batch runs."""
+        """Run a function in the thread of a lane, while no batch runs."""
         result: Future[T] = Future()
         with self._lock:
             if self._closing:
                 raise Refused("not_ready", "the server is stopping")
             self._commands.append((work, result))
-            self._model_work.notify()
+            self._model_work.notify_all()
         return result
 
     def close(self, seconds: float = 60.0) -> None:
-        """Answer what is waiting, then stop both threads; further tickets are refused."""
+        """Answer what is waiting, then stop all threads; further tickets are refused."""
         with self._lock:
             self._closing = True
-            self._model_work.notify()
+            self._model_work.notify_all()
             self._many_texts.notify()
         for thread in self._threads:
             thread.join(seconds)
@@ -133,12 +141,12 @@ class Batcher(Answerer):
         )
 
     def _run_tokenizer(self) -> None:
-        """Tokenize what waits while the model is busy, if it is worthwhile."""
+        """Tokenize what waits while all lanes are busy, if it is worthwhile."""
         while True:
             with self._lock:
-                while not (self._busy and len(self._raw) >= WORTHWHILE):
+                while not (self._running == self.lanes and len(self._raw) >= WORTHWHILE):
                     if self._closing:
-                        return  # the model's thread tokenizes what is left
+                        return  # the lanes tokenize what is left
                     self._many_texts.wait()
                 items = [self._raw.popleft() for _ in range(min(len(self._raw), SLAB))]
                 self._tokenizing = len(items)
@@ -146,42 +154,66 @@ class Batcher(Answerer):
             with self._lock:
                 self._tokenizing = 0
                 self._ready.extend(items)
-                self._model_work.notify()
+                self._model_work.notify_all()
 
-    def _run_model(self) -> None:
+    def _run_lane(self) -> None:
+        self._begin()
         started: Started | None = None  # the last batch, if it may still run on a GPU
         while True:
             with self._lock:
-                self._busy = started is not None
-                while not (self._ready or self._raw or self._commands or started):
-                    if self._closing and not self._tokenizing:
+                while not (started or self._may_answer or self._may_command):
+                    if self._closing and not (self.waiting or self._commands):
                         return
                     self._model_work.wait()
-                command = self._commands.popleft() if self._commands else None
+                command = None
+                if self._may_command and started is None:
+                    command, self._commanded = self._commands.popleft(), True
                 # with few texts waiting, nothing is gained by starting them before the last answers are sent
                 few = len(self._ready) + len(self._raw) < WORTHWHILE
-                window = [] if command or (started and few) else self._window()
-                self._busy = True
-                if len(self._raw) >= WORTHWHILE:
+                window = self._window() if self._may_answer and not (started and few) else []
+                self._running += 1
+                if len(self._raw) >= WORTHWHILE and self._running == self.lanes:
                     self._many_texts.notify()
+                elif self._may_answer:
+                    self._model_work.notify()  # a free lane takes what is left
             if window:
                 started = self.answer(window, started)
-                continue
-            if started is not None:
+            elif started is not None:
                 self.finish(started)
                 started = None
-            if command is not None:
+            elif command is not None:
                 _run(*command)
+            with self._lock:
+                self._running -= 1
+                if command is not None:
+                    self._commanded = False
+                if command is not None or self._commands or self._closing:
+                    self._model_work.notify_all()
+
+    @property
+    def _may_answer(self) -> bool:
+        return bool(self._ready or self._raw) and not (self._commands or self._commanded)
+
+    @property
+    def _may_command(self) -> bool:
+        return bool(self._commands) and not self._running
 
     def _window(self) -> list[Item]:
-        """Take up to eight batches, in the order of arrival: what is tokenized first."""
+        """Take up to eight batches, in the order of arrival: what is tokenized first.
+
+        Several lanes share what waits: those that are free take equal parts; if the others are busy, the one
+        that is free takes its part, but no less than a batch.
+        """
+        count, free = len(self._ready) + len(self._raw), self.lanes - self._running
+        part = math.ceil(count / (free if free > 1 else self.lanes))
+        least = 0 if free > 1 else self.worker.tokens
         most, size = WINDOW * self.worker.tokens, 0
         window: list[Item] = []
         for source in (self._ready, self._raw):
             # what is tokenized by now fills a batch: the rest is tokenized while that batch runs
             if source is self._raw and size >= self.worker.tokens:
                 break
-            while source and size < most:
+            while source and size < most and (len(window) < part or size < least):
                 window.append(source.popleft())
                 size += window[-1].size
         return window

@@ -11,6 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from weft.acceleration.packed_maps import pack_if_faster
 from weft.bundle.load import load_changed
 from weft.bundle.manifest import bundle_sha256, find_bundle, read_bundle
 from weft.errors import WeftError, words
@@ -78,12 +81,17 @@ class Engine:
         try:
             tell("loading the model")
             model, served = self._loaded()
-            batcher = Batcher(self._worker(model), served, self._observer, self.settings.queue)
-            self._batcher = batcher
             tell("warming up")
-            # in the thread that runs the model: the number of threads is a setting of a thread
-            self.tuned = batcher.between_batches(lambda: tuned(model, self.settings.threads)).result()
-            batcher.worker = self._worker(model)
+            self.tuned = tuned(model, self.settings.threads)
+            batcher = Batcher(
+                self._worker(model),
+                served,
+                self._observer,
+                self.settings.queue,
+                lanes=self.tuned.lanes,
+                begin=self._begin_lane,
+            )
+            self._batcher = batcher
             self._warm_up(batcher)
             settle()
             sys.setswitchinterval(SWITCH)
@@ -99,7 +107,7 @@ class Engine:
         with suppress(Exception):
             self.load(lambda step: log("start", step=step))
         if self.error is None:
-            about = {"device": self.device, "threads": self.tuned.threads}
+            about = {"device": self.device, "lanes": self.tuned.lanes, "threads": self.tuned.threads}
             log("ready", seconds=round(self.loaded_s, 2), **about, tokens=self.queue.worker.tokens)
         elif not isinstance(self.error, WeftError):
             log_error("failed", self.error)
@@ -124,6 +132,9 @@ class Engine:
     def device(self) -> str:
         """The device of the model."""
         return str(next(self.queue.worker.model.parameters()).device)
+
+    def _begin_lane(self) -> None:
+        torch.set_num_threads(self.tuned.threads)  # a setting of each thread
 
     def put_task(self, name: str, contents: bytes) -> bool:
         """Add a task, or replace one, while the server runs; returns whether the model was loaded again.
@@ -211,6 +222,8 @@ class Engine:
             device = "cpu"
         model = load_changed(folder, added=spares, encoder=settings.encoder, device=device)
         self._owners = owners_of(model.tasks)
+        if self.settings.precision == "float32":
+            pack_if_faster(model.eval())  # nobody else has this model, so its encoder never changes
         return self._finished(model), self._table(model, sha256, len(tasks))
 
     def _finished(self, model: Model) -> Model:

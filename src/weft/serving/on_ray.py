@@ -44,7 +44,7 @@ class Replicas:
     Attributes:
         count: the number of replicas.
         address: of the cluster; see `weft.utils.ray_start.ray_cluster`.
-        cpus: CPU cores of each replica, and the threads of a batch.
+        cpus: CPU cores of each replica, and the threads that run its model.
         gpus: GPUs of each replica.
     """
 

@@ -20,7 +20,8 @@ class ServeSettings:
         device: `cpu`, `cuda`, …; None: a GPU if there is one.
         encoder: folder or hub id of the encoder, if it has moved.
         backend: `torch`, or `onnx` for an export to ONNX; None: the one that the folder is for.
-        threads: the number of CPU threads of a pass; None: the fastest, measured at the start.
+        threads: the number of CPU threads that run the model; None: one per core. How many batches run side
+            by side, and on how many threads each, is measured at the start.
         tokens: token positions of a batch, padding included; None: 16,384 on a GPU, and on a CPU as many as
             make the overhead of a pass small, measured at the start.
         queue: the most texts that may wait; further requests get status 429.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 class Ticket:
     """The questions of one HTTP request, and their answers as far as they are there.
 
-    The model's thread writes answers; the thread of the HTTP server waits for the last of them.
+    The model's threads write answers; the thread of the HTTP server waits for the last of them.
 
     Args:
         questions: the questions.
         seconds: how long they may wait.
-        done: called once, by the model's thread, when every question has an answer or one has failed.
+        done: called once, by a thread of the model, when every question has an answer or one has failed.
 
     Attributes:
         answers: the answer to each question; None until it is there.
@@ -32,7 +33,18 @@ class Ticket:
         number: its number, if it is answered by another process.
     """
 
-    __slots__ = ("_done", "_left", "answers", "deadline", "error", "gone", "number", "questions", "sha256")
+    __slots__ = (
+        "_done",
+        "_left",
+        "_lock",
+        "answers",
+        "deadline",
+        "error",
+        "gone",
+        "number",
+        "questions",
+        "sha256",
+    )
 
     def __init__(self, questions: Sequence[Question], seconds: float, done: Callable[[], None]) -> None:
         self.questions = questions
@@ -42,13 +54,15 @@ class Ticket:
         self.deadline = time.monotonic() + seconds
         self.sha256, self.number = "", 0
         self._left, self._done = len(questions), done
+        self._lock = threading.Lock()
 
     def answer(self, position: int, answer: Any, sha256: str) -> bool:
         """Store an answer; returns whether it was the last one. The caller then calls `finish`."""
         self.answers[position] = answer
         self.sha256 = sha256
-        self._left -= 1
-        return self._left == 0 and not self.gone
+        with self._lock:  # two batches that run side by side may have questions of one request
+            self._left -= 1
+            return self._left == 0 and not self.gone
 
     def answer_all(self, answers: list[Any], sha256: str) -> bool:
         """Store the answers to all questions; returns whether the request is still waiting for them."""
@@ -57,10 +71,11 @@ class Ticket:
 
     def fail(self, error: Refused) -> bool:
         """Give up the whole request; returns whether it was still waiting. The caller then calls `finish`."""
-        if self.gone or self._left == 0:
-            return False
-        self.gone, self.error = True, error
-        return True
+        with self._lock:
+            if self.gone or self._left == 0:
+                return False
+            self.gone, self.error = True, error
+            return True
 
     def finish(self) -> None:
         """Wake the thread that waits."""

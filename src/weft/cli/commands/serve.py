@@ -63,7 +63,7 @@ def serve(
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="CPU threads of a batch; default: the fastest, measured"),
+        typer.Option(metavar="N", min=1, help="CPU threads that run the model; default: one per core"),
     ] = None,
     http_processes: Annotated[
         int | None,
