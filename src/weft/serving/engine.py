@@ -35,6 +35,7 @@ from weft.serving.tuning import Tuned, tuned
 from weft.serving.worker import Worker
 from weft.utils.devices import device_of
 from weft.utils.garbage import settle
+from weft.utils.heap import GiveBack
 
 if TYPE_CHECKING:
     from weft.model.model import Model
@@ -69,6 +70,7 @@ class Engine:
         self._owners: list[str] = []
         self._changing = threading.Lock()
         self.tuned = Tuned(1)
+        self._give_back: GiveBack | None = None
         self.loaded_s = 0.0
 
     def load(self, tell: Callable[[str], None] = lambda line: None) -> None:
@@ -99,6 +101,7 @@ class Engine:
             self.state, self.error = "failed", error
             raise
         self.loaded_s = time.monotonic() - began
+        self._give_back = GiveBack()
         if self.state == "loading":
             self.state = "ready"
 
@@ -185,6 +188,8 @@ class Engine:
     def close(self) -> None:
         """Answer what is waiting, then stop."""
         self.state = "stopping"
+        if self._give_back is not None:
+            self._give_back.close()
         if self.batcher is not None:
             self.batcher.close()
         if self._live is not None:

@@ -17,6 +17,7 @@ from weft.interop.onnx.backend import backend_of
 from weft.serving.onnx import served_export
 from weft.utils.cores import cores
 from weft.utils.devices import device_of
+from weft.utils.heap import limit_heaps
 
 if TYPE_CHECKING:
     from weft.serving.application import App
@@ -50,6 +51,7 @@ def serve(
     # before torch is imported: threads of a pass that wait for each other must not spin, because the HTTP
     # server and the tokenizer need the cores
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    limit_heaps(2)
     tasks = check_serving(bundle, settings, host)
     listener = listen(host, port)
     count = HTTP_PROCESSES if http_processes is None and wants_processes(bundle, settings) else http_processes

@@ -21,9 +21,9 @@ SMALL, LARGE = (1, 8), (16, 32)
 """The two shapes that are timed to find the cost of a pass."""
 PATIENCE = 1.5
 """One text alone may take so many times its shortest time, if more texts per second are answered in turn."""
-SHARE = 16
-"""A batch has so many times the positions that its overhead costs: the overhead is then a sixteenth of it."""
-LEAST, MOST = 1024, 8192
+SHARE = 8
+"""A batch has so many times the positions that its overhead costs: the overhead is then an eighth of it."""
+LEAST, MOST = 512, 4096
 """The bounds of a batch on a CPU, in token positions."""
 
 
