@@ -10,8 +10,10 @@ from torch import nn
 from torch.nn import functional as F
 
 import weft
+from tests.conformance.table import METHODS
 from tests.support.near import assert_near
 from tests.support.serving import REQUESTS, save_every_kind
+from tests.support.tiny import CORE_FAMILIES, FAMILIES, batch, build, scramble
 from weft.acceleration.packed_maps import PackedMap, PackedMaps, pack_if_faster
 
 SIZES = st.integers(1, 70)
@@ -51,6 +53,30 @@ def test_a_packed_model_answers_alike_and_can_be_restored(folder):
     assert_near(model.predict(REQUESTS), right, 1e-5)
     packed.undo()
     assert model.predict(REQUESTS) == right
+
+
+def same_when_packed(model):
+    """The hidden states and the logits of a mixed batch, before and after."""
+    inputs = batch(model)
+    with torch.no_grad():
+        plain = model.run(**inputs)
+        packed = PackedMaps(model)
+        found = model.run(**inputs)
+        torch.testing.assert_close(found.hidden, plain.hidden, rtol=1e-4, atol=1e-5)
+        for shape, logits in plain.by_shape.items():
+            torch.testing.assert_close(found.by_shape[shape], logits, rtol=1e-4, atol=1e-5)
+        packed.undo()
+        assert torch.equal(model.run(**inputs).hidden, plain.hidden)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *CORE_FAMILIES])
+def test_every_family_computes_the_same(family):
+    same_when_packed(scramble(build(family, METHODS["lora"])))
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if "separate" not in name])
+def test_every_method_computes_the_same(method):
+    same_when_packed(scramble(build("bert", METHODS[method])))
 
 
 def test_a_model_is_packed_only_if_that_is_faster(folder, monkeypatch):

@@ -156,6 +156,50 @@ def test_lanes_share_what_waits(model, lanes):
     assert_near([plain(answer) for answer in ticket.answers], model.predict(REQUESTS * 4), 1e-5)
 
 
+class Ahead(Worker):
+    """Returns from `start` before the results are there, as on a GPU; notes what was called."""
+
+    def __init__(self, model):
+        super().__init__(model, tokens=64)
+        self.calls = []
+
+    @property
+    def waits(self):
+        return True
+
+    def _cuts(self, examples):
+        return [[number] for number in range(len(examples))]
+
+    def start(self, batch):
+        self.calls.append("start")
+        return super().start(batch)
+
+    def finish(self, batch, started):
+        self.calls.append("finish")
+        return super().finish(batch, started)
+
+
+def test_a_batch_is_decoded_while_the_next_one_runs(model):
+    """As on a GPU; the last one of a long queue, too, and none is left over when a command comes."""
+    tasks = model.tasks
+    served = ServedTasks(tasks, {task.name: i for i, task in enumerate(tasks)}, [0] * len(tasks), 0, "x")
+    batcher = Batcher(Ahead(model), served, Seen())
+    tickets = [ticket_of(batcher, REQUESTS * 2) for _ in range(3)]
+    for ticket, _ in tickets:
+        batcher.submit(ticket)
+    assert all(done.wait(60) for _, done in tickets)
+    right = model.predict(REQUESTS * 2)
+    for ticket, _ in tickets:
+        assert_near([plain(answer) for answer in ticket.answers], right, 1e-5)
+    calls = batcher.worker.calls
+    assert batcher.between_batches(lambda: calls.count("start") - calls.count("finish")).result(10) == 0
+    batcher.close()
+    assert calls[:3] == ["start", "start", "finish"]
+    depth = [calls[:n].count("start") - calls[:n].count("finish") for n in range(len(calls) + 1)]
+    assert max(depth) == 2
+    assert min(depth[1:-1]) >= 0
+
+
 def test_work_between_batches_runs_alone(model):
     batcher = lanes_of(model, 3)
     worker, running, tickets = batcher.worker, [], []

@@ -101,7 +101,8 @@ class Engine:
             self.state, self.error = "failed", error
             raise
         self.loaded_s = time.monotonic() - began
-        self._give_back = GiveBack()
+        if self.device == "cpu":
+            self._give_back = GiveBack()
         if self.state == "loading":
             self.state = "ready"
 

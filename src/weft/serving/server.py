@@ -51,12 +51,13 @@ def serve(
     # before torch is imported: threads of a pass that wait for each other must not spin, because the HTTP
     # server and the tokenizer need the cores
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    limit_heaps(2)
     tasks = check_serving(bundle, settings, host)
     listener = listen(host, port)
     count = HTTP_PROCESSES if http_processes is None and wants_processes(bundle, settings) else http_processes
     tell(f"serving {tasks} tasks of {bundle} at {url_of(host, listener.getsockname()[1])}")
     try:
+        if not device_of(settings.device).startswith("cuda"):
+            limit_heaps(2)
         if count:
             from weft.serving.processes.model_process import ModelProcess
 
