@@ -106,7 +106,7 @@ async def of_request(model: Any, requests: list[dict[str, Any]], count: int) -> 
     application = app(model, log="none", threads=1)
     application.engine.load()
     served = application.engine.served
-    application.engine.batcher = _Instant(served)  # type: ignore[assignment]
+    application.engine._batcher = _Instant(served)  # type: ignore[attr-defined]
     taken = []
     for number in range(count):
         body = json.dumps(requests[number % len(requests)]).encode()

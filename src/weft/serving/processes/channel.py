@@ -23,9 +23,10 @@ class Channel:
     process that hangs does not stop the other one.
 
     Example:
-        >>> here, there = multiprocessing.Pipe()
+        >>> from multiprocessing import Pipe
+        >>> here, there = Pipe()
         >>> channel = Channel(here, {"answers": print}, on_end=print)
-        >>> channel.send("questions", portion)
+        >>> channel.send("questions", ["What is this?"])
 
     Args:
         connection: an end of `multiprocessing.Pipe()`.
