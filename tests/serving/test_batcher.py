@@ -116,10 +116,13 @@ def test_a_closed_batcher_has_answered_what_it_accepted(model, batcher):
 
 
 class Meeting(Worker):
-    """Notes how many batches run at once; each waits until `meet` of them run, or for a second."""
+    """Notes how many batches run at once; each waits until `meet` of them run. If that takes too long, the
+    following ones do not wait.
+    """
 
-    def __init__(self, model, meet):
+    def __init__(self, model, meet, seconds):
         super().__init__(model, tokens=64)
+        self._seconds = seconds
         self.running = self.most = 0
         self._barrier, self._lock = threading.Barrier(meet), threading.Lock()
 
@@ -128,7 +131,7 @@ class Meeting(Worker):
             self.running += 1
             self.most = max(self.most, self.running)
         with suppress(threading.BrokenBarrierError):
-            self._barrier.wait(1)
+            self._barrier.wait(self._seconds)
         try:
             return super().start(batch)
         finally:
@@ -136,17 +139,17 @@ class Meeting(Worker):
                 self.running -= 1
 
 
-def lanes_of(model, lanes, begin=lambda: None):
+def lanes_of(model, lanes, seconds, begin=lambda: None):
     tasks = model.tasks
     served = ServedTasks(tasks, {task.name: i for i, task in enumerate(tasks)}, [0] * len(tasks), 0, "x")
-    return Batcher(Meeting(model, lanes), served, Seen(), lanes=lanes, begin=begin)
+    return Batcher(Meeting(model, lanes, seconds), served, Seen(), lanes=lanes, begin=begin)
 
 
 @pytest.mark.parametrize("lanes", [2, 3])
 def test_lanes_share_what_waits(model, lanes):
     """One request of many questions is answered by all lanes side by side."""
     begun = []
-    batcher = lanes_of(model, lanes, lambda: begun.append(threading.current_thread().name))
+    batcher = lanes_of(model, lanes, 10, lambda: begun.append(threading.current_thread().name))
     ticket, done = ticket_of(batcher, REQUESTS * 4)
     batcher.submit(ticket)
     assert done.wait(60)
@@ -201,7 +204,7 @@ def test_a_batch_is_decoded_while_the_next_one_runs(model):
 
 
 def test_work_between_batches_runs_alone(model):
-    batcher = lanes_of(model, 3)
+    batcher = lanes_of(model, 3, 0.2)
     worker, running, tickets = batcher.worker, [], []
     for _ in range(8):
         ticket, done = ticket_of(batcher, REQUESTS[:6])
