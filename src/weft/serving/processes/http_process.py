@@ -7,9 +7,11 @@ Both are numbers of inherited file descriptors. `weft serve --http-processes N` 
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import socket
 import sys
+import time
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -20,6 +22,9 @@ from weft.serving.application import App, in_thread
 from weft.serving.processes.http_engine import HttpEngine
 from weft.serving.server import run_application
 from weft.serving.settings import ServeSettings
+
+MOMENT = 3.0
+"""The most seconds that a request waits for a process that is not ready yet."""
 
 
 class HttpApp(App):
@@ -43,6 +48,15 @@ class HttpApp(App):
         self._remote.load_logged()
         if self._remote.error is None:
             self._remote.begin(self._wake)
+
+    async def _routed(self, request: Request, path: str, method: str) -> Response:
+        """As in `App`. A client that was told by one process that the server is ready may meet another one,
+        which becomes ready a moment later.
+        """
+        end = time.monotonic() + MOMENT
+        while path.startswith("/v1/") and self.engine.state == "loading" and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        return await super()._routed(request, path, method)
 
     async def _metrics(self, request: Request) -> Response:
         self._ready_engine()
