@@ -83,9 +83,13 @@ def test_a_model_is_packed_only_if_that_is_faster(folder, monkeypatch):
     model = weft.load(folder)
     seconds = iter([1.0, 0.99, 1.0, 0.5])
     monkeypatch.setattr("weft.acceleration.packed_maps._seconds", lambda model: next(seconds))
-    assert pack_if_faster(model) is False
-    assert pack_if_faster(model) is True
-    assert pack_if_faster(weft.load(folder).double()) is False
+    right = model.predict(REQUESTS)
+    assert pack_if_faster(model) is None
+    packed = pack_if_faster(model)
+    assert isinstance(packed, PackedMaps)
+    packed.undo()
+    assert model.predict(REQUESTS) == right
+    assert pack_if_faster(weft.load(folder).double()) is None
 
 
 def test_a_release_without_the_operator_leaves_the_model_as_it_is(folder, monkeypatch):
@@ -96,7 +100,7 @@ def test_a_release_without_the_operator_leaves_the_model_as_it_is(folder, monkey
         raise NotImplementedError("no such operator")
 
     monkeypatch.setattr("weft.acceleration.packed_maps._reorder", missing)
-    assert pack_if_faster(model) is False
+    assert pack_if_faster(model) is None
     assert model.predict(REQUESTS) == right
 
 

@@ -21,13 +21,13 @@ def limit_heaps(count: int) -> None:
     Args:
         count: how many heaps there are at most.
     """
-    with suppress(OSError, AttributeError):
+    with suppress(OSError, AttributeError, TypeError):  # TypeError: Windows
         ctypes.CDLL(None).mallopt(ARENA_MAX, count)
 
 
 def give_back() -> None:
     """Give the gaps between what is in use back to the operating system."""
-    with suppress(OSError, AttributeError):
+    with suppress(OSError, AttributeError, TypeError):  # TypeError: Windows
         ctypes.CDLL(None).malloc_trim(0)
 
 
