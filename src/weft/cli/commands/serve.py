@@ -70,7 +70,7 @@ def serve(
         typer.Option(
             metavar="N",
             min=0,
-            help="processes that read, tokenize and write; default: 4 on a GPU with 8 cores, else 0 (the model's own)",
+            help="processes beside the model's that read, tokenize and write; default: 4 on a GPU with 8 cores",
         ),
     ] = None,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="longest body of a request")] = 8
