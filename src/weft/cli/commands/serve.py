@@ -70,7 +70,7 @@ def serve(
         typer.Option(
             metavar="N",
             min=0,
-            help="processes beside the model's that read, tokenize and write; default: 4 on a GPU with 8 cores",
+            help="processes that read, tokenize and write; default: 4 on a GPU with 8 cores, else none",
         ),
     ] = None,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="longest body of a request")] = 8
