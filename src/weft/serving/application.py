@@ -119,11 +119,9 @@ class App:
         threading.Thread(target=self._load, name="weft-load", daemon=True).start()
 
     def _load(self) -> None:
-        self.engine.load_logged()
+        self.engine.load_logged(self._wake)
         if self.engine.error is not None:
             self.on_failure()
-            return
-        self.engine.queue.wake = self._wake
 
     def _wake(self, tickets: list[Ticket]) -> None:
         """Wake the requests of finished tickets: once per batch, because a wake-up of the loop is slow."""

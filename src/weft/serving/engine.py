@@ -73,11 +73,16 @@ class Engine:
         self._give_back: GiveBack | None = None
         self.loaded_s = 0.0
 
-    def load(self, tell: Callable[[str], None] = lambda line: None) -> None:
+    def load(
+        self,
+        tell: Callable[[str], None] = lambda line: None,
+        wake: Callable[[list[Ticket]], None] | None = None,
+    ) -> None:
         """Load the model, run it once, and become ready.
 
         Args:
             tell: called with a line for each step that takes a while.
+            wake: as in `Batcher`, for all tickets but those of the first passes.
         """
         began = time.monotonic()
         try:
@@ -95,6 +100,7 @@ class Engine:
             )
             self._batcher = batcher
             self._warm_up(batcher)
+            batcher.wake = wake or batcher.wake
             settle()
             sys.setswitchinterval(SWITCH)
         except BaseException as error:
@@ -106,10 +112,14 @@ class Engine:
         if self.state == "loading":
             self.state = "ready"
 
-    def load_logged(self) -> None:
-        """Load the model, and write to the log what happens; `error` says whether it failed."""
+    def load_logged(self, wake: Callable[[list[Ticket]], None]) -> None:
+        """Load the model, and write to the log what happens; `error` says whether it failed.
+
+        Args:
+            wake: as in `load`.
+        """
         with suppress(Exception):
-            self.load(lambda step: log("start", step=step))
+            self.load(lambda step: log("start", step=step), wake)
         if self.error is None:
             about = {"device": self.device, "lanes": self.tuned.lanes, "threads": self.tuned.threads}
             log("ready", seconds=round(self.loaded_s, 2), **about, tokens=self.queue.worker.tokens)

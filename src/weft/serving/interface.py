@@ -62,8 +62,12 @@ class ServingEngine(Protocol):
     def served(self) -> ServedTasks:
         """The tasks that are served now."""
 
-    def load_logged(self) -> None:
-        """Load the model, and write to the log what happens; `error` says whether it failed."""
+    def load_logged(self, wake: Callable[[list[Ticket]], None]) -> None:
+        """Load the model, and write to the log what happens; `error` says whether it failed.
+
+        Args:
+            wake: called with finished tickets from the first request on.
+        """
 
     def put_task(self, name: str, contents: bytes) -> bool:
         """Add or replace a task; returns whether the model was loaded again."""

@@ -75,17 +75,16 @@ class HttpEngine:
         """The tasks that are served now."""
         return self.queue.served
 
-    def load_logged(self) -> None:
-        """Wait until the model's process is ready; that one writes to the log."""
-        self._channel.start()
-        self._loaded.wait()
-
-    def begin(self, wake: Callable[[list[Ticket]], None]) -> None:
-        """Accept requests from now on.
+    def load_logged(self, wake: Callable[[list[Ticket]], None]) -> None:
+        """Wait until the model's process is ready, then accept requests; that process writes to the log.
 
         Args:
             wake: called with finished tickets.
         """
+        self._channel.start()
+        self._loaded.wait()
+        if self.error is not None:
+            return
         self.queue.wake = wake
         self._channel.send("ready")
         if self.state == "loading":

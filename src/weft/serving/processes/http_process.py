@@ -45,9 +45,7 @@ class HttpApp(App):
 
     def _load(self) -> None:
         self._remote.on_end = lambda: self.on_failure()
-        self._remote.load_logged()
-        if self._remote.error is None:
-            self._remote.begin(self._wake)
+        super()._load()
 
     async def _routed(self, request: Request, path: str, method: str) -> Response:
         """As in `App`. A client that was told by one process that the server is ready may meet another one,

@@ -57,6 +57,7 @@ class ModelProcess:
         self._changing = threading.Lock()
         self._stop = threading.Event()
         self._failed_starts = 0
+        self._loaded = False
         self._error: BaseException | None = None
         self._pool = ThreadPoolExecutor(4, "weft-calls")
         self._numbers = count(1)
@@ -80,12 +81,12 @@ class ModelProcess:
         self._stop.set()
 
     def _load(self) -> None:
-        self.engine.load_logged()
+        self.engine.load_logged(deliver)
         if self.engine.error is not None:
             self._stop.set()
             return
         with self._lock:
-            self.engine.queue.wake = deliver
+            self._loaded = True
             for peer in self.peers:
                 self._introduce(peer)
 
@@ -93,7 +94,7 @@ class ModelProcess:
         with self._lock:
             peer = Peer(self, self._settings, self._listener)
             self.peers.append(peer)
-            if self.engine.state == "ready" and self.engine.queue.wake is deliver:
+            if self._loaded:
                 self._introduce(peer)
 
     def _introduce(self, peer: Peer) -> None:
