@@ -70,7 +70,7 @@ def flags_in_messages(tree: ast.AST) -> list[str]:
     return [
         text
         for text in found
-        if not re.search("reinstall|pip install|hf download|weft import|weft policy", text)
+        if not re.search("reinstall|pip install|pip download|hf download|weft import|weft policy", text)
     ]
 
 

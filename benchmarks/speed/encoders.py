@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import importlib.util
 from functools import lru_cache
 from typing import Any
 
@@ -12,8 +11,8 @@ import torch
 from torch import nn
 
 import weft
-from weft.encoder.catalogue import PACKAGES
 from weft.encoder.load import Encoder, weights_sha256
+from weft.encoder.packages import PACKAGES
 
 BERT_BASE = "random:bert-base"
 """BERT-base's shape; speed does not depend on what the weights are."""
@@ -23,7 +22,7 @@ def minilm(folder: str | None) -> str:
     """MiniLM from a folder, from the installed package, or else its shape with random weights."""
     if folder is not None:
         return folder
-    return "minilm" if importlib.util.find_spec(PACKAGES["minilm"].module) else "random:minilm"
+    return "minilm" if PACKAGES["minilm"].folder("minilm") is not None else "random:minilm"
 
 
 @lru_cache

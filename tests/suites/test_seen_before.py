@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.encoder.catalogue import PACKAGES
+from weft.encoder.packages import PACKAGES
 from weft.suites import suite_tasks
 from weft.suites.seen_before import seen_before
 from weft.suites.tables import read_yaml
@@ -38,6 +38,12 @@ def test_the_table_names_tasks_and_encoders_that_exist():
         for key in entry["tasks"]:
             suite, _, task = key.partition("/")
             assert task in suite_tasks(suite)
-        assert any(name in PACKAGES for name in entry["names"])
-        package = next(PACKAGES[name] for name in entry["names"] if name in PACKAGES)
-        assert package.hub_id in entry["names"]
+        named = [PACKAGES[name] for name in entry["names"] if name in PACKAGES]
+        assert named
+        assert {package.hub_id for package in named} <= set(entry["names"])
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_what_a_built_in_encoder_has_seen_is_known(name):
+    reasons = seen_before({"encoder": name, "tasks": {"suite": "glue"}}, ["mnli"])
+    assert reasons == {"mnli": ["the encoder was trained on MultiNLI"]}

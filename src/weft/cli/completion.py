@@ -39,7 +39,7 @@ def run_files(incomplete: str) -> list[str]:
 
 def encoders(incomplete: str) -> list[str]:
     """Complete the name of a built-in encoder."""
-    from weft.encoder.catalogue import PACKAGES
+    from weft.encoder.packages import PACKAGES
 
     return [name for name in PACKAGES if name.startswith(incomplete)]
 
@@ -110,7 +110,7 @@ def overrides(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _settings() -> Iterator[tuple[str, str]]:
     """Keys of a run file with each of the values that can be listed."""
-    from weft.encoder.catalogue import PACKAGES
+    from weft.encoder.packages import PACKAGES
     from weft.methods import METHODS
     from weft.sampling import SAMPLERS
     from weft.suites import suite_names

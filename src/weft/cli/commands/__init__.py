@@ -32,6 +32,7 @@ COMMANDS: Registry[Callable[..., None] | Command | typer.Typer] = Registry(
         "check": "weft.cli.commands.check:check",
         "compare": "weft.cli.commands.compare:compare",
         "compact": "weft.cli.commands.compact:compact",
+        "encoder": "weft.cli.commands.encoder:encoder",
         "evaluate": "weft.cli.commands.evaluate:evaluate",
         "export": "weft.cli.commands.export:COMMAND",
         "import": "weft.cli.commands.import_peft:import_peft",

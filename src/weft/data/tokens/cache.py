@@ -63,12 +63,6 @@ _WRITING = ".writing-"
 _ABANDONED = 24 * 3600.0
 
 
-def cache_folder(cache: str | Path | None = None) -> Path:
-    """Return the folder of the cache: the argument, else $WEFT_CACHE, else ~/.cache/weft."""
-    chosen = cache or os.environ.get("WEFT_CACHE") or Path.home() / ".cache" / "weft"
-    return Path(chosen).expanduser()
-
-
 def open_entry(cache: Path, key: str) -> Arrays | None:
     """Return the arrays of an entry, mapped into memory; None if it is missing or damaged."""
     folder = cache / "tokens" / key

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from weft.data.readers.example import ExampleRows
 from weft.data.splits.split import Split
 from weft.data.tokens.backends import backend_of, backends_of
-from weft.data.tokens.cache import FORMAT, Arrays, cache_folder, open_entry, write_pieces, written_once
+from weft.data.tokens.cache import FORMAT, Arrays, open_entry, write_pieces, written_once
 from weft.data.tokens.encode import CHANNELS, Pieces, Progress, encode, gives_types, stride_of
 from weft.errors import WeftError
 from weft.tasks.kinds import KINDS
+from weft.utils.cache_folder import cache_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

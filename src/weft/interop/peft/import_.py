@@ -15,8 +15,8 @@ from weft.adapters.dora import DoraAdapter
 from weft.adapters.lora import LoraAdapter
 from weft.adapters.task_norm import TaskNormAdapter
 from weft.encoder.anatomy import sites_of
-from weft.encoder.catalogue import PACKAGES
 from weft.encoder.load import Encoder, as_encoder, weights_sha256
+from weft.encoder.packages import PACKAGES
 from weft.encoder.sites import LINEAR, OUTSIDE, Site
 from weft.errors import WeftError, words
 from weft.interop.peft.folder import PeftFolder, read_folder

