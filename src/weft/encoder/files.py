@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from weft.encoder.packages import named_by_sha256
 from weft.errors import WeftError, words
 from weft.utils.checksums import file_problem, file_sha256
 
@@ -65,9 +66,13 @@ def check_weights(path: Path, sha256: str | None, recorded: Recorded | None) -> 
     """
     if recorded is None or None in (sha256, recorded.sha256) or sha256 == recorded.sha256:
         return
+    found, expected = (
+        f"{value} ({name})" if (name := named_by_sha256(value)) else value
+        for value in (sha256, recorded.sha256)
+    )
     raise WeftError(
         f"{path} is damaged or was replaced: its sha256 is not the recorded one\n"
-        f"  sha256 found    {sha256}\n  sha256 expected {recorded.sha256}\n"
+        f"  sha256 found    {found}\n  sha256 expected {expected}\n"
         f"  {recorded.record} records the encoder that the model was trained with; restore the file, or "
         "install the encoder again"
     )

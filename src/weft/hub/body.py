@@ -70,7 +70,11 @@ def _summary(facts: CardFacts) -> str:
     encoder = shown(facts.encoder.name)
     if facts.encoder.hub_id is not None:
         encoder = f"[{shown(facts.encoder.hub_id)}](https://huggingface.co/{facts.encoder.hub_id})"
+    if facts.encoder.changed is not None:
+        encoder += f" ({facts.encoder.changed})"
     where = "is included" if facts.encoder.included else "is not included and is loaded beside it"
+    if facts.encoder.get is not None and not facts.encoder.included:
+        where += f"; to get it: `{facts.encoder.get}`"
     trained = "its weights were trained too" if facts.trains_encoder else "its weights were not changed"
     return (
         f"This is a model for {tasks}, trained with weft by the method `{facts.method}` on the encoder "

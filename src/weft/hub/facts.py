@@ -35,6 +35,8 @@ class EncoderFacts:
         license: its license, if it is known.
         language: its language, if it is known.
         trained_on: what it was trained on, if it is known.
+        get: the command that brings its weights to a machine, if it is a built-in one.
+        changed: how its weights differ from those on the hub, if they do.
     """
 
     name: str
@@ -45,6 +47,8 @@ class EncoderFacts:
     license: str | None = None
     language: str | None = None
     trained_on: str | None = None
+    get: str | None = None
+    changed: str | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,8 @@ def encoder_facts(manifest: dict[str, Any]) -> EncoderFacts:
             license=package.license,
             language=package.language,
             trained_on=package.trained_on,
+            get=package.command(name),
+            changed=package.changed,
         )
     if name.startswith(RANDOM):
         architecture, tokenizer = random_parts(name)

