@@ -22,11 +22,11 @@ quickstart: $(VENV)/.installed
 	$(BIN)/weft evaluate runs/quickstart --baselines
 	$(BIN)/weft predict runs/quickstart examples/mixed.jsonl
 
-# Every property, in a few of its settings: minutes. tests/support/more.py says what is left out.
+# Nearly every property, in a few of its settings: minutes. tests/support/more.py says what is left out.
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not more and not slow" $(ARGS)
 
-# Every property in every setting, and what takes more than a minute.
+# Every property in every setting, and what needs several processes, a compiler or Ray for many seconds.
 test-all: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 

@@ -38,6 +38,7 @@ def graphs(model, rows=8, length=12):
     return counters["stats"]["unique_graphs"]
 
 
+@pytest.mark.slow
 @one_method
 def test_all_blocks_share_one_graph_and_any_number_of_rows_runs_in_it(method):
     """The first block of an encoder is compiled; a further block, and other shapes, compile nothing."""
@@ -54,6 +55,7 @@ def test_all_blocks_share_one_graph_and_any_number_of_rows_runs_in_it(method):
     assert counted[0] == counted[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "precision"), some_of(BOTH, [BOTH[1], BOTH[-2]]))
 def test_a_captured_model_computes_them_once(method, precision):
     model = scramble(build("bert", METHODS[method], layers=2)).eval()
@@ -112,6 +114,7 @@ def test_a_model_without_tables_is_left_alone():
     assert model.preparing == before
 
 
+@pytest.mark.slow
 def test_blocks_that_run_again_compute_their_own():
     """In the backward pass they would find the tables of a later pass."""
     model = no_dropout(scramble(build("bert", METHODS["reft"], head_dropout=0.0)))

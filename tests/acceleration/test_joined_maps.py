@@ -181,6 +181,7 @@ def test_a_model_runs_under_one_engine_at_a_time():
     Compiled(model).undo()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", some_of(["bitfit", "morris", "lora"], 1))
 def test_numbers_of_rows_and_lengths_are_left_open(method, monkeypatch):
     """In inference, what is looked up for the rows of a pass must not compile a block for each number."""

@@ -63,6 +63,7 @@ def test_documents_have_the_tokens_that_are_asked_for():
     assert all(examples.lengths[batch].sum() <= 400 for batch in batches)
 
 
+@pytest.mark.slow
 def test_every_variant_is_measured_or_has_a_reason(monkeypatch, tmp_path, capsys):
     out = tmp_path / "long.json"
     line = ["long_inputs", "--quick", "--device", "cpu", "--lengths", "48", "--positions", "96"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
+import pytest
 from benchmarks.speed.serving.host_parts import of_batch, of_request
 from benchmarks.speed.serving.load import send
 from benchmarks.speed.serving.measure import write_bodies
@@ -28,6 +29,7 @@ def test_what_is_sent_is_what_the_server_counts(tmp_path):
     assert 0 < found["per_s"] * 0.5 <= found["statuses"]["200"] * 1.1
 
 
+@pytest.mark.slow
 def test_the_parts_of_the_host_are_timed(tmp_path):
     model = weft.load(save_every_kind(tmp_path / "model"))
     parts = of_batch(model, [TEXT] * 8, 4, 2)

@@ -114,6 +114,7 @@ def test_a_bundle_is_loaded_and_judged_as_then(bundle, tmp_path, capsys):
     torch.testing.assert_close(hidden, torch.tensor(expected["hidden"]), rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS, ids=name_of)
 def test_a_broken_off_run_goes_on(version, tmp_path):
     expected = expected_of(version)

@@ -29,6 +29,7 @@ def names_of(bundle):
     return list(read_bundle(find_bundle(bundle))[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("processes", "copies"), some_of([(2, 2), (3, 2), (8, 4)], 1))
 def test_every_copy_of_many_processes_arrives(make, tmp_path, processes, copies):
     source, target = make("source", [A, B]), make("target", [C])

@@ -23,6 +23,7 @@ KEPT = ("task add", "compact, in place of a bundle", "new")
 """What `make test` keeps: a bundle changed in place, a new one in place of another, and one file."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_of([command.name for command in WRITING_COMMANDS], KEPT))
 def test_a_killed_command_leaves_the_old_state_or_the_new_one(name, home, tmp_path):
     command = next(command for command in WRITING_COMMANDS if command.name == name)

@@ -46,6 +46,7 @@ def answered(capsys, *words):
     return told.err
 
 
+@pytest.mark.slow
 def test_yes_to_every_question_runs_nothing(place, bundle, tmp_path):
     """As `yes | weft predict …` in a shell: today's transformers would ask, and run the code."""
     trace = Trace(tmp_path)

@@ -35,6 +35,7 @@ def compile_bare(family, layers):
     return compiled  # kept, and with it the graph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "family"), some_of(COMPILED, KEPT))
 @pytest.mark.usefixtures("many_graphs")
 def test_compiled_equals_eager_after_a_bare_one_was_compiled(method, family):

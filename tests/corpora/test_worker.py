@@ -100,6 +100,7 @@ def test_every_row_once_after_kills_of_a_worker_and_of_the_command(tmp_path):
             assert near <= 2e-4
 
 
+@pytest.mark.slow
 def test_two_processes(tmp_path):
     write_bundle(tmp_path)
     write_corpus(tmp_path / "in", {"a.jsonl": 5, "b.jsonl": 3})

@@ -85,6 +85,7 @@ def test_every_second_block(passes):
     assert [passes[n] for n in sorted(passes)] == [1 + (n % 2 == 0) for n in sorted(passes)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", some_of(["aot_eager", "inductor"], 1))
 def test_a_compiled_block_is_checkpointed_too(backend, monkeypatch):
     if backend != "inductor":

@@ -74,7 +74,8 @@ def remove_from_node(out):
         time.sleep(1)
 
 
-@pytest.mark.parametrize("apart", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("apart", [False, True])
 def test_cells_on_ray_end_as_cells_here(tmp_path, one_node, warm_workers, apart):
     """Where nodes see the folder of the comparison, and where they do not."""
     grid = write_grid(tmp_path, "seeds: 2\n", steps=6, evaluate_every=3, checkpoint_every=2)

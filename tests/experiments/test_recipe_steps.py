@@ -35,6 +35,7 @@ def data(tmp_path_factory, token_cache) -> RecipeData:
     return write_recipe_data(tmp_path_factory.mktemp("recipes"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_of(recipe_names(), ALWAYS))
 def test_every_variant_takes_two_steps(name, data, tmp_path):
     grid, cells = first_cells(name, "small", data)

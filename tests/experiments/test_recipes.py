@@ -189,6 +189,7 @@ def test_a_small_scale_trains_12000_steps_and_chooses_on_one_half(name):
             assert name in ("pals-curves", "ca-mtl-uncertainty", *figures)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second", "shared"),
     [

@@ -33,6 +33,7 @@ def test_every_metric_declares_row_statistics():
     assert [name for name in METRICS if METRICS[name].rows is None] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "answers"), cases())
 @settings(max_examples=examples(40), deadline=None)
 @given(drawn=st.data(), rows=st.integers(0, 8))

@@ -119,6 +119,7 @@ def answer(model, requests, queue):
     queue.put(model.predict(requests))
 
 
+@pytest.mark.slow
 def test_another_process(tmp_path):
     """Started anew (`spawn`): the model goes there by pickling."""
     folder = save_encoder(tmp_path / "encoder")

@@ -114,6 +114,7 @@ def test_dropout_is_looked_for_in_the_trunk_alone():
     assert has_dropout(model, 2)
 
 
+@pytest.mark.slow
 def test_compiled_blocks_run_from_a_trunk():
     model = scramble(build("bert", UPPER))
     inputs = batch(model)

@@ -112,6 +112,7 @@ def test_hostile_names_and_texts_do_nothing(comparison, tmp_path):
         assert outline.inside("script") == Outline(report_html([read_source(comparison)])).inside("script")
 
 
+@pytest.mark.slow
 def test_a_large_comparison_stays_small_enough(tmp_path):
     """Size follows from the numbers alone: few rows per task suffice here."""
     out = large_comparison(tmp_path, variants=25, tasks=8, seeds=5)

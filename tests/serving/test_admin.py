@@ -55,6 +55,7 @@ def test_a_task_of_a_known_shape_goes_into_a_spare_slot(bundles, tmp_path):
         assert [about["name"] for about in server.client().tasks()] == [*FEW, "second"]
 
 
+@pytest.mark.slow
 def test_a_task_of_a_new_shape_is_added_by_loading_again(bundles):
     few, every = bundles
     with serving(few, admin=True, spare=1) as server:

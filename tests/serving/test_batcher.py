@@ -145,6 +145,7 @@ def lanes_of(model, lanes, seconds, begin=lambda: None):
     return Batcher(Meeting(model, lanes, seconds), served, Seen(), lanes=lanes, begin=begin)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", [2, 3])
 def test_lanes_share_what_waits(model, lanes):
     """One request of many questions is answered by all lanes side by side."""

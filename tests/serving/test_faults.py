@@ -208,6 +208,7 @@ def test_a_task_is_replaced_under_load(tmp_path):
             assert_near(plain(client.predict([REQUESTS[i]])[0]), answer, 1e-5)
 
 
+@pytest.mark.slow
 def test_accepted_requests_are_answered_after_sigterm(folder, tmp_path):
     """A real process: it stops with exit code 0, and every request that it accepted has its answer."""
     log = (tmp_path / "log").open("w")

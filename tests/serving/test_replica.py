@@ -81,6 +81,7 @@ def run_with(test):
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_changed_task_is_everywhere_when_the_client_gets_its_answer(bundles):
     few, with_second = bundles
     expected = weft.load(few, device="cpu").predict("classify", "the cat sees a dog")
@@ -104,6 +105,7 @@ def test_a_changed_task_is_everywhere_when_the_client_gets_its_answer(bundles):
     run_with(test)
 
 
+@pytest.mark.slow
 def test_a_refused_change_is_nowhere_and_lets_others_go_on(bundles):
     few, with_second = bundles
 
@@ -139,6 +141,7 @@ def test_a_replica_that_cannot_follow_is_replaced(bundles):
     run_with(test)
 
 
+@pytest.mark.slow
 def test_metrics_are_those_of_all_replicas(bundles):
     few, _ = bundles
 

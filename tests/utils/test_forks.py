@@ -59,6 +59,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 def test_a_child_predicts_as_its_parent(tmp_path):
     folder = save_encoder(tmp_path / "encoder")
     done = subprocess.run(

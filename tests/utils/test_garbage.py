@@ -23,6 +23,7 @@ def _collector():
     gc.set_threshold(*thresholds)
 
 
+@pytest.mark.slow
 def test_later_collections_look_only_at_newer_objects():
     kept = Ring()
     settle()
@@ -30,6 +31,7 @@ def test_later_collections_look_only_at_newer_objects():
     assert not any(thing is kept for thing in gc.get_objects())
 
 
+@pytest.mark.slow
 def test_what_was_left_out_is_collected_by_the_next_call():
     ring = Ring()
     settle()

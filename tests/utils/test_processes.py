@@ -106,6 +106,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
     return {k: v for k, v in found.items() if not re.search(r"key\.bias$|/key\.0\.[DE]$", k)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_of(CASES, KEPT))
 def test_two_processes_are_one(runs, name):
     """Sums of float32 in another order: losses to 1e-6, weights to 1e-5; learning rates are 1e-3 or 1e-2."""

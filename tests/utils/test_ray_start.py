@@ -91,6 +91,7 @@ assert not [name for name in sys.modules if name == "ray" or name.startswith("ra
 """
 
 
+@pytest.mark.slow
 def test_nothing_of_ray_is_imported_without_it():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -52,6 +52,7 @@ def test_processes_exclude_each_other(path, tmp_path):
     assert list(path.parent.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_record_of_a_killed_process_is_removed_by_one_of_many(path, tmp_path):
     def hold():
         with take(path):

@@ -240,6 +240,7 @@ def test_a_device_is_written_and_not_replaced(done, capsys):
     assert not os.path.isfile(os.devnull)
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_quietly_and_answers_come_before_the_end_of_the_input(done):
     """`weft predict … - | head -1`: the first answer is there while more lines could come."""
     call = [sys.executable, "-m", "weft", "predict", str(done / "out"), "-", "--task", "cat"]

@@ -47,6 +47,7 @@ def typed(capsys, *arguments):
     return code, capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_in_processes_of_their_own_that_find_the_hub_by_its_variables(server, bundle, tmp_path, capsys):
     """Nothing of this process reaches them: only HF_ENDPOINT and the like."""
     server.clear()

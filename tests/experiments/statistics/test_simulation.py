@@ -46,6 +46,7 @@ def coverage_of(found: list[Difference], truth: float, part: str, df: float) -> 
 BOTH = [(world, seeds) for world in ("seeds", "rows", "balanced") for seeds in (3, 5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("world", "seeds"), some_of(BOTH, [("seeds", 3), ("rows", 3), ("balanced", 5)]))
 def test_intervals_contain_the_truth_and_need_both_parts(world, seeds):
     case = CASES["accuracy"]

@@ -138,6 +138,7 @@ def test_a_missing_package_is_named(export, tmp_path, monkeypatch):
         export_onnx(weft.load(export / "bundle"), tmp_path / "x")
 
 
+@pytest.mark.slow
 def test_int8_by_the_command(tmp_path, capsys):
     bundle = save_every_kind(tmp_path, None, ("classify", "two"))
     out = tmp_path / "x"

@@ -90,6 +90,7 @@ def test_the_page_names_what_has_no_graph():
     assert set(NAMES) == {name for name in exact if exact[name]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "case"), some_of(CASES, [CASES[NAMES.index("ca_mtl")]]))
 def test_one_graph_equals_torch_for_other_rows_and_lengths(name, case):
     import onnxruntime

@@ -59,6 +59,7 @@ def test_compacted_in_peft_and_back(method, family, tmp_path):
     torch.testing.assert_close(back.logits[0], ours.logits[0], **CLOSE)
 
 
+@pytest.mark.slow
 def test_minilm_compacted_in_peft(tmp_path):
     """The real encoder: gated, compacted and in PEFT, three times the same vectors of real text."""
     tasks = [weft.Task("one", labels=("no", "yes")), weft.Task("two", "regress", texts=("a", "b"))]

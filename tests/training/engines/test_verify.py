@@ -176,6 +176,7 @@ def test_overlapping_threads_put_the_compilers_options_back():
 # runs: the engines without their compiler, or with one that computes what it should not
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", some_of([*CASES, "candidates"], ["separate", "candidates"]))
 def test_verifying_changes_no_bit_of_a_captured_run(case, every_kind, tmp_path):
     """Weights, and so optimizers, step counts and random numbers; dropout is on."""

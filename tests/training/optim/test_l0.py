@@ -220,6 +220,7 @@ def in_phase_one(method, layers=2):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", some_of(GATED, 1))
 def test_compiled_it_draws_other_gates_in_every_step(method):
     model = in_phase_one(method, layers=1)

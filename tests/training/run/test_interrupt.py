@@ -97,6 +97,7 @@ def test_gates_that_are_not_decided_make_no_bundle(tmp_path):
     assert not (tmp_path / "out" / "bundle").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", some_of([signal.SIGINT, signal.SIGTERM], 1))
 def test_the_command_leaves_with_the_exit_code_of_the_signal(number, tmp_path):
     file = write_run(tmp_path, steps=100_000, evaluate_every=0, checkpoint_every=0, log_every=1)

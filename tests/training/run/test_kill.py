@@ -133,6 +133,7 @@ def killed_at(process, run: Path, events: int, after: float) -> bool:
 KEPT = ("mt_uncertainty, gates", "what remembers")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_of(SETTINGS, KEPT))
 def test_killed_and_resumed_runs_end_bit_equal(name, tmp_path):
     overrides, threads = SETTINGS[name]

@@ -27,6 +27,7 @@ def job_of(run_file, settings):
     return Job("a", "1" * 64, "k", "grid.yaml", "/", raw, {"peer": settings}, out="/none", device="cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{"use": "trainer", "lora": 2}, {"use": "trainer", "lr": 1e-3}, "sklearn"]
 )
