@@ -1,7 +1,8 @@
 """What `make test` leaves out: cases that repeat a property in yet another setting (marker `more`).
 
-Every property, that is every test function, keeps some of its cases in `make test`, unless it is marked `slow`:
-it needs several processes, a compiler, Ray or a simulation for many seconds. Five rules choose the cases:
+Every property, that is every test function, keeps some of its cases in `make test`, unless it is marked
+`slow`: it needs several processes, a compiler, Ray or a simulation for many seconds. Five rules choose the
+cases:
 
 1. Tests that have a parameter `family` keep two encoder families, one of either anatomy: norms after the
    residual sum (`bert`) and before it (`modernbert`). A test without these keeps its first two families.
