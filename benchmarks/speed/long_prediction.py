@@ -174,10 +174,11 @@ def _predict_variant(model: weft.Model, examples: Examples, captured: bool) -> V
 def _positions(model: weft.Model, examples: Examples) -> int:
     """The token positions of the batches that `predict` makes."""
     from weft.inference.batches import OVERHEAD, POSITIONS, by_cost
-    from weft.inference.ladder import FEW, Ladder, by_ladder
+    from weft.inference.ladder import in_two_ways
 
     if next(model.parameters()).device.type == "cuda":
-        cuts = by_ladder(examples, Ladder(model.longest, coarse=len(examples) <= FEW))
+        eager, cuts = in_two_ways(examples, model.longest)
+        cuts += eager
     else:
         cuts = by_cost(examples, OVERHEAD, POSITIONS)
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.inference.batches import by_cost
+from weft.inference.batches import LONG, by_cost, long_rows
 
 sizes = st.lists(st.tuples(st.integers(1, 128), st.integers(1, 4)), min_size=1, max_size=8)
 
@@ -51,3 +51,13 @@ def test_short_and_long_rows_are_kept_apart_if_passes_are_cheap():
     examples = examples_of([(10, 1), (100, 1), (12, 1), (98, 1)])
     assert [sorted(cut.chosen) for cut in by_cost(examples, 20, 1000)] == [[0, 2], [1, 3]]
     assert len(by_cost(examples, 500, 1000)) == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 2 * LONG), st.integers(1, 4)), min_size=1), st.integers(1, 9 * LONG))
+def test_long_rows_are_those_above_the_limit_if_they_fill_a_batch(pairs, budget):
+    are_long = long_rows(examples_of(pairs), budget)
+    expected = [tokens > LONG for tokens, _ in pairs]
+    if sum(tokens * rows for tokens, rows in pairs if tokens > LONG) < budget:
+        assert not are_long.any()
+    else:
+        assert are_long.tolist() == expected

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.inference.batches import LONG, TOKENS
 from weft.inference.examples import Examples
-from weft.inference.ladder import ROWS, Ladder, by_ladder
+from weft.inference.ladder import ROWS, Ladder, by_ladder, in_two_ways
 
 
 class Lengths:
@@ -75,3 +76,20 @@ def test_a_batch_has_no_more_rows_than_were_asked_for(most):
     tokens = Lengths([20] * 30, [1] * 30)
     cuts = by_ladder(Examples.of([(0, tokens, i) for i in range(30)]), Ladder(most=most))
     assert max(len(cut.chosen) for cut in cuts) == most
+
+
+@given(
+    examples=st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 4)), min_size=1, max_size=60),
+    most=st.sampled_from([None, 5]),
+    all_captured=st.booleans(),
+)
+def test_long_rows_that_fill_a_batch_run_eagerly_and_all_others_by_the_ladder(examples, most, all_captured):
+    tokens = Lengths(*zip(*examples, strict=True))
+    listed = Examples.of([(0, tokens, i) for i in range(len(examples))])
+    eager, captured = in_two_ways(listed, None, most, all_captured=all_captured)
+    assert sorted(int(i) for cut in (*eager, *captured) for i in cut.chosen) == list(range(len(examples)))
+    long = {i for i, (length, _) in enumerate(examples) if length > LONG}
+    fills = sum(length * rows for length, rows in examples if length > LONG) >= TOKENS
+    assert {int(i) for cut in eager for i in cut.chosen} == (long if fills and not all_captured else set())
+    for cut in captured:
+        assert max(examples[int(i)][0] for i in cut.chosen) <= cut.length

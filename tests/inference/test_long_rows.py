@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 
 import weft
+from tests.support.near import assert_near
+from tests.support.tiny import scramble
 from tests.support.tiny_run import WORDS, save_encoder
 from weft.errors import WeftError
+from weft.inference import batches, ladder
+from weft.inference.captured import USES
 
 LENGTH = 1024
 
@@ -60,6 +65,31 @@ def test_a_model_trains_on_rows_of_1024_tokens(encoder, tmp_path):
     assert again.predict(request)[0]["probabilities"] == pytest.approx(
         model.predict(request)[0]["probabilities"], abs=1e-5
     )
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_long_rows_that_fill_a_batch_are_not_captured(encoder, capturing, monkeypatch, batch_size):
+    """On a GPU a pass over them takes longer than its launches; they are answered as all others are."""
+    model = scramble(weft.Model(encoder, tasks(), "lora", max_length=LENGTH)).eval()
+    counts = [900, 12, 1400, 30, 600, 7, 2500, 515]
+    requests = [(name, words(count, count)) for count in counts for name in ("one", "tags")]
+    requests = [(name, " ".join(text) if name == "one" else text) for name, text in requests]
+    monkeypatch.setattr(ladder, "long_rows", partial(batches.long_rows, budget=4 * LENGTH))
+    for _ in range(USES):
+        answers = model.predict(requests, batch_size=batch_size)
+    captured = model.captures.of(model, "float32")
+    shapes = [{name: shape for name, _, shape in form[0]}["input_ids"] for form in captured._passes]
+    assert shapes
+    assert all(length <= batches.LONG for _, length in shapes)
+    monkeypatch.undo()
+    assert_near(answers, model.predict(requests))
+
+
+def test_a_single_long_row_is_captured(encoder, capturing):
+    model = weft.Model(encoder, tasks(), "lora", max_length=LENGTH).eval()
+    for _ in range(USES):
+        model.predict([("one", " ".join(words(2000, 3)))])
+    assert model.captures.of(model, "float32").shapes == 1
 
 
 def test_an_encoder_with_a_table_of_positions_refuses_longer_rows(tmp_path):

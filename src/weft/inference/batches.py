@@ -21,6 +21,11 @@ for larger encoders less."""
 TOKENS = 16384
 """Token positions of an inference batch on a GPU: enough to keep it busy, with little memory."""
 
+LONG = 512
+"""Rows of more tokens run eagerly on a GPU if they fill a batch. One such batch keeps a GPU busy for longer
+than the host takes to launch its kernels, so that a CUDA graph saves nothing. And a graph always has a mask,
+with which torch's attention takes a slower kernel; an eager pass over rows of one length has none."""
+
 
 class Cut(NamedTuple):
     """The description of one batch.
@@ -74,6 +79,18 @@ def by_tokens(examples: Examples, limit: int | None, budget: int = TOKENS) -> li
         chosen.append(number)
         rows, before = rows + count, length
     return [*cuts, Cut(chosen, before)] if chosen else cuts
+
+
+def long_rows(examples: Examples, budget: int = TOKENS) -> NDArray[np.bool_]:
+    """Which examples are better run eagerly on a GPU than by a CUDA graph, [n]; see `LONG`.
+
+    Args:
+        examples: the n examples.
+        budget: the token positions of a full batch.
+    """
+    are_long = examples.lengths > LONG
+    positions = int((examples.lengths * examples.counts)[are_long].sum())
+    return are_long if positions >= budget else np.zeros_like(are_long)
 
 
 def _in_order(lengths: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -74,6 +74,10 @@ class Examples:
         parts = np.split(order, firsts[1:]) if len(ids) else []
         return zip(ids.tolist(), parts, strict=True)
 
+    def some(self, chosen: Ints) -> Examples:
+        """Return the examples with these numbers, in this order."""
+        return Examples(self.splits, self.task[chosen], self.split[chosen], self.index[chosen])
+
     def picked(self, chosen: Ints) -> Picked:
         """Pick some of the examples for a batch."""
         split, index = self.split[chosen], self.index[chosen]

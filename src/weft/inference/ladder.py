@@ -8,13 +8,16 @@ filled before the next one begins, so that only the last batch of a call has pad
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.inference.batches import TOKENS, Cut
+from weft.inference.batches import TOKENS, Cut, by_rows, by_tokens, long_rows
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from weft.inference.examples import Examples
 
 ROWS = (1, 4, 16, 32, 64, 128, 256, 512, 1024)
@@ -106,3 +109,34 @@ def by_ladder(examples: Examples, ladder: Ladder, spare: bool = False) -> list[C
         cuts.append(Cut(order[first:stop], length, ladder.rows(rows + spare, length)))
         first, before = stop, int(ends[stop - 1])
     return cuts
+
+
+def in_two_ways(
+    examples: Examples,
+    limit: int | None,
+    most: int | None = None,
+    spare: bool = False,
+    all_captured: bool = False,
+) -> tuple[list[Cut], list[Cut]]:
+    """Cut examples into batches that run eagerly, those of long rows, and batches that may be captured.
+
+    Args:
+        examples: the examples to cut.
+        limit: the longest row that the model takes; None: no limit.
+        most: the maximum number of rows of a batch.
+        spare: as in `by_ladder`, for batches that may be captured.
+        all_captured: whether long rows may be captured too.
+    """
+    are_long = long_rows(examples)
+    if all_captured or not are_long.any():
+        return [], by_ladder(examples, Ladder(limit, most=most, coarse=len(examples) <= FEW), spare)
+    long, short = np.flatnonzero(are_long), np.flatnonzero(~are_long)
+    long_examples = examples.some(long)
+    eager = by_tokens(long_examples, limit) if most is None else by_rows(long_examples, most)
+    ladder = Ladder(limit, most=most, coarse=len(short) <= FEW)
+    return _renumbered(eager, long), _renumbered(by_ladder(examples.some(short), ladder, spare), short)
+
+
+def _renumbered(cuts: Sequence[Cut], numbers: NDArray[np.int64]) -> list[Cut]:
+    """Replace numbers among some of the examples by numbers among all."""
+    return [cut._replace(chosen=numbers[np.asarray(cut.chosen)]) for cut in cuts]

@@ -18,7 +18,7 @@ from weft.inference.captured import USES, CapturedModel
 from weft.inference.captures import input_names, run_batch
 from weft.inference.examples import Examples, Listed
 from weft.inference.finite import check_logits
-from weft.inference.ladder import FEW, Ladder, by_ladder
+from weft.inference.ladder import in_two_ways
 from weft.inference.logits import AllLogits, BatchLogits, HostLogits, Reader
 from weft.inference.pieces import in_pieces
 from weft.inference.precision import PassContext, precision_now
@@ -220,10 +220,14 @@ def _captured(
     always: bool,
     read: Reader | None = None,
 ) -> Iterator[BatchLogits]:
-    """Yield the logits of each batch: captured where its shape is warm, else eager."""
+    """Yield the logits of each batch: captured where its shape is warm, else eager; long rows eager."""
     keys = input_names(model, examples.splits)
-    coarse = len(examples) <= FEW
-    cuts = by_ladder(examples, Ladder(model.longest, most=most, coarse=coarse), spare="example" in keys)
+    all_captured = always or captured.compiled
+    eager, cuts = in_two_ways(examples, model.longest, most, "example" in keys, all_captured)
+    for cut in eager:
+        inputs, count, of_rows = _inputs(model, examples, cut, keys)
+        moving = captured.eager_logits(inputs, count if "example" in inputs else None, read=read)
+        yield BatchLogits(moving, cut.chosen, of_rows, inputs["attention_mask"].sum(1).tolist())
     soon = Counter((cut.rows, cut.length) for cut in cuts)
     for cut in cuts:
         inputs, _, of_rows = _inputs(model, examples, cut, keys)
