@@ -89,6 +89,33 @@ def test_the_example_of_a_task_is_accepted_by_it(name):
     assert about_task(task)["inputs"] == [key for key in sample_request(task) if key != "task"]
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"texts": ("query: {review}",), "labels": ("no", "yes")},
+        {"texts": ("{title}: {body}",), "labels": ("no", "yes")},
+        {"texts": ("paragraph", "{question} {answer}"), "labels": ("no", "yes")},
+        {"kind": "choose", "texts": ("{premise} Why?",), "choices": ("one", "two", "three")},
+        {"kind": "choose", "texts": ("{premise} {question}",), "choices": ("one", "two", "three")},
+        {"kind": "rank", "texts": ("{premise} {question}",), "choices": ("all",)},
+    ],
+)
+def test_the_example_of_a_task_with_templates_is_accepted_by_it(settings):
+    task = weft.Task("task", label="label", **settings)
+    served = ServedTasks([task], {"task": 0}, [0], 0, "x")
+    assert predict_questions(sample_request(task), served, SETTINGS)[0].task == 0
+
+
+@pytest.mark.parametrize("column", ["review", "text"])
+def test_a_template_is_filled_whether_its_column_is_named_or_not(column):
+    texts = (f"query: {{{column}}}",)
+    task = weft.Task("task", labels=("no", "yes"), texts=texts, label="label")
+    served = ServedTasks([task], {"task": 0}, [0], 0, "x")
+    bodies = [{"text": "red shoes"}, {column: "red shoes"}, {"texts": ["red shoes"]}]
+    for body in bodies:
+        assert predict_questions(body, served, SETTINGS)[0].inputs.texts == ("query: red shoes",)
+
+
 def test_a_question_is_read_again_for_the_task_of_its_name():
     (question,) = predict_questions({"task": "classify", "text": "the cat", "id": 3}, SERVED, SETTINGS)
     moved = SERVED.without_task("classify", "y").with_task(1, task_of_kind("classify"), "z")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from weft.data.readers.columns import column_values, read_columns
+from weft.data.readers.columns import column_values, plain_text, plain_texts, read_columns
 from weft.data.readers.problem import show
 from weft.data.readers.table import Table
 from weft.errors import WeftError
@@ -136,11 +136,6 @@ class Readers:
         return _checked(self._model, number, request)
 
 
-def plain_texts(task: Task) -> int:
-    """How many texts a request of the task has; 0 if it has more than plain texts."""
-    return 0 if task.marks or task.choices or KINDS[task.kind].windows else len(task.texts)
-
-
 def plain_inputs(texts: tuple[Any, ...], most: int) -> Inputs | None:
     """The input of texts that need no further check; None if they need one.
 
@@ -239,11 +234,10 @@ def _plain(task: Task, value: Any) -> ColumnValues | None:
     if KINDS[task.kind].windows == "words":
         return ColumnValues((value,))
     parts = tuple(value) if isinstance(value, list | tuple) else (value,)
-    if not task.choices:
-        return ColumnValues(parts) if len(parts) == len(task.texts) else None
-    if len(parts) != len(task.texts) + 1:
+    if len(parts) != len(task.texts) + bool(task.choices):
         return None
-    return ColumnValues(parts[:-1], parts[-1:])
+    texts = tuple(map(plain_text, task.texts, parts))  # as many as the task has
+    return ColumnValues(texts, parts[-1:]) if task.choices else ColumnValues(texts)
 
 
 def _expected_input(task: Task) -> str:

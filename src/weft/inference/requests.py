@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weft.data.readers.columns import read_columns, template_columns
+from weft.data.readers.columns import plain_texts, read_columns, template_columns
 from weft.data.readers.problem import show
 from weft.data.readers.table import wanted_columns
 from weft.errors import WeftError, did_you_mean
@@ -98,15 +98,7 @@ class RequestReader:
         # the task of rows that name none
         self._default = tasks[0].name if len(tasks) == 1 and asked.task is None else asked.task
         # how many texts a task has; 0 if its input is more than plain columns
-        self._plain = [
-            0
-            if task.marks
-            or task.choices
-            or KINDS[task.kind].windows
-            or any(map(template_columns, task.texts))
-            else len(task.texts)
-            for task in tasks
-        ]
+        self._plain = [plain_texts(task) for task in tasks]
         self._most = most_characters() // 2  # a pair may have twice as many
         if asked.texts is not None and asked.task is not None:
             self._check_texts(tasks[self._ids[asked.task]])

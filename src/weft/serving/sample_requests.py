@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.columns import template_columns
@@ -17,6 +18,8 @@ CHOICES = ["She lives in Norway.", "She lives in Peru."]
 def sample_request(task: Task) -> dict[str, Any]:
     """Return a request that the task accepts, as JSON, with the keys that any task of its form accepts.
 
+    A task with marked words, or with a text that is made of several columns, is asked by its columns.
+
     Example:
         >>> sample_request(weft.Task("rte", texts=("premise", "hypothesis"), labels=("no", "yes")))
         {'task': 'rte', 'text_a': 'Anna moved to Oslo in 2019.', 'text_b': 'Where did Anna move in 2019?'}
@@ -25,8 +28,8 @@ def sample_request(task: Task) -> dict[str, Any]:
     first, second = TEXTS
     if KINDS[task.kind].windows == "context":
         first, second = second, first  # the question comes first
-    if task.marks:
-        return request | _marked(task, (first, second))
+    if task.marks or any(len(template_columns(text)) > 1 for text in task.texts):
+        return request | _by_column(task, (first, second))
     if len(task.texts) == 1:
         request["text"] = first
     else:
@@ -34,12 +37,14 @@ def sample_request(task: Task) -> dict[str, Any]:
     return request | ({"choices": CHOICES} if task.choices else {})
 
 
-def _marked(task: Task, texts: tuple[str, str]) -> dict[str, Any]:
-    """The columns of a task's files: its texts, and the first word of each marked text."""
+def _by_column(task: Task, texts: tuple[str, str]) -> dict[str, Any]:
+    """The columns of a task's files: its texts and choices, and the first word of each marked text."""
     request: dict[str, Any] = {}
     for column, text in zip(task.texts, texts, strict=False):
         for name in template_columns(column) or [column]:
             request[name] = text
+    choices = cycle([CHOICES] if len(task.choices) == 1 else CHOICES)
+    request |= dict(zip(task.choices, choices, strict=False))
     for mark in task.marks:
         word = texts[mark.text].split()[0]
         values = (0, len(word)) if mark.start else (0, word)

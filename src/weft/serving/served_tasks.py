@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from weft.data.readers.columns import read_columns
+from weft.data.readers.columns import plain_texts, read_columns
 from weft.inference.limits import most_characters
-from weft.inference.predict import plain_texts
 from weft.serving.questions import PLAIN_KEYS, Many, One, unknown_task
 
 if TYPE_CHECKING:

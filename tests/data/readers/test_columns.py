@@ -11,6 +11,7 @@ from weft.data import load_split
 from weft.data.readers.columns import (
     column_values,
     input_columns,
+    plain_text,
     read_columns,
     template_columns,
     text_columns,
@@ -45,6 +46,17 @@ def test_templates_are_filled(parts, end, data):
     found = [given_.texts[0] for given_ in column_values(task, table(columns))]
     for at, text in enumerate(found):
         assert text == "".join(before + str(columns[name][at]) for before, name in parts) + end
+
+
+@given(literals, in_braces, literals, st.text("xyz {}", max_size=9))
+def test_a_text_sent_without_columns_fills_a_template_of_one_column(before, name, after, text):
+    braces = [part.replace("{", "{{").replace("}", "}}") for part in (before, after)]
+    template = braces[0] + "{" + name + "}" + braces[1]
+    task = Task("a", size=2, texts=(template,))
+    assert plain_text(template, text) == before + text + after
+    assert next(column_values(task, table({name: [text]}))).texts == (plain_text(template, text),)
+    assert plain_text(template + template, text) == text  # of two columns: joined by the sender
+    assert plain_text(template, None) is None
 
 
 @given(names)

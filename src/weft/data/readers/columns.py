@@ -9,6 +9,7 @@ from string import Formatter
 from typing import TYPE_CHECKING
 
 from weft.errors import WeftError
+from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import ColumnValues
 
 if TYPE_CHECKING:
@@ -32,6 +33,32 @@ def _parts(text: str) -> list[tuple[str, str | None]]:
         if name == "" or form or conversion:
             raise WeftError(f"texts: {text!r} is not a template: expected the names of columns in braces")
     return [(before, name) for before, name, _, _ in parts]
+
+
+def plain_text(text: str, value: object) -> object:
+    """Return the text of a task from what a user sent as this text, without naming columns.
+
+    A template of one column is filled with it. A template of several columns cannot be: there the user has
+    joined the columns already.
+
+    Args:
+        text: the column or the template.
+        value: what the user sent; what is not a string stays as it is.
+
+    Example:
+        >>> plain_text("query: {text}", "red shoes"), plain_text("text", "red shoes")
+        ('query: red shoes', 'red shoes')
+    """
+    if len(template_columns(text)) != 1 or not isinstance(value, str):
+        return value
+    return "".join(before if name is None else before + value for before, name in _parts(text))
+
+
+def plain_texts(task: Task) -> int:
+    """Return how many texts a request of the task has; 0 if its input is more than plain columns."""
+    if task.marks or task.choices or KINDS[task.kind].windows or any(map(template_columns, task.texts)):
+        return 0
+    return len(task.texts)
 
 
 def text_columns(task: Task) -> tuple[str, ...]:
