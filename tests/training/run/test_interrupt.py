@@ -25,6 +25,14 @@ from weft.utils.processes import Processes
 pytestmark = pytest.mark.usefixtures("token_cache")
 
 
+@pytest.fixture(autouse=True)
+def signals_are_not_ignored():
+    """A shell's background job ignores SIGINT, and weft then ignores it too; the tests send it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Signal(weft.Component):
     """Sends this process a signal after a step, as a user or a batch system does."""
 
