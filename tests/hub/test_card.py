@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -178,3 +179,14 @@ def test_a_card_in_the_bundle_is_the_card(tmp_path):
     (find_bundle(tmp_path / "b") / "README.md").write_text(own)
     assert card(tmp_path / "b", "anna/x", tell=no_note) == own
     assert ModelCardData(**ModelCard(own).data.to_dict()).license == "mit"
+
+
+def test_settings_that_an_existing_card_leaves_without_effect_are_named(run, tmp_path):
+    folder = shutil.copytree(find_bundle(run), tmp_path / "bundle")
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n\n# Mine\n")
+    notes: list[str] = []
+    card(folder, license="apache-2.0", languages=("en",), tell=notes.append)
+    assert "license and languages have no effect" in notes[0]
+    assert str(folder / "README.md") in notes[0]
+    card(folder, tell=notes.append)
+    assert len(notes) == 1

@@ -53,6 +53,20 @@ def plain(model, text, task, pool):
     return output.last_hidden_state[0].mean(0) if pool == "mean" else output.last_hidden_state[0, 0]
 
 
+def test_templates_of_one_column_are_filled(folder):
+    texts = ("query: {a}", "{b}!")
+    tasks = [
+        weft.Task("one", labels=("no", "yes"), texts=texts[:1]),
+        weft.Task("two", labels=("no", "yes"), texts=texts),
+        weft.Task("joined", labels=("no", "yes"), texts=("{a} {b}",)),
+        weft.Task("plain", labels=("no", "yes"), texts=("a",)),
+    ]
+    model = weft.Model(folder, tasks, "frozen", pool="mean", max_length=24).eval()
+    near(model.embed("the cat", "one"), model.embed("query: the cat", "plain"))
+    near(model.embed([("the cat", "a bird")], "two"), model.embed([("query: the cat", "a bird!")], "plain"))
+    near(model.embed("the cat a bird", "joined"), model.embed("the cat a bird", "plain"))
+
+
 @pytest.mark.parametrize(
     ("task", "pool"), [("a", "mean"), ("pair", "mean"), ("first", "cls"), ("tag", "mean")]
 )

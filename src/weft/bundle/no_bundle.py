@@ -40,6 +40,11 @@ def no_bundle(folder: Path) -> WeftError:
             f"{folder} holds no bundle: it is an export to ONNX, and {graph} is missing; "
             "export the bundle again"
         )
+    if (folder / "adapter_config.json").is_file():
+        return WeftError(
+            f"{folder} holds no bundle: it is a PEFT folder; make a bundle of it: "
+            f"weft import {folder} --out BUNDLE"
+        )
     library = _library(folder)
     if library is not None:
         return WeftError(

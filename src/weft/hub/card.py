@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.bundle.manifest import find_bundle
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.hub.body import body
 from weft.hub.facts import card_facts
 from weft.hub.header import check_card, header
@@ -32,8 +33,19 @@ def card(bundle: str | Path, name: str | None = None, **settings: Any) -> str:
         name: `user/name`, as which it is published; None: not known yet.
         settings: passed to `card_facts`: `license`, `languages`, `encoder`, `run`, `tell`.
     """
-    own = own_card(find_bundle(bundle))
-    return own if own is not None else new_card(card_facts(bundle, name, **settings))
+    folder = find_bundle(bundle)
+    if (own := own_card(folder)) is None:
+        return new_card(card_facts(bundle, name, **settings))
+    if (unused := without_effect(settings.get("license"), settings.get("languages", ()))) and "tell" in settings:
+        settings["tell"](f"the card is {folder / CARD}, {unused}: edit it, or make a new one with --new")
+    return own
+
+
+def without_effect(license: str | None, languages: str | Sequence[str]) -> str:
+    """Say which settings of a new card have no effect on one that is there; nothing if none was set."""
+    given = [words("--license", "license")] if license else []
+    given += [words("--language", "languages")] if languages else []
+    return f"so that {' and '.join(given)} {'have' if len(given) > 1 else 'has'} no effect" if given else ""
 
 
 def new_card(facts: CardFacts) -> str:

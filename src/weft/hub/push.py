@@ -11,7 +11,7 @@ from typing import Any
 from weft.bundle.from_hub import is_bundle_file, megabytes
 from weft.bundle.manifest import find_bundle
 from weft.errors import WeftError, words
-from weft.hub.card import CARD, LARGEST, is_edited, new_card, own_card, read_card
+from weft.hub.card import CARD, LARGEST, is_edited, new_card, own_card, read_card, without_effect
 from weft.hub.facts import card_facts, run_folder
 from weft.hub.staging import Staged, bundle_to_push, stage
 from weft.utils.hub import hub_problem, progress_bars
@@ -160,7 +160,8 @@ def _card(
     if file is not None:
         return read_card(Path(file)), False
     if (own := own_card(named)) is not None:
-        tell(f"the card is {named / CARD}; delete it to get a new one")
+        unused = without_effect(license, languages)
+        tell(f"the card is {named / CARD}{', ' * bool(unused)}{unused}; delete it to get a new one")
         return own, False
     facts = card_facts(
         bundle,

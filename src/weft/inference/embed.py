@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from weft.core.route import Route
+from weft.data.readers.columns import plain_text
 from weft.data.readers.problem import show
 from weft.data.splits.split import Split
 from weft.data.tokens.tokens import in_memory
@@ -53,6 +54,9 @@ def embed(
     pooled by the model's `pool`. Without a task: adapters are off, and hidden states are pooled as the
     encoder declares (a sentence encoder's `1_Pooling`), else by the mean over the tokens. If the method
     trains the encoder itself, its current weights are used.
+
+    With a task, templates of one column (`texts="query: {text}"`) are filled, if as many texts are passed as
+    the task has: for a task that encodes the texts of a pair separately, pass texts that are filled already.
 
     Texts are batched, and on a GPU captured, as in `weft.inference.predict`.
 
@@ -118,6 +122,8 @@ def embed_with(
     apart = task is not None and model.tasks[number].apart
     alone, most = task if apart else None, most_characters()
     checked = [_checked(f"text {i}", text, alone, most) for i, text in enumerate(listed(texts), 1)]
+    if task is not None:
+        checked = [_filled(model.tasks[number].texts, parts) for parts in checked]
     inside = precision_context(model, precision)
     values = np.empty((len(checked), width), np.float32)
     waiting: deque[tuple[int, BatchLogits]] = deque()
@@ -189,6 +195,13 @@ def _checked(where: str, text: Any, apart: str | None, most: int) -> tuple[str, 
     if (characters := sum(map(len, parts))) > most:
         raise too_long(where, characters, most)
     return parts
+
+
+def _filled(columns: tuple[str, ...], parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Fill the task's templates, if there are as many texts as the task has."""
+    if len(columns) != len(parts):
+        return parts
+    return tuple(str(plain_text(column, part)) for column, part in zip(columns, parts, strict=True))
 
 
 def _tokenized(model: Model, texts: list[tuple[str, ...]], number: int) -> Examples:
