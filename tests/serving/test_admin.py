@@ -155,7 +155,7 @@ def test_without_admin_nothing_changes(bundles):
         for call in (lambda c: c.put_task(file_of(few, "tag")), lambda c: c.remove_task("tag")):
             with pytest.raises(ServerError) as caught:
                 call(server.client())
-            assert caught.value.status == 404
+            assert caught.value.status == 405
 
 
 def test_the_served_bundle_is_never_changed(bundles, tmp_path):

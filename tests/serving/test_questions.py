@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,8 @@ import weft
 from tests.support.every_kind import NAMES, rows_of_kind, task_of_kind
 from weft.inference.predict import plain_form, read_request
 from weft.serving.embed_questions import embed_questions
-from weft.serving.questions import Embed, Many, One, _plain, _read, again, predict_questions, timeout_of
+from weft.serving.question import Embed, Many, One
+from weft.serving.questions import _plain, _read, again, predict_questions, timeout_of
 from weft.serving.refused import STATUS, Refused
 from weft.serving.sample_requests import about_task, sample_request
 from weft.serving.served_tasks import ServedTasks
@@ -114,6 +117,14 @@ def test_a_template_is_filled_whether_its_column_is_named_or_not(column):
     bodies = [{"text": "red shoes"}, {column: "red shoes"}, {"texts": ["red shoes"]}]
     for body in bodies:
         assert predict_questions(body, served, SETTINGS)[0].inputs.texts == ("query: red shoes",)
+
+
+def test_where_no_encoder_runs_alone_an_embedding_needs_a_task():
+    served = replace(SERVED, embeds_alone=False)
+    with pytest.raises(Refused, match="tasks: classify") as caught:
+        embed_questions({"text": "the cat"}, served, SETTINGS)
+    assert (caught.value.status, caught.value.where) == (422, "task")
+    assert embed_questions({"text": "the cat", "task": "classify"}, served, SETTINGS)[0].task == "classify"
 
 
 def test_a_question_is_read_again_for_the_task_of_its_name():

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from weft.serving.questions import Embed, again
+from weft.serving.question import Embed
+from weft.serving.questions import again
 from weft.serving.refused import Refused
 from weft.serving.ticket import Item, Ticket
 

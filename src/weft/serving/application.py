@@ -13,15 +13,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from weft.errors import WeftError
+from weft.serving.access import check_access
 from weft.serving.embed_questions import embed_questions
 from weft.serving.engine import Engine
 from weft.serving.exchange import GONE, JSON, answers_to, json_response, parsed, read_body
 from weft.serving.interface import ServingEngine
-from weft.serving.keys import check_key
 from weft.serving.metrics import Metrics
 from weft.serving.openapi import openapi
 from weft.serving.page import HEADERS, PAGE, read_page
-from weft.serving.questions import Many, One, predict_questions, timeout_of
+from weft.serving.question import Many, One
+from weft.serving.questions import predict_questions, timeout_of
 from weft.serving.refused import Refused
 from weft.serving.request_log import log_error, log_request
 from weft.serving.sample_requests import about_task
@@ -92,6 +93,8 @@ class App:
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._handler(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
 
     def _with_cors(self, handler: Any) -> Any:
         if not self.settings.cors:
@@ -131,8 +134,10 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
-        path, method = scope["path"], scope["method"]
+        # inside another application, or behind a proxy that says so, paths begin with a prefix
+        path, method = scope["path"].removeprefix(scope.get("root_path", "")), scope["method"]
         request = Request(scope, receive)
+        request.state.path = path
         known = (
             path if path in self._routes else "/v1/tasks/NAME" if path.startswith("/v1/tasks/") else "(other)"
         )
@@ -162,6 +167,8 @@ class App:
         routes = self._routes.get(path)
         if routes is None and path.startswith("/v1/tasks/") and self.settings.admin:
             routes = {"PUT": self._put_task, "DELETE": self._delete_task}
+        if routes is None and path.startswith("/v1/tasks/"):
+            raise Refused("not_allowed", "this server does not change its tasks; start it with --admin")
         if routes is None:
             raise Refused("not_found", f"there is nothing at {path[:100]}; see /openapi.json")
         if method == "HEAD" and "GET" in routes:
@@ -172,10 +179,7 @@ class App:
                 "not_allowed", f"{path[:100]} takes {allowed}; found {method}", headers={"Allow": allowed}
             )
         if path not in OPEN:
-            admin = method in ("PUT", "DELETE")
-            keys = self.settings.admin_keys if admin else (*self.settings.keys, *self.settings.admin_keys)
-            if admin or self.settings.keys:
-                check_key(request.headers.get("authorization"), keys)
+            check_access(request.scope, self.settings, admin=method in ("PUT", "DELETE"))
         return await routes[method](request)
 
     async def _predict(self, request: Request) -> Response:
@@ -207,6 +211,8 @@ class App:
         return value
 
     def _ready_engine(self) -> ServingEngine:
+        if self._loop is None:  # mounted in an application that does not pass on its start
+            self.start(asyncio.get_running_loop())
         if self.engine.state == "ready":
             return self.engine
         why = {
@@ -219,7 +225,9 @@ class App:
     async def _tasks(self, request: Request) -> Response:
         served = self._ready_engine().served
         tasks = [about_task(served.tasks[number]) for number in served.ids.values()]
-        return json_response({"bundle": served.sha256, "tasks": tasks})
+        limits = {name: getattr(self.settings, name) for name in ("texts", "characters")}
+        limits["body_bytes"] = self.settings.body
+        return json_response({"bundle": served.sha256, "tasks": tasks, "limits": limits})
 
     async def _live(self, request: Request) -> Response:
         status = 200 if self.engine.state != "failed" else 503
@@ -238,7 +246,7 @@ class App:
         return json_response(openapi(tasks, __version__, self.settings))
 
     async def _page(self, request: Request) -> Response:
-        contents, kind = read_page(request.url.path)
+        contents, kind = read_page(request.state.path)
         return Response(contents, 200, HEADERS, kind)
 
     async def _put_task(self, request: Request) -> Response:
@@ -248,8 +256,10 @@ class App:
         try:
             reloaded = await self.put_task(name, contents)
         except WeftError as wrong:
-            raise Refused("bad_input", str(wrong), "body") from None
+            raise Refused("bad_input", str(wrong)) from None
         served = self.engine.served
+        if name not in served.ids:
+            raise Refused("conflict", f"task {name!r} was added, and meanwhile removed by another request")
         about = about_task(served.tasks[served.ids[name]])
         result = {"bundle": served.sha256, "task": about, "replaced": known, "reloaded": reloaded}
         return json_response(result, 200 if known else 201)
@@ -295,4 +305,4 @@ def _tasks_of(questions: list[One | Many], tasks: Any) -> list[str]:
 
 
 def _task_name(request: Request) -> str:
-    return str(request.url.path.removeprefix("/v1/tasks/"))
+    return str(request.state.path.removeprefix("/v1/tasks/"))

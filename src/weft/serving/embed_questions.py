@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weft.serving.questions import Embed, as_mapping, shown, too_long, too_many
+from weft.serving.question import Embed
+from weft.serving.questions import TIMEOUT, as_mapping, shown, too_long, too_many
 from weft.serving.refused import Refused
 
 if TYPE_CHECKING:
@@ -12,10 +13,18 @@ if TYPE_CHECKING:
     from weft.serving.settings import ServeSettings
 
 
+KEYS = frozenset({"text", "texts", "task", "normalize", TIMEOUT})
+
+
 def embed_questions(body: Any, served: ServedTasks, settings: ServeSettings) -> list[Embed]:
     """Read the body of `POST /v1/embed`; arguments and errors as in `predict_questions`."""
     body = as_mapping(body)
+    for key in body.keys() - KEYS:
+        raise Refused("bad_input", f"unknown key {shown(key)}; expected {', '.join(sorted(KEYS))}")
     task = body.get("task")
+    if task is None and not served.embeds_alone:
+        names = ", ".join(served.ids)
+        raise Refused("bad_input", f"an export to ONNX embeds texts for a task alone; tasks: {names}", "task")
     if task is not None:
         task = served.tasks[served.id_of(task, "task")].name
     normalize = body.get("normalize", False)

@@ -219,7 +219,8 @@ class Engine:
             return self._finished(model), self._table(model, "model")
         if backend_of(self._bundle, settings.backend) == "onnx":
             model, sha256 = onnx_model(self._bundle, settings)
-            return model, self._table(model, sha256)
+            # a graph has no encoder without adapters
+            return model, replace(self._table(model, sha256), embeds_alone=False)
         folder: Path = find_bundle(self._bundle)
         sha256 = bundle_sha256(folder) or ""
         if settings.admin:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from weft.serving.interface import Queue
-    from weft.serving.questions import Question
+    from weft.serving.question import Question
 
 JSON = "application/json"
+DEEPEST = 100
+"""The most levels of a body: deeper ones could not be copied to another process."""
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_ASCII = json.JSONEncoder(allow_nan=False)
 
 Outcome = Literal["answered", "left", "late"]
 """How waiting for answers ends: they are there, the client has left, or it took too long."""
@@ -43,7 +47,13 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
     Raises:
         Refused: it is too large, or takes too long.
     """
-    length = next((value for name, value in request.scope["headers"] if name == b"content-length"), b"0")
+    headers = dict(request.scope["headers"])
+    length = headers.get(b"content-length", b"0")
+    if (encoding := headers.get(b"content-encoding", b"identity").strip().lower()) != b"identity":
+        raise Refused(
+            "unsupported",
+            f"expected a body that is not compressed; found Content-Encoding {str(encoding)[1:40]}",
+        )
     if length.isdigit() and int(length[:20]) > most:
         raise Refused("too_large", f"the body has {int(length[:20]):,} bytes; expected at most {most:,}")
     chunks, size = [], 0
@@ -65,12 +75,49 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
 
 
 def parsed(body: bytes) -> Any:
-    """Parse a JSON body; `Refused` if it is none."""
+    """Parse a JSON body, in UTF-8, UTF-16 or UTF-32; `Refused` if it is none, or nested deeply."""
     try:
-        return json.loads(body)
+        text = body.decode(json.detect_encoding(body), "surrogatepass")
+    except UnicodeDecodeError as wrong:
+        raise Refused("bad_json", f"the body is not in UTF-8: {wrong.reason} at byte {wrong.start}") from None
+    try:
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError) as wrong:
         reason = "nested too deeply" if isinstance(wrong, RecursionError) else str(wrong)[:200]
         raise Refused("bad_json", f"the body is not JSON: {reason}") from None
+    if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
+        raise Refused("bad_json", f"the body is nested too deeply; expected at most {DEEPEST} levels")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether JSON has more than `DEEPEST` levels of lists and objects."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        if not inner:
+            return False
+        level = inner
+    return any(isinstance(item, dict | list) for item in level)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number[:40]} is no number that can be stored")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
 
 
 async def answers_to(
@@ -128,4 +175,8 @@ async def _left(request: Request) -> None:
 
 def json_response(value: Any, status: int = 200) -> Response:
     """A response with a JSON body."""
-    return Response(ENCODER.encode(value).encode(), status, None, JSON)
+    try:
+        body = ENCODER.encode(value).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, in the client's own `id`
+        body = _ASCII.encode(value).encode()
+    return Response(body, status, None, JSON)

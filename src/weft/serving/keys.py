@@ -24,6 +24,11 @@ def read_keys(option: str, file: Path | None, variable: str) -> tuple[str, ...]:
         variable: the environment variable.
     """
     keys = os.environ.get(variable, "").replace(",", " ").split()
+    if variable in os.environ and not keys:
+        raise WeftError(
+            f"the environment variable {variable} is set and holds no key; expected keys, separated by "
+            "commas; to serve without keys, unset it"
+        )
     if file is not None:
         try:
             lines = file.read_text(encoding="utf-8").splitlines()

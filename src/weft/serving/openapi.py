@@ -135,19 +135,24 @@ def _operation(
     summary: str, body: dict[str, Any], examples: dict[str, Any], answers: dict[str, Any]
 ) -> dict[str, Any]:
     json = "application/json"
-    refused = {"$ref": "#/components/schemas/Error"}
-    errors = {"400", "401", "403", "404", "408", "413", "422", "429", "500", "503", "504"}
+    errors = ("400", "401", "403", "404", "408", "413", "415", "422", "429", "500", "503", "504")
     return {
         "summary": summary,
         "requestBody": {"required": True, "content": {json: {"schema": body, "examples": examples}}},
         "responses": {
             "200": {"description": "the answers", "content": {json: {"schema": answers}}},
-            **{
-                status: {"description": "refused", "content": {json: {"schema": refused}}}
-                for status in sorted(errors)
-            },
+            **_refused(errors),
         },
     }
+
+
+def _refused(statuses: Sequence[str]) -> dict[str, Any]:
+    """The responses of a request that is refused, by status."""
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    return {status: {"description": "refused", "content": content} for status in statuses}
+
+
+_ADMIN_ERRORS = ("401", "403", "405", "409", "503")
 
 
 def _plain(summary: str, result: str) -> dict[str, Any]:
@@ -167,7 +172,11 @@ def _put() -> dict[str, Any]:
             "description": "tasks/NAME.safetensors of a bundle",
             "content": content,
         },
-        "responses": {"200": {"description": "replaced"}, "201": {"description": "added"}},
+        "responses": {
+            "200": {"description": "replaced"},
+            "201": {"description": "added"},
+            **_refused((*_ADMIN_ERRORS, "408", "413", "422")),
+        },
         "security": [{"key": []}],
     }
 
@@ -176,6 +185,6 @@ def _delete() -> dict[str, Any]:
     return {
         "summary": "Remove a task",
         "parameters": [_NAME],
-        "responses": {"200": {"description": "removed"}},
+        "responses": {"200": {"description": "removed"}, **_refused((*_ADMIN_ERRORS, "404"))},
         "security": [{"key": []}],
     }

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from weft.data.readers.columns import read_columns
 from weft.data.readers.problem import show
 from weft.errors import WeftError, did_you_mean
 from weft.inference.predict import plain_form, plain_inputs, read_request
+from weft.serving.question import Many, One
 from weft.serving.refused import Refused
 from weft.serving.sample_requests import sample_request
 from weft.tasks.kinds import KINDS
@@ -26,80 +27,21 @@ if TYPE_CHECKING:
     from weft.tasks.task import Task
 
 ID = "id"
+TIMEOUT = "timeout_ms"
 EVERY = "all"
 
-PLAIN_KEYS = frozenset({"task", "text", "text_a", "text_b", ID, "timeout_ms"})
+PLAIN_KEYS = frozenset({"task", "text", "text_a", "text_b", ID, TIMEOUT})
 """The keys of a request that names no column of a task's files."""
-
-
-@dataclass(frozen=True, slots=True)
-class One:
-    """A text, or a pair, for one task.
-
-    Attributes:
-        where: the place in the request's body, for messages.
-        value: what the client sent; it is read again if the task is replaced before it is answered.
-        task: the id of the task.
-        inputs: the input of the encoder.
-        version: the version of the task that the input was read for.
-        id: copied to the answer; None: nothing.
-    """
-
-    where: str
-    value: Any
-    task: int
-    inputs: Inputs
-    version: int
-    id: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Many:
-    """A text, or a pair, for many tasks.
-
-    Attributes:
-        where: as in `One`.
-        value: as in `One`.
-        names: the requested tasks; None: all tasks that can read the text.
-        inputs: the input of the encoder for each task, by id.
-        version: the version of the table of tasks.
-        id: as in `One`.
-    """
-
-    where: str
-    value: Any
-    names: tuple[str, ...] | None
-    inputs: dict[int, Inputs]
-    version: int
-    id: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Embed:
-    """A text, or a pair, to be embedded.
-
-    Attributes:
-        text: the text, or a pair as a tuple.
-        task: the name of the task whose adapters are used; None: the encoder without adapters.
-        normalize: whether to divide the vector by its norm.
-    """
-
-    text: str | tuple[str, str]
-    task: str | None
-    normalize: bool
-
-
-Question = One | Many | Embed
 
 
 def timeout_of(body: Mapping[str, Any], settings: ServeSettings) -> float:
     """The seconds that a request may wait: its own `timeout_ms`, at most the server's deadline."""
-    value = body.get("timeout_ms")
+    value = body.get(TIMEOUT)
     if value is None:
         return settings.deadline
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
-        raise Refused("bad_input", f"expected milliseconds, more than 0; found {shown(value)}", "timeout_ms")
-    return min(float(value) / 1000, settings.deadline)
+        raise Refused("bad_input", f"expected milliseconds, more than 0; found {shown(value)}", TIMEOUT)
+    return min(value, 1000 * settings.deadline) / 1000
 
 
 def predict_questions(body: Any, served: ServedTasks, settings: ServeSettings) -> list[One | Many]:
@@ -119,14 +61,17 @@ def predict_questions(body: Any, served: ServedTasks, settings: ServeSettings) -
     requests = body["requests"]
     if not isinstance(requests, list) or not requests:
         raise Refused("bad_input", f"expected a list of requests; found {shown(requests)}", "requests")
-    for key in ("task", "tasks", "text", "texts"):
-        if key in body:
-            raise Refused("bad_input", f"expected {key!r} inside each entry of 'requests'", key)
+    for key in body.keys() - {"requests", TIMEOUT}:
+        raise Refused("bad_input", f"expected {shown(key)} inside each entry of 'requests'", "requests")
     questions: list[One | Many] = []
     for number, request in enumerate(requests):
         where = f"requests[{number}]"
         left = settings.texts - len(questions)
-        questions += _questions(as_mapping(request, where), where, served, settings, left)
+        if TIMEOUT in as_mapping(request, where):
+            raise Refused(
+                "bad_input", f"expected {TIMEOUT!r} beside 'requests', for all", f"{where}.{TIMEOUT}"
+            )
+        questions += _questions(request, where, served, settings, left)
     return questions
 
 
@@ -162,15 +107,41 @@ def _questions(
         raise Refused("bad_input", f"expected a list of texts; found {shown(texts)}", f"{dot}texts")
     if len(texts) > most:
         raise too_many(settings)
-    return [_question(body, text, f"{dot}texts[{i}]", served, settings) for i, text in enumerate(texts)]
+    return [_of_text(body, text, where, f"{dot}texts[{i}]", served, settings) for i, text in enumerate(texts)]
+
+
+def _of_text(
+    body: Mapping[str, Any], text: Any, outer: str, where: str, served: ServedTasks, settings: ServeSettings
+) -> One | Many:
+    """The question of one entry of `texts`, which may have an `id` of its own."""
+    if not isinstance(text, dict):
+        return _question(body, text, where, served, settings, outer)
+    for key in text.keys() & {"task", "tasks", TIMEOUT}:
+        raise Refused("bad_input", f"expected {key!r} beside 'texts', for all of them", f"{where}.{key}")
+    return _question({**body, ID: text[ID]} if ID in text else body, text, where, served, settings, outer)
 
 
 def _question(
-    body: Mapping[str, Any], value: Any, where: str, served: ServedTasks, settings: ServeSettings
+    body: Mapping[str, Any],
+    value: Any,
+    where: str,
+    served: ServedTasks,
+    settings: ServeSettings,
+    outer: str | None = None,
 ) -> One | Many:
+    """The question of one text.
+
+    Args:
+        body: names the task or tasks.
+        value: the text.
+        where: the place of the text.
+        served: as in `predict_questions`.
+        settings: as in `predict_questions`.
+        outer: the place of `body`; None: that of the text.
+    """
     identity = body.get(ID)
     if "tasks" in body:
-        names = _names(body["tasks"], where, served)
+        names = _names(body["tasks"], where if outer is None else outer, served)
         inputs = _inputs_of_many(value, names, where, served)
         _check_size(max(inputs.values(), key=_characters), where, settings)
         return Many(where, value, names, inputs, served.version, identity)
@@ -182,13 +153,16 @@ def _question(
         raise Refused(
             "bad_input", f"expected 'task' or 'tasks'; tasks: {', '.join(served.ids)}", where or None
         )
-    question = _one(name, value, where, served, identity)
+    question = _one(name, value, where, served, identity, outer)
     _check_size(question.inputs, where, settings)
     return question
 
 
-def _one(name: Any, value: Any, where: str, served: ServedTasks, identity: Any) -> One:
-    number = served.id_of(name, f"{where}.task" if where else "task")
+def _one(
+    name: Any, value: Any, where: str, served: ServedTasks, identity: Any, outer: str | None = None
+) -> One:
+    place = where if outer is None else outer
+    number = served.id_of(name, f"{place}.task" if place else "task")
     inputs = _plain(value, served.plain[number], served.plain_characters)
     if inputs is None:
         inputs = _read(served.tasks[number], value, where)
@@ -213,6 +187,9 @@ def _read(task: Task, value: Any, where: str) -> Inputs:
     """The encoder's input; a list of two texts is a pair, as JSON has no tuples."""
     if isinstance(value, list) and KINDS[task.kind].windows != "words":
         value = tuple(value)
+    if isinstance(value, dict):  # a message lists what was found: what the text was to be read from
+        reserved = {"task", "tasks", ID, TIMEOUT} - set(read_columns(task))
+        value = {name: item for name, item in value.items() if name not in reserved}
     prefix = "input"
     try:
         return read_request(task, plain_form(task, value), prefix)
@@ -285,7 +262,9 @@ def too_many(settings: ServeSettings) -> Refused:
 
 
 def shown(value: Any) -> str:
-    """A value for a message, shortened."""
+    """A value for a message, shortened, as JSON has it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     return show(value, 80)
 
 

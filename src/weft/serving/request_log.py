@@ -52,7 +52,7 @@ def log_request(
     log(
         "request",
         method=request.method,
-        path=request.url.path[:200],
+        path=request.state.path[:200],
         status=status,
         ms=round(1000 * (time.perf_counter() - began), 2),
         texts=getattr(request.state, "texts", None),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.columns import plain_texts, read_columns
 from weft.inference.limits import most_characters
-from weft.serving.questions import PLAIN_KEYS, Many, One, unknown_task
+from weft.serving.question import Many, One
+from weft.serving.questions import PLAIN_KEYS, unknown_task
 
 if TYPE_CHECKING:
     from weft.tasks.task import Task
@@ -25,6 +26,7 @@ class ServedTasks:
         versions: how often each slot was replaced, [T].
         version: how often the table was replaced.
         sha256: the hash of the bundle, and of every task that was changed since.
+        embeds_alone: whether texts can be embedded without a task, by the encoder alone.
     """
 
     tasks: Sequence[Task]
@@ -32,6 +34,7 @@ class ServedTasks:
     versions: Sequence[int]
     version: int
     sha256: str
+    embeds_alone: bool = True
 
     @cached_property
     def only(self) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from weft.errors import WeftError, did_you_mean
+from weft.errors import WeftError, did_you_mean, words
 
 PRECISIONS = ("float32", "bf16", "int8")
 
@@ -74,6 +74,11 @@ class ServeSettings:
         for name in ("deadline", "read"):
             if not 0 < getattr(self, name) <= 86_400:
                 raise WeftError(f"{name}: expected seconds, more than 0; found {getattr(self, name)!r}")
+        if self.admin and self.keys and not self.admin_keys:
+            option, keys = words("--admin", "admin=True"), words("--admin-keys FILE", "admin_keys=(KEY,)")
+            raise WeftError(
+                f"{option} with API keys would let clients without a key change tasks; add {keys}"
+            )
         if self.texts > self.queue:
             raise WeftError(
                 f"queue: expected at least as many texts as one request may have (texts: {self.texts}); "

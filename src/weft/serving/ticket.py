@@ -11,7 +11,7 @@ from weft.serving.refused import Refused
 
 if TYPE_CHECKING:
     from weft.data.tokens.tokens import Tokens
-    from weft.serving.questions import Question
+    from weft.serving.question import Question
 
 
 class Ticket:

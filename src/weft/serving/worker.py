@@ -19,7 +19,7 @@ from weft.inference.predict import QUEUED
 from weft.inference.predict_all import answers_of_inputs
 from weft.inference.runner import all_logits
 from weft.inference.slab import tokenize_inputs
-from weft.serving.questions import Embed, Many, One
+from weft.serving.question import Embed, Many, One
 from weft.tasks.kinds import KINDS
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import weft
 from tests.support.serving import REQUESTS, save_every_kind
 from weft.serving.processes.portion import Reader, packed, unpacked
-from weft.serving.questions import One, predict_questions
+from weft.serving.question import One
+from weft.serving.questions import predict_questions
 from weft.serving.served_tasks import ServedTasks
 from weft.serving.settings import ServeSettings
 from weft.serving.ticket import Item, Ticket

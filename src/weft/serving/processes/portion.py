@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.data.tokens.tokens import Tokens
 from weft.inference.slab import as_split, tokenize_inputs
-from weft.serving.questions import Embed, Many, One
+from weft.serving.question import Embed, Many, One
 from weft.serving.ticket import Item, Ticket
 from weft.tasks.kinds.kind import Inputs
 
