@@ -27,6 +27,15 @@ class Predictor:
             f"{folder}/model.onnx", providers=["CPUExecutionProvider"]
         )
 
+    def problem(self, request):
+        """Why a request cannot be answered here; None if it can."""
+        name = request.get("task") if isinstance(request, dict) else None
+        if name not in list(self.tasks):
+            return f'its task is {name!r}; expected "task": one of {", ".join(self.tasks)}'
+        if not hasattr(self, kind := self.tasks[name]["kind"]):
+            return f"its task is of the kind {kind}; type: python examples/onnx_predict_more.py EXPORTED"
+        return None
+
     def predict(self, requests, batch_size=32):
         """The answer to each request."""
         batches = [requests[i : i + batch_size] for i in range(0, len(requests), batch_size)]
@@ -126,7 +135,12 @@ def softmax(logits, task):
 
 def main(predictor):
     """Answer the requests of standard input, one JSON object per line."""
-    requests = [json.loads(line) for line in sys.stdin if line.strip()]
+    requests = []
+    for number, line in enumerate(sys.stdin, 1):
+        if line.strip():
+            requests.append(json.loads(line))
+            if problem := predictor.problem(requests[-1]):
+                sys.exit(f"line {number}: {problem}")
     for answer in predictor.predict(requests):
         print(json.dumps(answer, ensure_ascii=False))
 

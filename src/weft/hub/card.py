@@ -36,8 +36,9 @@ def card(bundle: str | Path, name: str | None = None, **settings: Any) -> str:
     folder = find_bundle(bundle)
     if (own := own_card(folder)) is None:
         return new_card(card_facts(bundle, name, **settings))
-    if (unused := without_effect(settings.get("license"), settings.get("languages", ()))) and "tell" in settings:
-        settings["tell"](f"the card is {folder / CARD}, {unused}: edit it, or make a new one with --new")
+    unused = without_effect(settings.get("license"), settings.get("languages", ()))
+    if unused and "tell" in settings:
+        settings["tell"](f"the card is {folder / CARD}, {unused}; edit it, or delete it to get a new one")
     return own
 
 

@@ -11,7 +11,6 @@ from weft.data.readers.problem import show
 from weft.data.readers.table import wanted_columns
 from weft.errors import WeftError, did_you_mean
 from weft.inference.limits import most_characters
-from weft.tasks.kinds import KINDS
 from weft.tasks.kinds.kind import Inputs
 
 if TYPE_CHECKING:

@@ -85,12 +85,17 @@ def weft_settings(model: Model, task: Task, name: str) -> dict[str, Any]:
     return {
         "exported_to": name,
         "weft": __version__,
-        "encoder": {
-            "name": portable_name(model.encoder_source),
-            "weights_sha256": model.encoder_source.sha256 or weights_sha256(model.encoders[0]),
-        },
+        "encoder": encoder_record(model),
         "method": model.method.settings(),
         "task": task.settings(),
         "pool": model.pool,
         "max_length": model.max_length,
+    }
+
+
+def encoder_record(model: Model) -> dict[str, str]:
+    """The pretrained encoder that a model was made from: its name on other machines, and its hash."""
+    return {
+        "name": portable_name(model.encoder_source),
+        "weights_sha256": model.encoder_source.sha256 or weights_sha256(model.encoders[0]),
     }

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from weft.errors import WeftError
 
+if TYPE_CHECKING:
+    from weft.model.model import Model
+
 INSTEAD = "weft export BUNDLE --to onnx --out PATH"
-"""The export that has a place for every method and every kind."""
+"""The export that has a place for every kind, and for every method but `separate`."""
 
 
 class CannotExport(WeftError):
     """A model or a task has no place in a format; its text is only the reason."""
 
 
-def refused(task: str, name: str, reason: CannotExport) -> WeftError:
-    """Return the error for a user: the reason, and the export that works.
+def refused(model: Model, task: str, name: str, reason: CannotExport) -> WeftError:
+    """Return the error for a user: the reason, and the export that works, if there is one.
 
     Args:
+        model: the model.
         task: the task's name.
         name: the export format.
         reason: why it cannot be exported.
     """
-    return WeftError(
-        f"task {task!r} cannot be exported to {name}: {reason}\n  type: {INSTEAD}    (any method, any kind)"
-    )
+    return WeftError(f"task {task!r} cannot be exported to {name}: {reason}{to_onnx(model)}")
+
+
+def to_onnx(model: Model) -> str:
+    """The line that names the export to ONNX; empty for a model that it refuses."""
+    return "" if model.method.separate else f"\n  type: {INSTEAD}    (any method, any kind)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.support.near import assert_near
 from tests.support.serving import plain, save_every_kind, serving
 from weft.cli import run
 from weft.errors import WeftError
+from weft.interop import OnnxModel
 from weft.interop.onnx.export import export_onnx
 from weft.interop.onnx.folder import INPUTS
 
@@ -30,6 +32,20 @@ def test_the_folder(export):
     )
     assert [task["id"] for task in facts["tasks"]] == list(range(len(tasks)))
     assert str(export) not in (export / "onnx" / "tasks.json").read_text()  # no path of this machine
+    assert facts["encoder"].keys() == {"name", "weights_sha256"}
+    assert facts["encoder"]["name"] == "encoder"
+    assert facts["method"] == weft.load(export / "bundle").method.settings()
+
+
+def test_an_export_of_before_has_no_provenance(export, tmp_path):
+    """It is read as any other."""
+    shutil.copytree(export / "onnx", tmp_path / "old")
+    facts = json.loads((tmp_path / "old" / "tasks.json").read_text())
+    for name in ("encoder", "method"):
+        del facts[name]
+    (tmp_path / "old" / "tasks.json").write_text(json.dumps(facts))
+    old, new = OnnxModel(tmp_path / "old"), OnnxModel(export / "onnx")
+    assert_near(old.predict(REQUESTS[:4]), new.predict(REQUESTS[:4]), 1e-6)
 
 
 @pytest.mark.parametrize("backend", [[], ["--backend", "onnx"]])
@@ -128,7 +144,11 @@ def test_an_export_is_not_loaded_as_a_bundle(export):
 def test_separate_is_refused_with_its_reason(tmp_path, capsys):
     bundle = save_every_kind(tmp_path, "separate", ("classify", "two"))
     assert run(["export", str(bundle), "--to", "onnx", "--out", str(tmp_path / "x")]) == 2
-    assert "one whole encoder per task" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "one whole encoder per task" in told
+    assert "--to hf" in told
+    command = ["export", str(bundle), "--task", "classify", "--to", "hf", "--out", str(tmp_path / "hf")]
+    assert run(command) == 0, "what the message says works"
     assert not (tmp_path / "x").exists()
 
 

@@ -26,11 +26,16 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def answers(script, folder, requests):
-    """What the script prints, in a process that cannot import these packages."""
+def started(script, folder, requests):
+    """The script's process, which cannot import these packages, when it has ended."""
     lines = "\n".join(json.dumps(request) for request in requests)
     command = [sys.executable, "-c", WITHOUT, str(ROOT / "examples" / script), str(folder)]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=folder)
+    return subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=folder)
+
+
+def answers(script, folder, requests):
+    """What the script prints."""
+    done = started(script, folder, requests)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -50,3 +55,26 @@ def test_answers_are_those_of_the_model(export, script):
     mixed += [("span", long), ("tag", {"words": ["cat", "dog"] * 40})] if "more" in script else []
     requests = [with_marks(model.tasks[model.task_id(name)], row) for name, row in mixed]
     assert_near(answers(script, export / "onnx", requests), model.predict(mixed), 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (
+            {"task": "tag", "words": ["cat"]},
+            "line 2: its task is of the kind tag; type: python examples/onnx_p",
+        ),
+        (
+            {"task": "marked", "a": "the cat"},
+            "line 2: its task is of the kind marked; type: python examples/",
+        ),
+        ({"text": "the cat"}, 'line 2: its task is None; expected "task": one of classify, '),
+        ({"task": ["classify"]}, "line 2: its task is ['classify']; expected \"task\": one of"),
+        (["the cat"], 'line 2: its task is None; expected "task": one of'),
+    ],
+)
+def test_a_request_that_it_cannot_answer(export, wrong, told):
+    done = started("onnx_predict.py", export / "onnx", [{"task": "classify", "text": "the cat"}, wrong])
+    assert done.returncode == 1
+    assert done.stderr.startswith(told)
+    assert not done.stdout

@@ -41,7 +41,7 @@ def test_the_command_and_the_readme_it_writes(bundle, tmp_path, capsys, monkeypa
     assert "`encoder` stands for the folder of the encoder" in readme
     # the code of the README runs, on files that Hugging Face loads
     (code,) = re.findall(r"```python\n(.*?)```", readme, re.S)
-    code = code.replace("'encoder'", repr(str(bundle.parent / "encoder")))
+    code = code.replace('"encoder"', repr(str(bundle.parent / "encoder")))
     monkeypatch.chdir(out)
     names: dict = {}
     with torch.no_grad():
@@ -55,7 +55,8 @@ def test_the_encoder_is_named_by_its_hub_id(bundle, tmp_path):
     arguments = ["--to", "peft", "--task", "a", "--set", "base=org/name"]
     assert run(["export", str(bundle), "--out", str(tmp_path / "x"), *arguments]) == 0
     readme = (tmp_path / "x" / "README.md").read_text()
-    assert "from_pretrained('org/name'" in readme
+    assert 'from_pretrained("org/name"' in readme
+    assert "\nbase_model: org/name\n" in readme
     assert "stands for" not in readme
     # the machine that exported it finds its folder in weft.json
     assert run(["import", str(tmp_path / "x"), "--out", str(tmp_path / "back")]) == 0

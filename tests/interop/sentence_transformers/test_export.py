@@ -154,7 +154,18 @@ def test_heads_without_a_place_are_refused(home, tmp_path, task, reason):
     with pytest.raises(WeftError, match=reason) as refused:
         export_sentence_transformers(model, task, tmp_path / "x", "logits")
     assert "cannot be exported to sentence-transformers" in str(refused.value)
+    assert "leave out output=logits to export the vectors" in str(refused.value)
+    assert "--to sentence-transformers" not in str(refused.value)
     assert not (tmp_path / "x").exists()
+    export_sentence_transformers(model, task, tmp_path / "x")  # what the message says works
+    readme = (tmp_path / "x" / "README.md").read_text(encoding="utf-8")
+    assert "output=logits" not in readme, "the README does not advise what is refused"
+
+
+def test_readmes_advise_the_head_where_it_has_a_place(home, tmp_path):
+    model = weft.Model(home / "encoder", tasks("mean"), "frozen", max_length=24)
+    export_sentence_transformers(model, "classify", tmp_path / "x")
+    assert "--set output=logits" in (tmp_path / "x" / "README.md").read_text(encoding="utf-8")
 
 
 def test_an_encoder_without_a_tokenizer_is_refused(tmp_path):

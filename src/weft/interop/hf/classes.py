@@ -27,11 +27,13 @@ class Answering:
     pipeline: str | None = None
 
 
+REGRESSION = "regression"
+
 ANSWERING = {
     "classify": Answering(SEQUENCE, "single_label_classification", "text-classification"),
     "multilabel": Answering(SEQUENCE, "multi_label_classification", "text-classification"),
-    "regress": Answering(SEQUENCE, "regression", "text-classification"),
-    "rank": Answering(SEQUENCE, "regression", "text-classification"),
+    "regress": Answering(SEQUENCE, REGRESSION, "text-classification"),
+    "rank": Answering(SEQUENCE, REGRESSION, "text-classification"),
     "tag": Answering(TOKEN, None, "token-classification"),
     "span": Answering(QUESTION),
     "choose": Answering(CHOICE),
@@ -43,6 +45,10 @@ _MISSING = {
     "them; --to sentence-transformers does",
     "marked": "its head reads the marked words of a text, and no class of transformers has an input for them",
 }
+
+
+RAW = "torch.nn.modules.linear.Identity"
+"""What sentence-transformers' `CrossEncoder` applies to a single output; by default a sigmoid."""
 
 
 def answering(task: Task) -> Answering:
@@ -60,9 +66,11 @@ def output_names(task: Task) -> list[str]:
         return list(task.labels)
     if task.kind == "span":
         return ["start", "end"]
+    if size == 1:  # the label's column has a name such as "label"
+        return [task.name]
     if len(task.label_columns) == size:
         return list(task.label_columns)
-    return ["score"] if size == 1 else [f"score_{number}" for number in range(size)]
+    return [f"score_{number}" for number in range(size)]
 
 
 def configure(config: Any, task: Task) -> None:
@@ -80,3 +88,5 @@ def configure(config: Any, task: Task) -> None:
     config.label2id = {name: number for number, name in enumerate(names)}
     if kind.problem is not None:
         config.problem_type = kind.problem
+    if kind.problem == REGRESSION and len(names) == 1:
+        config.sentence_transformers = {"activation_fn": RAW}

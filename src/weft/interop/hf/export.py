@@ -48,6 +48,7 @@ class Exported:
         answering: the class that loads it, and its pipeline.
         note: how the task's head fits into the class, where that is not plain, for the card.
         half: whether it can run in float16.
+        mean_block: whether a further block computes the mean of the tokens.
         difference: the largest difference between its logits and weft's, on random rows.
     """
 
@@ -55,6 +56,7 @@ class Exported:
     answering: Answering
     note: str | None
     half: bool
+    mean_block: bool
     difference: float
 
 
@@ -89,7 +91,7 @@ def write_hf(model: Model, task: str, folder: str | Path) -> tuple[Path, Exporte
     try:
         exported = as_hf(model, exported_task)
     except CannotExport as reason:
-        raise refused(task, NAME, reason) from None
+        raise refused(model, task, NAME, reason) from None
     with new_folder(folder) as work:
         with quiet():
             exported.model.save_pretrained(work)
@@ -148,6 +150,7 @@ def as_hf(model: Model, task: Task) -> Exported:
         kind,
         note,
         fitted.half and not by_block,
+        by_block,
         largest_difference(model, task, exported, kind.auto_class),
     )
 

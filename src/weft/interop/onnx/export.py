@@ -13,6 +13,7 @@ import torch
 from weft.data.tokens.backends import backends_of
 from weft.data.tokens.encode import gives_types, stride_of
 from weft.errors import WeftError
+from weft.interop.folder import encoder_record
 from weft.interop.onnx.folder import (
     BY,
     FORMAT,
@@ -86,6 +87,8 @@ def export_onnx(
                 "precision": precision,
                 "opset": OPSET,
             },
+            "encoder": encoder_record(model),
+            "method": model.method.settings(),
             **described(model, graph),
         }
         text = json.dumps(facts, indent=1, ensure_ascii=False)
@@ -106,8 +109,9 @@ def check_method(model: Model) -> None:
     if model.method.separate:
         raise WeftError(
             "method 'separate' has one whole encoder per task, and which of them a row runs through depends "
-            "on its task: no single graph of fixed operators computes this. One task's encoder can be saved "
-            "by itself, in Python: model.merge(TASK).save_pretrained(FOLDER)"
+            "on its task: no single graph of fixed operators computes this. A task can be exported by "
+            "itself, exactly:\n  type: weft export BUNDLE --task TASK --to hf --out PATH    (or --to "
+            "sentence-transformers)"
         )
 
 

@@ -75,7 +75,7 @@ def export_peft(
             _save(work / HEAD_FILE, _head(model, exported))
         write_json(work / CONFIG_FILE, config)
         write_json(work / WEFT_FILE, _settings(model, exported, CLASSIFIER if as_classifier else HEAD_FILE))
-        known = base is not None or hub_id(model.encoder_source) is not None
+        known = base or hub_id(model.encoder_source)
         write_text(work / README_FILE, card(model, exported, config, known))
     return folder
 

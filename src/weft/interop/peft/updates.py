@@ -13,7 +13,7 @@ from weft.bundle.updates import check_finite
 from weft.encoder.anatomy import sites_of
 from weft.encoder.sites import BLOCK_LINEAR, LINEAR, NORM, Site
 from weft.errors import WeftError
-from weft.interop.refusals import INSTEAD
+from weft.interop.refusals import to_onnx
 from weft.model.transforms.merge import adds_bias, can_have_bias, can_merge
 
 if TYPE_CHECKING:
@@ -185,23 +185,25 @@ def _check_encoder(model: Model, task: str) -> None:
         reason = f"method {name!r} has trained the encoder's weights (train_encoder: {layers})"
     raise WeftError(
         f"task {task!r} cannot be exported to PEFT: {reason}, and a PEFT folder holds an update of the "
-        f"pretrained weights.\n  {_instead(model, task)}"
+        f"pretrained weights.{_instead(model, task)}"
     )
 
 
 def _refusal(model: Model, task: str, site: Site, adapter: Adapter, reason: str) -> WeftError:
     return WeftError(
         f"task {task!r} cannot be exported to PEFT: {type(adapter).__name__} at {site.key!r} cannot be "
-        f"represented there: {reason}.\n  {_instead(model, task)}"
+        f"represented there: {reason}.{_instead(model, task)}"
     )
 
 
 def _instead(model: Model, task: str) -> str:
-    """The next command for a user who cannot use PEFT."""
+    """The line with the next command for a user who cannot use PEFT; empty if no export has the model."""
     task_id = model.task_id(task)
     if all(_merges(model, site, adapter, task_id) for site, adapter in model.placements):
-        return f"type: weft export BUNDLE --task {task} --to hf --out PATH    (a plain Hugging Face folder)"
-    return f"type: {INSTEAD}    (any method, any kind)"
+        return (
+            f"\n  type: weft export BUNDLE --task {task} --to hf --out PATH    (a plain Hugging Face folder)"
+        )
+    return to_onnx(model)
 
 
 def _merges(model: Model, site: Site, adapter: Adapter, task: int) -> bool:

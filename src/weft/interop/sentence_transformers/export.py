@@ -23,6 +23,7 @@ from weft.interop.hf.head import TOKENS, Layer, pooling_of, task_head
 from weft.interop.refusals import CannotExport, refused
 from weft.interop.sentence_transformers.card import card
 from weft.interop.sentence_transformers.exporter import LOGITS, NAME, OUTPUTS
+from weft.interop.sentence_transformers.prompts import prompts_of
 from weft.utils.files import new_folder, write_json, write_text
 from weft.utils.tensor_files import save_file
 
@@ -37,6 +38,15 @@ _ACTIVATIONS = {
     "relu": "torch.nn.modules.activation.ReLU",
     "tanh": "torch.nn.modules.activation.Tanh",
 }
+_NO_PLACE = {
+    "cosine": "its answer is the cosine of two texts that are encoded separately, which follows from the "
+    "vectors; it has no head",
+    "pair": "it encodes its two texts separately, and its head reads both vectors; a sentence encoder has "
+    "one vector per text",
+    "marked": "its head reads the marked words of a text, and a sentence encoder has no input for them",
+    TOKENS: "its head reads every token, and a sentence encoder has one vector per text",
+}
+"""Why a head is no module of a sentence encoder, by what it reads."""
 
 
 def export_sentence_transformers(
@@ -45,7 +55,8 @@ def export_sentence_transformers(
     """Write one task as a folder that `SentenceTransformer` loads; its `encode` gives `model.embed`.
 
     The method's adapters are merged into the encoder. `1_Pooling` pools as the task does; a pooler is a
-    `Dense` module with tanh.
+    `Dense` module with tanh. A template such as `"query: {text}"` becomes a prompt, with which `encode` fills
+    it.
 
     Example:
         >>> weft.interop.export_sentence_transformers(model, "sts", "exported/sts")
@@ -69,14 +80,17 @@ def export_sentence_transformers(
         pool, layers = _layers(model, exported, encoder, output)
         _check_tokenizer(model)
     except CannotExport as reason:
-        raise refused(task, NAME, reason) from None
+        raise refused(model, task, NAME, reason) from None
     with new_folder(folder) as work:
         with quiet():
             encoder.save_pretrained(work)
         save_tokenizer(model, work)
         _write_modules(work, sites_of(encoder).width, pool, layers, normalize)
         write_json(work / "sentence_bert_config.json", _transformer(model))
-        write_json(work / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
+        write_json(
+            work / "config_sentence_transformers.json",
+            {"similarity_fn_name": "cosine"} | prompts_of(exported),
+        )
         settings = {"output": output, "normalize": normalize}
         write_json(work / WEFT_FILE, weft_settings(model, exported, NAME) | settings)
         write_text(work / README_FILE, card(model, exported, output, normalize))
@@ -87,12 +101,10 @@ def _layers(model: Model, task: Task, encoder: Any, output: str) -> tuple[str, l
     """The pooling, `cls` or `mean`, and the layers after it."""
     if output != LOGITS:
         return pooling_of(model, task, encoder)
+    reads = model.heads[task.head].reads
+    if reads in _NO_PLACE:
+        raise CannotExport(f"{_NO_PLACE[str(reads)]}; leave out output={LOGITS} to export the vectors")
     head = task_head(model, task, encoder)
-    if head.pool == TOKENS:
-        raise CannotExport(
-            f"its head reads every token, and a sentence encoder returns one vector per text; leave out "
-            f"output={LOGITS}, or export it to hf"
-        )
     return head.pool, [*head.hidden, head.last]
 
 
@@ -113,6 +125,7 @@ def _write_modules(work: Path, width: int, pool: str, layers: list[Layer], norma
     pooling = {"word_embedding_dimension": width}
     pooling |= {f"pooling_mode_{mode}": mode.startswith(pool) for mode in ("cls_token", "mean_tokens")}
     pooling |= {"pooling_mode_max_tokens": False, "pooling_mode_mean_sqrt_len_tokens": False}
+    pooling |= {"include_prompt": True}
     (work / "1_Pooling").mkdir()
     write_json(work / "1_Pooling" / "config.json", pooling)
     for number, layer in enumerate(layers, len(modules)):
