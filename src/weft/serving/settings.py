@@ -28,7 +28,8 @@ class ServeSettings:
         deadline: seconds after which a waiting request gets status 504; a request may set a shorter one.
         body: the most bytes of a request's body.
         texts: the most texts of a request.
-        characters: the most characters of one text, or of the texts of a pair together.
+        characters: the most characters of one text, of the texts of a pair together, or of a text with its
+            choices together.
         read: seconds that a client has to send the body of a request.
         admin: whether tasks can be added, replaced and removed while the server runs.
         spare: with `admin`, the number of spare slots for each head shape: so many tasks of a shape can be

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from weft.utils.ray_start import refuse_without_ray
 def serve(
     bundle: BundleOrExport,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen at")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="port; 0: any free one")] = 8000,
+    port: Annotated[int, typer.Option(metavar="N", min=0, help="port, up to 65535; 0: any free one")] = 8000,
     precision: Annotated[
         str,
         typer.Option(
@@ -35,21 +36,33 @@ def serve(
     ] = 4,
     keys: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="API keys, one per line; or the environment's WEFT_API_KEYS"),
+        typer.Option(
+            metavar="FILE",
+            help="API keys, one per line; or the environment's WEFT_API_KEYS; /metrics and /openapi.json "
+            "need a key then too",
+        ),
     ] = None,
     admin_keys: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="keys for changing tasks, one per line; or the environment's WEFT_ADMIN_KEYS"
+            metavar="FILE",
+            help="with --admin: keys for changing tasks, one per line; or the environment's WEFT_ADMIN_KEYS",
         ),
     ] = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="web pages of this origin may send requests; may be repeated"),
+        typer.Option(
+            metavar="ORIGIN",
+            help="web pages of this origin may send requests, such as https://shop.example; *: of any; may "
+            "be repeated",
+        ),
     ] = None,
     queue: Annotated[
-        int, typer.Option(metavar="N", min=1, help="texts that may wait; beyond it requests get status 429")
-    ] = 4096,
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="texts that may wait; beyond it requests get status 429; default: 4096"
+        ),
+    ] = None,
     deadline: Annotated[
         float, typer.Option(metavar="SECONDS", help="a request that waits longer gets status 504")
     ] = 30.0,
@@ -75,9 +88,21 @@ def serve(
     ] = None,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="longest body of a request")] = 8
     << 20,
-    max_texts: Annotated[int, typer.Option(metavar="N", min=1, help="most texts of a request")] = 1024,
+    max_texts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="most texts of a request; default: 1024, or that of --queue if it is smaller",
+        ),
+    ] = None,
     max_characters: Annotated[
-        int, typer.Option(metavar="N", min=1, help="longest text, in characters")
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="most characters of one input: a text, a pair together, or a text with its choices together",
+        ),
     ] = 100_000,
     log: Annotated[
         str,
@@ -117,7 +142,7 @@ def serve(
 
     Example: weft export runs/first --to onnx --out exported && weft serve exported
 
-    Example: weft serve runs/first --host 0.0.0.0 --port 80 --keys keys.txt
+    Example: weft serve runs/first --host 0.0.0.0 --port 8080 --keys keys.txt
 
     Example: weft serve runs/first --on ray --replicas 4 --gpus-per-replica 1
 
@@ -125,10 +150,20 @@ def serve(
     """
     of_ray = {"--replicas": replicas, "--cpus-per-replica": cpus_per_replica}
     refuse_without_ray(on, {"--address": address, **of_ray, "--gpus-per-replica": gpus_per_replica})
+    if port > 65535:
+        raise WeftError(f"--port {port}: expected a port from 0 to 65535")
+    if admin_keys is not None and not admin:
+        raise WeftError(
+            f"--admin-keys {admin_keys}: these are keys for changing tasks, and without --admin nobody can "
+            "change them; add --admin, or leave --admin-keys out"
+        )
+    for origin in cors or ():
+        _check_origin(origin)
     from weft.serving.keys import ADMIN_KEYS, KEYS, read_keys
     from weft.serving.server import serve as run
     from weft.serving.settings import ServeSettings
 
+    queue, max_texts = _sizes(queue, max_texts, ServeSettings.queue, ServeSettings.texts)
     settings = ServeSettings(
         precision=precision,
         device=device,
@@ -139,7 +174,7 @@ def serve(
         queue=queue,
         deadline=deadline,
         body=max_body,
-        texts=min(max_texts, queue),
+        texts=max_texts,
         characters=max_characters,
         admin=admin,
         spare=spare,
@@ -160,3 +195,42 @@ def serve(
     cores = 1.0 if cpus_per_replica is None else cpus_per_replica
     how = Replicas(replicas or 1, address, cores, gpus_per_replica or 0.0)
     serve_on_ray(bundle, settings, how, host, port, print_note)
+
+
+def _sizes(queue: int | None, most: int | None, usual_queue: int, usual_most: int) -> tuple[int, int]:
+    """The values of --queue and --max-texts: a request with more texts than may wait would never be answered.
+
+    Args:
+        queue: --queue, if it is given.
+        most: --max-texts, if it is given.
+        usual_queue: the default of the first.
+        usual_most: the default of the second.
+    """
+    size = usual_queue if queue is None else queue
+    if most is not None and most > size:
+        default = ", its default" if queue is None else ""
+        raise WeftError(
+            f"--max-texts {most}: expected at most the texts that may wait, --queue {size}{default}; "
+            f"add --queue {most}, or take --max-texts {size}"
+        )
+    if most is None and size < usual_most:
+        print_note(f"a request may have at most {size} texts, because --queue is {size}")
+    return size, min(usual_most, size) if most is None else most
+
+
+def _check_origin(origin: str) -> None:
+    """Refuse what no browser sends as `Origin`, and what could therefore never match."""
+    host = r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\]"
+    if origin == "*" or re.fullmatch(rf"[a-z][a-z0-9+.-]*://({host})(:[0-9]{{1,5}})?", origin):
+        port = {"http": ":80", "https": ":443"}.get(origin.partition(":")[0])
+        if port is None or not origin.endswith(port) or origin.endswith("]"):
+            return
+        why = f"browsers leave out {port}, the usual port"
+    elif "://" not in origin:
+        why = "the scheme is missing"
+    else:
+        why = "browsers send it in lower case and without a path"
+    raise WeftError(
+        f"--cors {origin}: expected an origin, scheme://host or scheme://host:port, such as "
+        f"https://shop.example, or * for any; {why}"
+    )
