@@ -25,15 +25,17 @@ def check_access(scope: Mapping[str, Any], settings: ServeSettings, admin: bool)
         settings: the keys, and the origins of web pages that may send requests.
         admin: whether the request changes tasks.
     """
-    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    check_origin(headers.get(b"origin"), headers.get(b"host", ""), settings.cors)
-    key = headers.get(b"authorization")
+    headers = dict(scope["headers"])
+    host = headers.get(b"host", b"").decode("latin-1")
+    if b"origin" in headers:
+        check_origin(headers[b"origin"].decode("latin-1"), host, settings.cors)
+    key = headers[b"authorization"].decode("latin-1") if b"authorization" in headers else None
     if not admin:
         if settings.keys:
             check_key(key, (*settings.keys, *settings.admin_keys))
     elif settings.admin_keys:
         check_key(key, settings.admin_keys)
-    elif not (_is_loopback(scope.get("client")) and host_name(headers.get(b"host", "")) in LOCAL):
+    elif not (_is_loopback(scope.get("client")) and host_name(host) in LOCAL):
         raise Refused(
             "no_key",
             "without admin keys, tasks can be changed from the machine of the server alone, at localhost; "
@@ -42,7 +44,7 @@ def check_access(scope: Mapping[str, Any], settings: ServeSettings, admin: bool)
         )
 
 
-def check_origin(origin: str | None, host: str, allowed: tuple[str, ...]) -> None:
+def check_origin(origin: str, host: str, allowed: tuple[str, ...]) -> None:
     """Refuse what a browser sends from a web page of another origin.
 
     CORS alone keeps such a page from reading the answer, but not from sending requests.
@@ -52,7 +54,7 @@ def check_origin(origin: str | None, host: str, allowed: tuple[str, ...]) -> Non
         host: the header `Host`. A page of this server has the origin SCHEME://HOST.
         allowed: the origins that may send requests; `*` means any.
     """
-    if origin is None or "*" in allowed or origin in allowed or _netloc(origin) == host.lower():
+    if "*" in allowed or origin in allowed or _netloc(origin) == host.lower():
         return
     raise Refused(
         "wrong_origin",
