@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from weft.serving.question import Embed
 from weft.serving.questions import again
 from weft.serving.refused import Refused
+from weft.serving.request_log import log_error
 from weft.serving.ticket import Item, Ticket
 
 if TYPE_CHECKING:
@@ -95,6 +97,8 @@ class Answerer:
             except Refused as wrong:
                 if ticket.fail(wrong):
                     failed.append(ticket)
+            except Exception as error:
+                self._failed([item], error)
         if failed:
             self.wake(failed)
         try:
@@ -167,12 +171,13 @@ class Answerer:
         if len(batch.items) == 1:
             self._failed(batch.items, error)
             return
-        for alone in (alone for item in batch.items for alone in self.worker.batches([item])):
+        for item in batch.items:
             at = time.monotonic()
             try:
+                (alone,) = self.worker.batches([item])
                 answers = self.worker.finish(alone, self.worker.start(alone))
             except Exception as wrong:
-                self._failed(alone.items, wrong)
+                self._failed([item], wrong)
             else:
                 self._observer.batch(alone, time.monotonic() - at)
                 self._deliver(alone, answers)
@@ -187,13 +192,30 @@ class Answerer:
         if finished:
             self.wake(finished)
 
+    def give_up(self, items: Sequence[Item], error: Exception) -> None:
+        """Fail the requests of some questions by an error that nothing else has handled; raises none itself.
+
+        Without this the thread would end, and every request after it would wait until its deadline.
+        """
+        try:
+            self._observer.failure(error, items)
+        except Exception as second:
+            log_error("failure", error, texts=len(items))
+            log_error("failure", second)
+        failed = [item.ticket for item in items if item.ticket.fail(_failure())]
+        with suppress(Exception):  # this was the error, perhaps
+            self.wake(failed)
+
     def _failed(self, items: Sequence[Item], error: Exception) -> None:
         """Fail the requests of some questions by an error of the server; its text is logged, not sent."""
         self._observer.failure(error, items)
-        refused = Refused("failed", "the model could not answer this request; the server's log has the error")
-        failed = [item.ticket for item in items if item.ticket.fail(refused)]
+        failed = [item.ticket for item in items if item.ticket.fail(_failure())]
         if failed:
             self.wake(failed)
+
+
+def _failure() -> Refused:
+    return Refused("failed", "the model could not answer this request; the server's log has the error")
 
 
 def _finish_each(tickets: list[Ticket]) -> None:

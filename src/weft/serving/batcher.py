@@ -150,14 +150,21 @@ class Batcher(Answerer):
                     self._many_texts.wait()
                 items = [self._raw.popleft() for _ in range(min(len(self._raw), SLAB))]
                 self._tokenizing = len(items)
-            items = self.prepared(items)
+            try:
+                items = self.prepared(items)
+            except Exception as error:
+                self.give_up(items, error)
+                items = []
             with self._lock:
                 self._tokenizing = 0
                 self._ready.extend(items)
                 self._model_work.notify_all()
 
     def _run_lane(self) -> None:
-        self._begin()
+        try:
+            self._begin()
+        except Exception as error:
+            self.give_up([], error)
         started: Started | None = None  # the last batch, if it may still run on a GPU
         while True:
             with self._lock:
@@ -176,13 +183,17 @@ class Batcher(Answerer):
                     self._many_texts.notify()
                 elif self._may_answer:
                     self._model_work.notify()  # a free lane takes what is left
-            if window:
-                started = self.answer(window, started)
-            elif started is not None:
-                self.finish(started)
+            try:
+                if window:
+                    started = self.answer(window, started)
+                elif started is not None:
+                    self.finish(started)
+                    started = None
+                elif command is not None:
+                    _run(*command)
+            except Exception as error:
+                self.give_up([*window, *(started.batch.items if started else ())], error)
                 started = None
-            elif command is not None:
-                _run(*command)
             with self._lock:
                 self._running -= 1
                 if command is not None:
@@ -215,8 +226,15 @@ class Batcher(Answerer):
                 break
             while source and size < most and (len(window) < part or size < least):
                 window.append(source.popleft())
-                size += window[-1].size
+                size += _size(window[-1])
         return window
+
+
+def _size(item: Item) -> int:
+    try:
+        return item.size
+    except Exception:  # what is wrong with it fails its request, when it is answered
+        return 0
 
 
 def _run(work: Callable[[], Any], result: Future[Any]) -> None:
