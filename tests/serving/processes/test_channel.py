@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import threading
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,3 +76,59 @@ def test_the_end_is_noticed_once_on_both_sides():
     channels[0]._receiver.join(10)
     channels[1].close()
     assert sorted(ends) == [0, 1]
+
+
+def nested(levels):
+    value = None
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+class Unreadable:
+    """Cannot be unpickled."""
+
+    def __reduce__(self):
+        return ZeroDivisionError, (), None, iter([1])
+
+
+def test_a_message_that_cannot_be_pickled_takes_no_other_with_it():
+    one, other = multiprocessing.Pipe()
+    unsent = []
+    here = Channel(one, {}, lambda: None, lambda name, arguments, error: unsent.append((name, arguments)))
+    there = End(other, 2)
+    here.start()
+    there.channel.start()
+    here.send("note", 1)
+    here.send("note", nested(100_000))
+    here.send("note", threading.Lock())
+    here.send("note", 2)
+    assert there.complete.wait(10)
+    assert there.messages == [(1,), (2,)]
+    assert [name for name, _ in unsent] == ["note", "note"]
+    here.close()
+    assert there.ended.wait(10)
+    there.channel.close()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [("note", threading.Lock()), ("note", Unreadable()), ("unknown",), ("fails",)],
+    ids=["pickled", "unpickled", "name", "handler"],
+)
+def test_a_message_that_is_lost_ends_the_channel_on_both_sides(capsys, message):
+    def fails():
+        raise ZeroDivisionError("a handler failed")
+
+    one, other = multiprocessing.Pipe()
+    here, there = End(one), End(other)
+    there.channel._handlers = {"note": there._note, "fails": fails}
+    here.channel.start()
+    there.channel.start()
+    here.channel.send(*message)
+    assert here.ended.wait(10)
+    assert there.ended.wait(10)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in lines] == ["failure"]
+    here.channel.close()
+    there.channel.close()

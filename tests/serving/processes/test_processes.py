@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 
 import pytest
@@ -293,6 +293,50 @@ def test_accepted_requests_are_answered_after_sigterm(folder):
     statuses = [line["status"] for line in logged if line["path"] == "/v1/predict"]
     assert statuses.count(200) == len(answered)
     assert statuses.count(503) == len(refused)
+
+
+def test_new_connections_are_refused_as_soon_as_it_stops(folder):
+    """While a request that was accepted before is still being read, and is then answered."""
+    with running(folder) as server:
+        port = int(server.url.rpartition(":")[2])
+        body = json.dumps(TEXT).encode()
+        length = f"Expect: 100-continue\r\nContent-Length: {len(body)}\r\n"
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            connection.sendall(f"POST /v1/predict HTTP/1.1\r\nHost: x\r\n{length}\r\n".encode())
+            assert b"100 Continue" in connection.recv(1000)  # it is being read
+            # one that hangs must not keep the port open
+            answering = next(child for child in server.children() if holds(child, connection))
+            (other,) = (child for child in server.children() if child != answering)
+            os.kill(other, signal.SIGSTOP)
+            server.process.send_signal(signal.SIGTERM)
+            until(lambda: not accepts(port))
+            os.kill(other, signal.SIGCONT)
+            connection.sendall(body)
+            assert b" 200 OK" in connection.recv(1000).splitlines()[0]
+        assert server.process.wait(60) == 0
+        lines = [line for line in server.log.read_text().splitlines() if not line.startswith("note: ")]
+        assert {json.loads(line)["event"] for line in lines} == {"start", "ready", "request"}
+
+
+def accepts(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    except OSError:
+        return False
+    return True
+
+
+def holds(pid, connection):
+    """Whether a process has the other end of a connection, by the inode in the table of the system."""
+    here, there = (f":{address[1]:04X}" for address in (connection.getsockname(), connection.getpeername()))
+    with open("/proc/net/tcp") as file:
+        rows = [line.split() for line in file]
+    (inode,) = (row[9] for row in rows if row[1].endswith(there) and row[2].endswith(here))
+    found = []
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/{pid}/fd/{number}"))
+    return f"socket:[{inode}]" in found
 
 
 def test_http_processes_end_with_the_model_process(folder):

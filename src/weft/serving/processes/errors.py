@@ -8,6 +8,11 @@ from weft.errors import WeftError
 from weft.serving.refused import Refused
 
 
+def failed() -> Refused:
+    """What a client gets for an unexpected error: the text of that one stays in the log."""
+    return Refused("failed", "the server failed; its log has the error")
+
+
 def refused_fields(error: Refused) -> tuple[Any, ...]:
     """The arguments that make an equal `Refused`."""
     return error.code, error.message, error.where, error.headers
@@ -19,7 +24,7 @@ def as_tuple(error: BaseException) -> tuple[Any, ...]:
         return ("refused", *refused_fields(error))
     if isinstance(error, WeftError):
         return ("weft", str(error))
-    return ("refused", "failed", "the server failed; its log has the error", None, {})
+    return ("refused", *refused_fields(failed()))
 
 
 def as_error(fields: tuple[Any, ...]) -> Exception:

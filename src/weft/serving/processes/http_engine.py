@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import RunFailed
 from weft.serving.processes.channel import Channel
-from weft.serving.processes.errors import as_error
+from weft.serving.processes.errors import as_error, as_tuple
 from weft.serving.processes.portion import Reader
 from weft.serving.processes.remote_queue import RemoteQueue
 from weft.serving.refused import Refused
+from weft.serving.request_log import log_error
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -55,6 +57,7 @@ class HttpEngine:
         self._loaded = threading.Event()
         self._calls: dict[int, Future[Any]] = {}
         self._numbers = count(1)
+        self._has_ended = False
         handlers: dict[str, Callable[..., None]] = {
             "ready": self._ready,
             "answers": lambda answered: self.queue.finish(answered),
@@ -62,7 +65,7 @@ class HttpEngine:
             "result": self._result,
             "metrics": self._send_metrics,
         }
-        self._channel = Channel(connection, handlers, self._ended)
+        self._channel = Channel(connection, handlers, self._ended, self._unsent)
 
     @property
     def queue(self) -> RemoteQueue:
@@ -103,8 +106,10 @@ class HttpEngine:
         """Call a function of the model's process and wait for its result; its errors are raised here."""
         number, result = next(self._numbers), Future[Any]()
         self._calls[number] = result
-        self._channel.send("call", number, name, arguments)
         try:
+            if self._has_ended:  # looked at after the call is known: `_ended` fails those that it finds
+                raise _stopped()
+            self._channel.send("call", number, name, arguments)
             return result.result(CHANGE)
         finally:
             self._calls.pop(number, None)
@@ -122,7 +127,12 @@ class HttpEngine:
         self._loaded.set()
 
     def _send_metrics(self, number: int) -> None:
-        self._channel.send("metrics", number, self._metrics())
+        text = b""
+        try:
+            text = self._metrics()
+        except Exception as error:  # others are not made to wait for this process
+            log_error("failure", error)
+        self._channel.send("metrics", number, text)
 
     def _table(self, served: ServedTasks) -> None:
         if self.batcher is not None:
@@ -136,14 +146,29 @@ class HttpEngine:
         elif waiting is not None and error is not None:
             waiting.set_exception(as_error(error))
 
+    def _unsent(self, name: str, arguments: Sequence[Any], error: Exception) -> None:
+        """A message cannot be sent: its requests fail; if it is for none, this process ends."""
+        if name == "questions":
+            self.queue.unsent(arguments[0], error)
+        elif name == "call":
+            log_error("failure", error)
+            self._result(arguments[0], None, as_tuple(error))
+        else:
+            raise error
+
     def _ended(self) -> None:
+        self._has_ended = True
         if self.state == "stopping":
             return
         self.state, self.error = "failed", RunFailed("the model's process has ended")
         self._loaded.set()
-        gone = Refused("not_ready", "the server has stopped")
         for waiting in list(self._calls.values()):
-            waiting.set_exception(gone)
+            with suppress(InvalidStateError):  # it has its result, which is about to be read
+                waiting.set_exception(_stopped())
         if self.batcher is not None:
-            self.batcher.fail_all(gone)
+            self.batcher.fail_all(_stopped())
         self.on_end()
+
+
+def _stopped() -> Refused:
+    return Refused("not_ready", "the server has stopped")

@@ -69,6 +69,7 @@ class ModelProcess:
             self._start_peer()
         threading.Thread(target=self._load, name="weft-load", daemon=True).start()
         self._stop.wait()
+        self._close_listener()
         self._stop_peers()
         self.engine.close()
         self._pool.shutdown(wait=False)
@@ -107,6 +108,9 @@ class ModelProcess:
         """Start another HTTP process in the place of one that has ended by itself."""
         peer.drop()
         code = _waited(peer.process, PATIENCE)
+        if code is None:  # it hangs, and would go on accepting connections
+            peer.process.kill()
+            code = peer.process.wait()
         with self._lock:
             self.peers.remove(peer)
             if self._stop.is_set():
@@ -162,17 +166,28 @@ class ModelProcess:
             peers = list(self.peers)
             for peer in peers:
                 peer.send("table", served)
-        _until(lambda: all(peer.seen >= served.version or peer not in self.peers for peer in peers))
+        _until(lambda: all(peer.seen >= served.version or peer.gone for peer in peers))
 
     def _all_metrics(self) -> str:
         """The metrics of all processes, added up."""
         number = next(self._numbers)
         with self._lock:
-            peers = [peer for peer in self.peers if peer.ready]
+            peers = [peer for peer in self.peers if peer.ready and not peer.gone]
             for peer in peers:
                 peer.send("metrics", number)
-        _until(lambda: all(peer.metrics[0] >= number or peer not in self.peers for peer in peers))
+        _until(lambda: all(peer.metrics[0] >= number or peer.gone for peer in peers))
         return summed([self._metrics.text().decode(), *(peer.metrics[1] for peer in peers)])
+
+    def _close_listener(self) -> None:
+        """Refuse new connections from now on.
+
+        All HTTP processes hold the port, too, and the kernel would accept connections until the last one has
+        closed it. Shutting it down ends it for all of them, even for one that hangs.
+        """
+        with self._lock:  # no HTTP process is being started: it would need the port
+            with suppress(OSError):  # nobody listens yet, or a system that cannot do this
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
 
     def _stop_peers(self) -> None:
         with self._lock:

@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 from weft.serving.engine import Engine
 from weft.serving.processes.channel import Channel
-from weft.serving.processes.errors import refused_fields
+from weft.serving.processes.errors import as_tuple, failed, refused_fields
 from weft.serving.processes.portion import Portion, unpacked
 from weft.serving.refused import Refused
+from weft.serving.request_log import log_error
 from weft.serving.settings import ServeSettings
 from weft.serving.ticket import Ticket
 
@@ -65,6 +66,7 @@ class Peer:
         process: the process.
         began: when it was started.
         ready: whether it accepts requests.
+        gone: whether it has ended, or is about to; nothing more comes from it.
         seen: the newest version of the table of tasks that it knows.
         metrics: the number and the text of the last metrics that it sent.
     """
@@ -72,7 +74,7 @@ class Peer:
     def __init__(self, owner: Owner, settings: ServeSettings, listener: socket.socket) -> None:
         self._owner = owner
         self._tickets: dict[int, PeerTicket] = {}
-        self.began, self.ready = time.monotonic(), False
+        self.began, self.ready, self.gone = time.monotonic(), False, False
         self.seen = -1
         self.metrics: tuple[int, str] = (0, "")
         here, there = multiprocessing.Pipe()
@@ -94,7 +96,7 @@ class Peer:
             "seen": self._seen,
             "metrics": self._metrics,
         }
-        self._channel = Channel(here, handlers, lambda: owner.ended(self))
+        self._channel = Channel(here, handlers, self._ended, self._unsent)
         self._channel.start()
 
     def send(self, name: str, *arguments: Any) -> None:
@@ -119,20 +121,52 @@ class Peer:
         self._tickets.clear()
         self._channel.close()
 
+    def _ended(self) -> None:
+        self.gone = True
+        self._owner.ended(self)
+
+    def _unsent(self, name: str, arguments: Sequence[Any], error: Exception) -> None:
+        """A message cannot be sent: its requests fail; if it is for none, the process is replaced."""
+        if name == "result" and arguments[2] is None:
+            log_error("failure", error)
+            self.send("result", arguments[0], None, as_tuple(error))
+        elif name == "answers" and len(arguments[0]) > 1:
+            for answered in arguments[0]:
+                self.send("answers", [answered])
+        elif name == "answers" and arguments[0][0][3] is None:
+            log_error("failure", error)
+            self._refuse([arguments[0][0][0]])
+        else:
+            raise error
+
     def _ready(self) -> None:
         self.ready = True
 
     def _questions(self, portion: Portion) -> None:
         batcher = self._owner.engine.queue
+        try:
+            requests = unpacked(portion, batcher.served, self._ticket)
+        except Exception as error:
+            log_error("failure", error, texts=len(portion.questions))
+            self._refuse([number for number, *_ in portion.tickets])
+            return
         refused = []
-        for ticket, items in unpacked(portion, batcher.served, self._ticket):
+        for ticket, items in requests:
             try:
                 batcher.submit(ticket, items)
-            except Refused as wrong:
-                ticket.fail(wrong)
+            except Exception as wrong:
+                if not isinstance(wrong, Refused):
+                    log_error("failure", wrong, texts=len(items))
+                ticket.fail(wrong if isinstance(wrong, Refused) else failed())
                 refused.append(ticket)
         if refused:
             self.deliver(refused)  # type: ignore[arg-type]
+
+    def _refuse(self, numbers: Sequence[int]) -> None:
+        """Fail requests by an error of the server, whether they are known here or not."""
+        for number in numbers:
+            self._tickets.pop(number, None)
+        self.send("answers", [(number, [], "", refused_fields(failed())) for number in numbers])
 
     def _ticket(self, number: int, questions: list[Any], seconds: float) -> PeerTicket:
         ticket = self._tickets[number] = PeerTicket(questions, seconds, number, self)

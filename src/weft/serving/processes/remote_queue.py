@@ -9,8 +9,10 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from weft.serving.processes.portion import Reader, packed
+from weft.serving.processes.errors import failed
+from weft.serving.processes.portion import Portion, Reader, packed
 from weft.serving.refused import Refused
+from weft.serving.request_log import log_error
 from weft.serving.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -120,6 +122,15 @@ class RemoteQueue:
         if failed:
             self.wake(failed)
 
+    def unsent(self, portion: Portion, error: Exception) -> None:
+        """A portion cannot be sent, because of some of its requests: they fail, and the others are sent."""
+        tickets = [ticket for number, *_ in portion.tickets if (ticket := self._sent.get(number))]
+        if len(portion.tickets) > 1:
+            for ticket in tickets:
+                self._send([ticket])
+        elif tickets:
+            self._fail(tickets, error)
+
     def close(self) -> None:
         """Refuse further tickets and stop the thread; every answer has been sent by now."""
         with self._work:
@@ -135,14 +146,29 @@ class RemoteQueue:
                         return
                     self._work.wait()
                 tickets = self._taken()
-            tickets = [ticket for ticket in tickets if not ticket.gone]
+            self._send([ticket for ticket in tickets if not ticket.gone])
+
+    def _send(self, tickets: list[Ticket]) -> None:
+        try:
             portion = packed(tickets, *self._tasks)
-            # registered before they are sent: an answer may be back at once
-            self._sent |= {ticket.number: ticket for ticket in tickets}
-            for ticket in tickets:
-                if ticket.gone:  # its client left meanwhile
-                    self._sent.pop(ticket.number, None)
-            self._channel.send("questions", portion)
+        except Exception as error:
+            self._fail(tickets, error)
+            return
+        # registered before they are sent: an answer may be back at once
+        self._sent |= {ticket.number: ticket for ticket in tickets}
+        for ticket in tickets:
+            if ticket.gone:  # its client left meanwhile
+                self._sent.pop(ticket.number, None)
+        self._channel.send("questions", portion)
+
+    def _fail(self, tickets: list[Ticket], error: Exception) -> None:
+        """Fail requests by an error of the server."""
+        log_error("failure", error, texts=sum(len(ticket.questions) for ticket in tickets))
+        for ticket in tickets:
+            self._sent.pop(ticket.number, None)
+        waited = [ticket for ticket in tickets if ticket.fail(failed())]
+        if waited:
+            self.wake(waited)
 
     def _taken(self) -> list[Ticket]:
         tickets: list[Ticket] = []
