@@ -43,8 +43,10 @@ async def ask(app, method, path, body=b""):
     async def send(message):
         sent.append(message)
 
-    scope = {"type": "http", "method": method, "path": path, "headers": [], "query_string": b""}
-    scope |= {"http_version": "1.1", "scheme": "http", "server": ("x", 1), "client": None, "root_path": ""}
+    # from this machine: without admin keys nobody else may change tasks
+    headers, client = [(b"host", b"localhost")], ("127.0.0.1", 1)
+    scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b""}
+    scope |= {"http_version": "1.1", "scheme": "http", "server": ("x", 1), "client": client, "root_path": ""}
     await app(scope, receive, send)
     content = b"".join(message.get("body", b"") for message in sent[1:])
     return sent[0]["status"], content if path == "/metrics" else json.loads(content)

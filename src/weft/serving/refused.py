@@ -23,6 +23,7 @@ STATUS = {
     "unsupported": 415,
     "bad_input": 422,
     "overloaded": 429,
+    "headers_too_large": 431,
     "failed": 500,
     "not_ready": 503,
     "deadline": 504,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from weft.bundle.manifest import check_encoder, find_bundle, read_bundle
 from weft.errors import RunFailed, WeftError, words
@@ -20,6 +20,10 @@ from weft.utils.devices import device_of
 from weft.utils.heap import limit_heaps
 
 if TYPE_CHECKING:
+    import asyncio
+
+    import uvicorn
+
     from weft.serving.application import App
     from weft.serving.settings import ServeSettings
 
@@ -88,16 +92,7 @@ def run_application(app: App, settings: ServeSettings, listener: socket.socket) 
     """
     import uvicorn
 
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        lifespan="on",
-        server_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=int(settings.deadline) + 5,
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(http_config(app, settings))
 
     def stop() -> None:
         server.should_exit = True
@@ -105,6 +100,37 @@ def run_application(app: App, settings: ServeSettings, listener: socket.socket) 
     app.on_failure = stop
     server.capture_signals = lambda: stop_signals(server.handle_exit)  # type: ignore[method-assign]
     server.run(sockets=[listener])
+
+
+def http_config(app: App, settings: ServeSettings) -> uvicorn.Config:
+    """How uvicorn runs an application.
+
+    Args:
+        app: the application.
+        settings: its settings.
+    """
+    import uvicorn
+
+    from weft.serving.log_format import LOG_CONFIG
+
+    http: type[asyncio.Protocol] | Literal["h11"]
+    try:
+        from weft.serving.protocol import LimitedProtocol as http
+    except ImportError:  # httptools is missing; h11 has a limit on headers, but none on their time
+        http = "h11"
+    return uvicorn.Config(
+        app,
+        http=http,
+        h11_max_incomplete_event_size=64 << 10,
+        ws="none",  # requests for WebSockets are answered as others; else uvicorn itself would fail
+        log_config=LOG_CONFIG,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=int(settings.deadline) + 5,
+    )
 
 
 def wants_processes(bundle: str | Path, settings: ServeSettings) -> bool:
