@@ -8,12 +8,21 @@ from weft.encoder.sites import parse_layers
 from weft.errors import WeftError
 
 
-@given(st.integers(1, 30))
+@given(st.integers(2, 30))
 def test_halves_make_a_whole(count):
     top, bottom = parse_layers("top half", count), parse_layers("bottom half", count)
     assert not set(top) & set(bottom)
     assert len(top) == len(bottom) == count // 2
     assert parse_layers("all", count) == list(range(count))
+    assert parse_layers("not top half", count) == list(range(count - count // 2))
+
+
+@pytest.mark.parametrize("half", ["top half", "bottom half"])
+def test_one_block_has_no_half(half):
+    """A method in no layer would change nothing, without a word."""
+    with pytest.raises(WeftError, match="none of the encoder's 1; use 'all'"):
+        parse_layers(half, 1)
+    assert parse_layers(f"not {half}", 1) == [0]
 
 
 @given(st.sets(st.integers(0, 23), min_size=1))

@@ -191,6 +191,9 @@ SiteKinds = Annotated[tuple[str, ...], BeforeValidator(_as_kinds)]
 """A method's setting that names site kinds."""
 
 
+HALVES = ("top half", "bottom half")
+
+
 def parse_layers(layers: str | Sequence[int], count: int) -> list[int]:
     """Return the block numbers that a setting selects, ascending.
 
@@ -202,8 +205,9 @@ def parse_layers(layers: str | Sequence[int], count: int) -> list[int]:
         if layers.startswith("not "):
             named = layers.removeprefix("not ")
             share = _SHARE.fullmatch(named)
-            # a percentage of less than one block excludes none
-            excluded = set() if share and count * int(share[2]) < 100 else set(parse_layers(named, count))
+            percent = int(share[2]) if share else 50 if named in HALVES else 100
+            # less than one block excludes none
+            excluded = set() if count * percent < 100 else set(parse_layers(named, count))
             if len(excluded) == count:
                 raise WeftError(f"layers {layers!r} leaves no layer; the encoder's are 0-{count - 1}")
             return [n for n in range(count) if n not in excluded]
@@ -216,10 +220,11 @@ def parse_layers(layers: str | Sequence[int], count: int) -> list[int]:
             return list(range(count - wanted, count)) if share[1] == "top" else list(range(wanted))
     if layers == "all":
         return list(range(count))
-    if layers == "top half":
-        return list(range(count - count // 2, count))
-    if layers == "bottom half":
-        return list(range(count // 2))
+    if layers in HALVES:
+        half = count // 2
+        if not half:  # ALBERT with one group of shared weights, for instance
+            raise WeftError(f"layers {layers!r} means none of the encoder's {count}; use 'all' instead")
+        return list(range(count - half, count)) if layers == "top half" else list(range(half))
     try:
         if isinstance(layers, str):
             numbers: set[int] = set()
