@@ -36,7 +36,7 @@ NOT_RUN = {
     "weft.interop.onnx.export.export_onnx": "exports a trained model; tests/interop does",
     "weft.interop.onnx.runtime.OnnxModel": "exports a trained model; tests/interop does",
     "weft.interop.sentence_transformers.export.export_sentence_transformers": "as above",
-    "weft.serving.application.app": "runs a server; tests/serving does",
+    "weft.serving.http.application.app": "runs a server; tests/serving does",
     "weft.serving.client.Client": "needs a server; tests/serving/test_client.py has one",
     "weft.workflows.train.train_run": "trains the quickstart; `make quickstart` does",
 }

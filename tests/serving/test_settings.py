@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import weft
-from weft.serving.keys import check_key, read_keys
+from weft.serving.http.keys import check_key, read_keys
 from weft.serving.refused import Refused
 from weft.serving.settings import ServeSettings
 

@@ -18,7 +18,7 @@ import weft
 from tests.support.every_kind import NAMES, rows_of_kind, task_of_kind
 from tests.support.tiny import scramble
 from tests.support.tiny_run import save_encoder
-from weft.serving.application import App, app
+from weft.serving.http.application import App, app
 
 REQUESTS = [(name, row) for name in NAMES for row in rows_of_kind(name, 12, 3)]
 """Requests of every kind, as (task, row)."""

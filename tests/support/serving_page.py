@@ -24,7 +24,7 @@ def serving(bundle: Any, **settings: Any) -> Iterator[str]:
     """The address of a server of a bundle or model, which is ready and is stopped at the end."""
     import uvicorn
 
-    from weft.serving.application import app
+    from weft.serving.http.application import app
 
     application = app(bundle, log="none", threads=1, device="cpu", **settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -86,7 +86,7 @@ def test_options_of_ray_need_on_ray():
 SCRIPT = """
 import sys
 import weft.cli.app, weft.utils.ray_start, weft.experiments.run_grid, weft.experiments.compare
-import weft.serving.server, weft.serving.application, weft.workflows.predict
+import weft.serving.server, weft.serving.http.application, weft.workflows.predict
 assert not [name for name in sys.modules if name == "ray" or name.startswith("ray.")]
 """
 

@@ -27,13 +27,13 @@ from benchmarks.speed.encoders import minilm
 from benchmarks.speed.machine import in_words, machine
 from benchmarks.speed.serving.measure import texts_of
 from benchmarks.speed.serving.on_gpu import many_tasks, spread
-from weft.serving.application import App, app
-from weft.serving.exchange import json_response, parsed
-from weft.serving.questions import predict_questions
-from weft.serving.served_tasks import ServedTasks
+from weft.serving.batching.ticket import Item, Ticket
+from weft.serving.batching.worker import Worker
+from weft.serving.http.application import App, app
+from weft.serving.http.exchange import json_response, parsed
+from weft.serving.questions.predict_questions import predict_questions
 from weft.serving.settings import ServeSettings
-from weft.serving.ticket import Item, Ticket
-from weft.serving.worker import Worker
+from weft.serving.tasks.served_tasks import ServedTasks
 
 ANSWER = {"task": "x", "label": "yes", "probabilities": {"no": 0.25, "yes": 0.75}, "truncated": False}
 

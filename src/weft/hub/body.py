@@ -15,7 +15,7 @@ from weft.bundle.manifest import FORMAT
 from weft.evaluation.run_metrics import VALIDATION
 from weft.hub.run_text import as_yaml
 from weft.inference.predict import plain_form
-from weft.serving.sample_requests import sample_request
+from weft.serving.questions.sample_requests import sample_request
 from weft.tasks.kinds import KINDS
 from weft.utils.terminal import escaped
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weft.serving.application import App
+    from weft.serving.http.application import App
 
 __all__ = ["app"]
 
 
 def app(bundle: Any, **settings: Any) -> App:
-    """Make the ASGI application of a bundle; see `weft.serving.application.app`.
+    """Make the ASGI application of a bundle; see `weft.serving.http.application.app`.
 
     Args:
         bundle: the folder of a bundle or of a run, or a `Model`.
         settings: as in `weft.serving.settings.ServeSettings`.
     """
-    from weft.serving.application import app as build
+    from weft.serving.http.application import app as build
 
     return build(bundle, **settings)

@@ -20,19 +20,19 @@ from weft.errors import WeftError, words
 from weft.inference.precision import Precision
 from weft.interop.onnx.backend import backend_of
 from weft.model.threads import in_eval
-from weft.serving.answerer import Observer
-from weft.serving.batcher import Batcher
+from weft.serving.batching.answerer import Observer
+from weft.serving.batching.batcher import Batcher
+from weft.serving.batching.ticket import Ticket
+from weft.serving.batching.tuning import Tuned, tuned
+from weft.serving.batching.worker import Worker
 from weft.serving.interface import State
-from weft.serving.live_bundle import LiveBundle
 from weft.serving.onnx import onnx_model
-from weft.serving.questions import predict_questions
+from weft.serving.questions.predict_questions import predict_questions
+from weft.serving.questions.sample_requests import sample_request
 from weft.serving.request_log import log, log_error
-from weft.serving.sample_requests import sample_request
-from weft.serving.served_tasks import ServedTasks
-from weft.serving.slots import check_slot, fill_slot, free_slot, owners_of, spare_tasks
-from weft.serving.ticket import Ticket
-from weft.serving.tuning import Tuned, tuned
-from weft.serving.worker import Worker
+from weft.serving.tasks.live_bundle import LiveBundle
+from weft.serving.tasks.served_tasks import ServedTasks
+from weft.serving.tasks.slots import check_slot, fill_slot, free_slot, owners_of, spare_tasks
 from weft.utils.devices import device_of
 from weft.utils.garbage import settle
 from weft.utils.heap import GiveBack

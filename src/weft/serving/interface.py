@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from weft.serving.served_tasks import ServedTasks
-    from weft.serving.ticket import Ticket
+    from weft.serving.batching.ticket import Ticket
+    from weft.serving.tasks.served_tasks import ServedTasks
 
 State = Literal["loading", "ready", "stopping", "failed"]
 """The state of an engine: `loading`, then `ready`, then `stopping`; or `failed`."""

@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from weft.serving.request_log import log_error
 
 if TYPE_CHECKING:
+    from weft.serving.batching.ticket import Item
+    from weft.serving.batching.worker import Batch
     from weft.serving.interface import Queue
-    from weft.serving.ticket import Item
-    from weft.serving.worker import Batch
 
 SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import uvicorn
 
-    from weft.serving.application import App
+    from weft.serving.http.application import App
     from weft.serving.settings import ServeSettings
 
 HTTP_PROCESSES = 4
@@ -69,8 +69,8 @@ def serve(
             with stop_signals(server.stop):
                 server.run()
             return
-        from weft.serving.application import App
         from weft.serving.engine import Engine
+        from weft.serving.http.application import App
 
         app = App(Engine, bundle, settings)
         run_application(app, settings, listener)
@@ -111,11 +111,11 @@ def http_config(app: App, settings: ServeSettings) -> uvicorn.Config:
     """
     import uvicorn
 
-    from weft.serving.log_format import LOG_CONFIG
+    from weft.serving.http.log_format import LOG_CONFIG
 
     http: type[asyncio.Protocol] | Literal["h11"]
     try:
-        from weft.serving.protocol import LimitedProtocol as http
+        from weft.serving.http.protocol import LimitedProtocol as http
     except ImportError:  # httptools is missing; h11 has a limit on headers, but none on their time
         http = "h11"
     return uvicorn.Config(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.messages import Unreadable, nested
 from weft.serving.processes.channel import Channel
 
 
@@ -76,20 +77,6 @@ def test_the_end_is_noticed_once_on_both_sides():
     channels[0]._receiver.join(10)
     channels[1].close()
     assert sorted(ends) == [0, 1]
-
-
-def nested(levels):
-    value = None
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
-class Unreadable:
-    """Cannot be unpickled."""
-
-    def __reduce__(self):
-        return ZeroDivisionError, (), None, iter([1])
 
 
 def test_a_message_that_cannot_be_pickled_takes_no_other_with_it():

@@ -11,19 +11,19 @@ from types import SimpleNamespace
 import pytest
 
 import weft
-from tests.serving.processes.test_channel import Unreadable, nested
+from tests.support.messages import Unreadable, nested
 from tests.support.near import assert_near
 from tests.support.serving import REQUESTS, plain, save_every_kind
-from weft.serving.batcher import Batcher
+from weft.serving.batching.batcher import Batcher
+from weft.serving.batching.ticket import Ticket
+from weft.serving.batching.worker import Worker
 from weft.serving.processes import peer as peers
 from weft.serving.processes.http_engine import HttpEngine
 from weft.serving.processes.model_process import deliver
-from weft.serving.questions import predict_questions
+from weft.serving.questions.predict_questions import predict_questions
 from weft.serving.refused import Refused
-from weft.serving.served_tasks import ServedTasks
 from weft.serving.settings import ServeSettings
-from weft.serving.ticket import Ticket
-from weft.serving.worker import Worker
+from weft.serving.tasks.served_tasks import ServedTasks
 
 SETTINGS = ServeSettings()
 

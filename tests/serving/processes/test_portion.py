@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import weft
 from tests.support.serving import REQUESTS, save_every_kind
+from weft.serving.batching.ticket import Item, Ticket
+from weft.serving.batching.worker import Worker
 from weft.serving.processes.portion import Reader, packed, unpacked
-from weft.serving.question import One
-from weft.serving.questions import predict_questions
-from weft.serving.served_tasks import ServedTasks
+from weft.serving.questions.predict_questions import predict_questions
+from weft.serving.questions.question import One
 from weft.serving.settings import ServeSettings
-from weft.serving.ticket import Item, Ticket
-from weft.serving.worker import Worker
+from weft.serving.tasks.served_tasks import ServedTasks
 
 
 @pytest.fixture(scope="module")

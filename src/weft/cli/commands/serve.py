@@ -159,7 +159,7 @@ def serve(
         )
     for origin in cors or ():
         _check_origin(origin)
-    from weft.serving.keys import ADMIN_KEYS, KEYS, read_keys
+    from weft.serving.http.keys import ADMIN_KEYS, KEYS, read_keys
     from weft.serving.server import serve as run
     from weft.serving.settings import ServeSettings
 
@@ -190,7 +190,7 @@ def serve(
         return
     if http_processes is not None:
         raise WeftError("--http-processes does not go with --on ray; there, --replicas sets how many serve")
-    from weft.serving.on_ray import Replicas, serve_on_ray
+    from weft.serving.replicas.on_ray import Replicas, serve_on_ray
 
     cores = 1.0 if cpus_per_replica is None else cpus_per_replica
     how = Replicas(replicas or 1, address, cores, gpus_per_replica or 0.0)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerBase
 
+    from weft.serving.batching.ticket import Ticket
     from weft.serving.interface import State
-    from weft.serving.served_tasks import ServedTasks
     from weft.serving.settings import ServeSettings
-    from weft.serving.ticket import Ticket
+    from weft.serving.tasks.served_tasks import ServedTasks
 
 CHANGE = 600.0
 """The most seconds that changing a task may take: the model may have to be loaded again."""

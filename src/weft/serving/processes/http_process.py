@@ -18,7 +18,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from weft.serving.application import App, in_thread
+from weft.serving.http.application import App, in_thread
 from weft.serving.processes.http_engine import HttpEngine
 from weft.serving.server import run_application
 from weft.serving.settings import ServeSettings

@@ -23,8 +23,8 @@ from weft.serving.processes.sums import summed
 from weft.serving.request_log import log, log_error
 
 if TYPE_CHECKING:
+    from weft.serving.batching.ticket import Ticket
     from weft.serving.settings import ServeSettings
-    from weft.serving.ticket import Ticket
 
 PATIENCE = 10.0
 """Seconds that an HTTP process has to take over a changed task, or to send its metrics."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from weft.serving.batching.ticket import Ticket
 from weft.serving.engine import Engine
 from weft.serving.processes.channel import Channel
 from weft.serving.processes.errors import as_tuple, failed, refused_fields
@@ -19,7 +20,6 @@ from weft.serving.processes.portion import Portion, unpacked
 from weft.serving.refused import Refused
 from weft.serving.request_log import log_error
 from weft.serving.settings import ServeSettings
-from weft.serving.ticket import Ticket
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """Variables of HTTP processes: there are several of them, and each tokenizes a few texts at a time."""

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.data.tokens.tokens import Tokens
 from weft.inference.slab import as_split, tokenize_inputs
-from weft.serving.question import Embed, Many, One
-from weft.serving.ticket import Item, Ticket
+from weft.serving.batching.ticket import Item, Ticket
+from weft.serving.questions.question import Embed, Many, One
 from weft.tasks.kinds.kind import Inputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase
 
-    from weft.serving.served_tasks import ServedTasks
+    from weft.serving.tasks.served_tasks import ServedTasks
     from weft.tasks.task import Task
 
 

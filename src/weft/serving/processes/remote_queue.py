@@ -9,15 +9,15 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from weft.serving.batching.ticket import Ticket
 from weft.serving.processes.errors import failed
 from weft.serving.processes.portion import Portion, Reader, packed
 from weft.serving.refused import Refused
 from weft.serving.request_log import log_error
-from weft.serving.ticket import Ticket
 
 if TYPE_CHECKING:
     from weft.serving.processes.channel import Channel
-    from weft.serving.served_tasks import ServedTasks
+    from weft.serving.tasks.served_tasks import ServedTasks
 
 PORTION = 256
 """How many questions are sent together, at most."""

@@ -1,0 +1,1 @@
+"""The ASGI application: routes, access, bodies, responses, and uvicorn's protocol with limits on headers."""

@@ -1,0 +1,1 @@
+"""The tasks that a server offers, and how they come and go: spare slots, a bundle that follows."""
