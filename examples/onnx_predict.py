@@ -3,38 +3,32 @@
     python examples/onnx_predict.py EXPORTED < requests.jsonl
 
 A request is a line such as {"task": "rte", "sentence1": "It rains.", "sentence2": "It is wet."}, with the
-columns of the task's files. The kinds span, tag and marked need more code: onnx_predict_more.py has it.
+columns of the task's files. This is the code for labels and numbers; onnx_predict_more.py has all kinds.
 """
 
 import json
 import sys
+from hashlib import file_digest
+from pathlib import Path
 
 import numpy as np
-import onnxruntime
+from onnxruntime import InferenceSession
 from tokenizers import Tokenizer
 
 
 class Predictor:
-    """Answers requests of any mix of tasks, some of them in one pass."""
+    """Answers requests of any mix of tasks, a batch of them in one pass."""
 
     def __init__(self, folder):
-        with open(f"{folder}/tasks.json", encoding="utf-8") as file:
-            self.about = json.load(file)
+        self.about = json.loads((Path(folder) / "tasks.json").read_text("utf-8"))
+        for name, sha256 in self.about["graph"]["sha256"].items():
+            with (Path(folder) / name).open("rb") as file:
+                if file_digest(file, "sha256").hexdigest() != sha256:
+                    sys.exit(f"{folder}/{name} is damaged or belongs to another export; export again")
         self.tasks = {t["settings"]["name"]: {**t["settings"], **t} for t in self.about["tasks"]}
         self.tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
         self.tokenizer.no_padding()
-        self.session = onnxruntime.InferenceSession(
-            f"{folder}/model.onnx", providers=["CPUExecutionProvider"]
-        )
-
-    def problem(self, request):
-        """Why a request cannot be answered here; None if it can."""
-        name = request.get("task") if isinstance(request, dict) else None
-        if name not in list(self.tasks):
-            return f'its task is {name!r}; expected "task": one of {", ".join(self.tasks)}'
-        if not hasattr(self, kind := self.tasks[name]["kind"]):
-            return f"its task is of the kind {kind}; type: python examples/onnx_predict_more.py EXPORTED"
-        return None
+        self.session = InferenceSession(f"{folder}/model.onnx", providers=["CPUExecutionProvider"])
 
     def predict(self, requests, batch_size=32):
         """The answer to each request."""
@@ -42,7 +36,7 @@ class Predictor:
         return [answer for batch in batches for answer in self.answers(batch)]
 
     def answers(self, requests):
-        """Run one batch. The rows of an example (choices, separate texts) have one number in `example`."""
+        """Run one batch. An example may have several rows: they have its number in the input `example`."""
         tasks = [self.tasks[request["task"]] for request in requests]
         rows = [self.rows(task, request) for task, request in zip(tasks, requests, strict=True)]
         example = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
@@ -65,32 +59,21 @@ class Predictor:
             answers.append({"task": task["settings"]["name"], **answer})
         return answers
 
-    def tokens(self, row, request):
-        """The inputs that have one value per token of a row."""
-        types = row.type_ids if self.about["token_types"] else 0
-        return {"input_ids": row.ids, "attention_mask": 1, "token_type_ids": types}
-
     def texts(self, task, request):
         """The texts of a request; a column may be a template."""
         return [c.format_map(request) if "{" in c else request[c] for c in task["texts"]]
 
-    def choices(self, task, request):
-        """The choices of a request: a list in one column, or one per column."""
-        columns = task.get("choices", ())
-        return request[columns[0]] if len(columns) == 1 else [request[c] for c in columns if request.get(c)]
-
     def rows(self, task, request):
-        """The rows of an example."""
-        texts, batch = self.texts(task, request), []
-        for choice in self.choices(task, request):
-            *stem, last = [*texts[1:], choice]
-            placed = stem and "@placeholder" in stem[0]
-            batch.append(
-                (texts[0], stem[0].replace("@placeholder", last) if placed else " ".join([*stem, last]))
-            )
-        batch = batch or ([(text,) for text in texts] if task.get("apart") else [texts])
+        """The rows of an example: a text or a pair, or one row per text of a pair that is encoded apart."""
+        texts = self.texts(task, request)
         self.tokenizer.enable_truncation(self.about["max_length"], direction=self.about["truncation_side"])
-        return [self.tokenizer.encode(*row) for row in batch]
+        rows = [[text] for text in texts] if task.get("apart") else [texts]
+        return [self.tokenizer.encode(*row) for row in rows]
+
+    def tokens(self, row, request):
+        """The inputs that have one value per token of a row."""
+        types = row.type_ids if self.about["token_types"] else 0
+        return {"input_ids": row.ids, "attention_mask": 1, "token_type_ids": types}
 
     def classify(self, logits, task, request, rows):
         """The most likely label."""
@@ -105,26 +88,27 @@ class Predictor:
         return {"labels": labels, "probabilities": dict(zip(task["labels"], chances.tolist(), strict=True))}
 
     def regress(self, logits, task, request, rows):
-        """A number, or several; inside the task's range, which 0 and 1 are the ends of."""
+        """A number, or several: inside the task's range, if it has one, whose ends are 0 and 1 or raw."""
         if task["range"]:
-            low, high = (0, 1) if task.get("targets") != "raw" else task["range"]
-            shift, scale = (
-                (task["range"][0], np.ptp(task["range"])) if task.get("targets") != "raw" else (0, 1)
-            )
-            logits = shift + logits.clip(low, high) * scale
+            low, high = task["range"]
+            raw = task.get("targets") == "raw"
+            logits = logits.clip(low, high) if raw else low + (high - low) * logits.clip(0, 1)
         return {"value": logits.tolist() if len(logits) > 1 else float(logits[0])}
 
     similarity = regress
 
-    def choose(self, logits, task, request, rows):
-        """The choice with the highest score."""
-        best, scores = int(logits.argmax()), softmax(logits[:, 0], task).tolist()
-        return {"choice": best, "text": self.choices(task, request)[best], "probabilities": scores}
-
-    def rank(self, logits, task, request, rows):
-        """The candidates, best first."""
-        scores = logits[:, 0]
-        return {"order": (-scores).argsort(kind="stable").tolist(), "scores": scores.tolist()}
+    def problem(self, request):
+        """Why a request cannot be answered here; None if it can."""
+        name = request.get("task") if isinstance(request, dict) else None
+        if name not in list(self.tasks):
+            return f'its task is {name!r}; expected "task": one of {", ".join(self.tasks)}'
+        if not hasattr(self, kind := self.tasks[name]["kind"]):
+            return f"its task is of the kind {kind}; type: python examples/onnx_predict_more.py EXPORTED"
+        try:
+            self.texts(self.tasks[name], request)
+        except KeyError as missing:
+            return f"it has no {missing}; task {name!r} reads {', '.join(self.tasks[name]['texts'])}"
+        return None
 
 
 def softmax(logits, task):
@@ -135,15 +119,13 @@ def softmax(logits, task):
 
 def main(predictor):
     """Answer the requests of standard input, one JSON object per line."""
-    requests = []
-    for number, line in enumerate(sys.stdin, 1):
-        if line.strip():
-            requests.append(json.loads(line))
-            if problem := predictor.problem(requests[-1]):
-                sys.exit(f"line {number}: {problem}")
+    requests = [json.loads(line) for line in sys.stdin if line.strip()]
+    for number, request in enumerate(requests, 1):
+        if problem := predictor.problem(request):
+            sys.exit(f"request {number}: {problem}")
     for answer in predictor.predict(requests):
         print(json.dumps(answer, ensure_ascii=False))
 
 
 if __name__ == "__main__":
-    main(Predictor(sys.argv[1]))
+    main(Predictor(sys.argv[1]) if len(sys.argv) == 2 else sys.exit(__doc__))

@@ -1,4 +1,4 @@
-"""As onnx_predict.py, for every kind: long texts in windows (span, tag) and marked spans (marked).
+"""As onnx_predict.py, for every kind: choices, long texts in windows (span, tag) and marked spans (marked).
 
     python examples/onnx_predict_more.py EXPORTED < requests.jsonl
 
@@ -9,7 +9,7 @@ import sys
 import unicodedata
 
 import numpy as np
-from onnx_predict import Predictor, main
+from onnx_predict import Predictor, main, softmax
 
 LONGEST, QUESTION = 30, 64
 """The most tokens of a predicted span, and of a question before its context."""
@@ -27,9 +27,15 @@ class MorePredictor(Predictor):
         return {**super().tokens(row, request), "marks": marks}
 
     def rows(self, task, request):
-        """Windows of a context or of words; else as before."""
+        """One row per choice; windows of a context or of words; else as before."""
         if task["windows"] is None:
-            return super().rows(task, request)
+            if "choices" not in task:
+                return super().rows(task, request)
+            rows = [self.with_choice(self.texts(task, request), c) for c in self.choices(task, request)]
+            self.tokenizer.enable_truncation(
+                self.about["max_length"], direction=self.about["truncation_side"]
+            )
+            return [self.tokenizer.encode(*row) for row in rows]
         texts = self.words(task, request) if task["windows"] == "words" else self.texts(task, request)
         if task["windows"] == "words":
             space, strategy = " " if self.about["space_before_words"] else "", "longest_first"
@@ -55,7 +61,31 @@ class MorePredictor(Predictor):
             end -= 1
         return question[:end]
 
+    def choices(self, task, request):
+        """The choices of a request: a list in one column, or one per column."""
+        columns = task["choices"]
+        return request[columns[0]] if len(columns) == 1 else [request[c] for c in columns if request.get(c)]
+
+    def with_choice(self, texts, choice):
+        """A text and a choice; of two texts, the choice ends the second, or is put in its place there."""
+        if len(texts) == 1:
+            return texts[0], choice
+        first, second = texts
+        if "@placeholder" in second:
+            return first, second.replace("@placeholder", choice)
+        return first, f"{second} {choice}"
+
     marked = Predictor.classify
+
+    def choose(self, logits, task, request, rows):
+        """The choice with the highest score."""
+        best, scores = int(logits.argmax()), softmax(logits[:, 0], task).tolist()
+        return {"choice": best, "text": self.choices(task, request)[best], "probabilities": scores}
+
+    def rank(self, logits, task, request, rows):
+        """The candidates, best first."""
+        scores = logits[:, 0]
+        return {"order": (-scores).argsort(kind="stable").tolist(), "scores": scores.tolist()}
 
     def span(self, logits, task, request, rows):
         """The best span of at most LONGEST tokens, over all windows of the context."""
@@ -111,4 +141,4 @@ def entities(tags, words):
 
 
 if __name__ == "__main__":
-    main(MorePredictor(sys.argv[1]))
+    main(MorePredictor(sys.argv[1]) if len(sys.argv) == 2 else sys.exit(__doc__))

@@ -20,12 +20,12 @@ from tests.support.tiny_run import save_encoder
 from weft.bundle.manifest import find_bundle
 from weft.data.readers.streamed import json_rows, stream_lines
 from weft.evaluation.run_metrics import write_metrics
-from weft.hub.body import shown
 from weft.hub.card import card, is_edited, new_card
 from weft.hub.facts import card_facts, encoder_facts
 from weft.hub.header import check_card, pipeline_tag
 from weft.inference.requests import Asked, RequestReader
 from weft.tasks.kinds import KINDS
+from weft.utils.markdown import shown
 from weft.utils.notes import no_note
 
 

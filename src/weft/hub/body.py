@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from weft.bundle.manifest import FORMAT
@@ -17,6 +16,7 @@ from weft.hub.run_text import as_yaml
 from weft.inference.predict import plain_form
 from weft.serving.questions.sample_requests import sample_request
 from weft.tasks.kinds import KINDS
+from weft.utils.markdown import shown, table
 from weft.utils.terminal import escaped
 
 if TYPE_CHECKING:
@@ -25,18 +25,6 @@ if TYPE_CHECKING:
 
 MOST_LABELS = 30
 """How many labels of a task are listed."""
-_SPECIAL = '\\`*_{}[]()#+!|<>~&$@"'
-
-
-def shown(value: object) -> str:
-    """Return a text of any origin for a sentence or a cell of a table.
-
-    Example:
-        >>> shown("a|b")
-        'a&#124;b'
-    """
-    text = " ".join(escaped(str(value)).split())
-    return "".join(f"&#{ord(c)};" if c in _SPECIAL else c for c in text)
 
 
 def body(facts: CardFacts) -> str:
@@ -88,7 +76,7 @@ def _tasks(facts: CardFacts) -> str:
         [f"`{name}`", f"`{task.kind}`", shown(" + ".join(task.texts)), _labels(task)]
         for name, task in facts.tasks.items()
     ]
-    table = _table(["task", "kind", "texts", "labels"], rows)
+    listed = table(["task", "kind", "texts", "labels"], rows)
     requests = "\n".join(json.dumps(sample_request(task), ensure_ascii=True) for task in facts.tasks.values())
     notes = [
         f"`{name}`: its thresholds were tuned on the split `{task.tuned_on}`."
@@ -100,7 +88,7 @@ def _tasks(facts: CardFacts) -> str:
         if task.calibrated_on
     ]
     examples = "An example request of each task, as `weft serve` and `weft predict` read it:"
-    return "\n\n".join([table, *notes, examples, _block(requests, "json")])
+    return "\n\n".join([listed, *notes, examples, _block(requests, "json")])
 
 
 def _labels(task: Task) -> str:
@@ -155,7 +143,7 @@ def _metrics(facts: CardFacts) -> str:
                 rows.append(
                     [f"`{name}`", split, shown(metric), f"{value:.4f}", "" if count is None else f"{count:,}"]
                 )
-    parts = [_table(["task", "split", "metric", "value", "examples"], rows, right=(3, 4))]
+    parts = [table(["task", "split", "metric", "value", "examples"], rows, right=(3, 4))]
     if VALIDATION in facts.metrics:
         parts.append(
             "The weights were chosen on the validation split, so its values are slightly too good. The "
@@ -200,11 +188,6 @@ def _licenses(facts: CardFacts) -> str:
             "tasks was among them, the metrics above are too good."
         )
     return "\n\n".join([own, of_encoder, seen])
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    line = ["---:" if number in right else "---" for number in range(len(columns))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, line, *rows))
 
 
 def _block(text: str, language: str) -> str:

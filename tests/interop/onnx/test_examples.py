@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 
@@ -24,6 +25,10 @@ sys.path.insert(0, sys.argv[1].rpartition("/")[0])
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
+
+
+PLAIN_KINDS = ("classify", "multilabel", "regress", "similarity")
+"""The kinds of the short script."""
 
 
 def started(script, folder, requests):
@@ -50,7 +55,8 @@ def test_answers_are_those_of_the_model(export, script):
     model = weft.load(export / "bundle")
     mixed = random.Random(2).sample(REQUESTS, len(REQUESTS))
     if script == "onnx_predict.py":
-        mixed = [(name, row) for name, row in mixed if name not in ("span", "tag", "marked")]
+        kinds = {task.name: task.kind for task in model.tasks}
+        mixed = [(name, row) for name, row in mixed if kinds[name] in PLAIN_KINDS]
     long = {"q": "the cat " * 40, "c": "a dog sees the old bird now " * 9}
     mixed += [("span", long), ("tag", {"words": ["cat", "dog"] * 40})] if "more" in script else []
     requests = [with_marks(model.tasks[model.task_id(name)], row) for name, row in mixed]
@@ -62,15 +68,16 @@ def test_answers_are_those_of_the_model(export, script):
     [
         (
             {"task": "tag", "words": ["cat"]},
-            "line 2: its task is of the kind tag; type: python examples/onnx_p",
+            "request 2: its task is of the kind tag; type: python examples/onnx_p",
         ),
         (
             {"task": "marked", "a": "the cat"},
-            "line 2: its task is of the kind marked; type: python examples/",
+            "request 2: its task is of the kind marked; type: python examples/",
         ),
-        ({"text": "the cat"}, 'line 2: its task is None; expected "task": one of classify, '),
-        ({"task": ["classify"]}, "line 2: its task is ['classify']; expected \"task\": one of"),
-        (["the cat"], 'line 2: its task is None; expected "task": one of'),
+        ({"task": "classify", "words": "x"}, "request 2: it has no 'text'; task 'classify' reads text"),
+        ({"text": "the cat"}, 'request 2: its task is None; expected "task": one of classify, '),
+        ({"task": ["classify"]}, "request 2: its task is ['classify']; expected \"task\": one of"),
+        (["the cat"], 'request 2: its task is None; expected "task": one of'),
     ],
 )
 def test_a_request_that_it_cannot_answer(export, wrong, told):
@@ -78,3 +85,14 @@ def test_a_request_that_it_cannot_answer(export, wrong, told):
     assert done.returncode == 1
     assert done.stderr.startswith(told)
     assert not done.stdout
+
+
+def test_a_damaged_graph_is_refused(export, tmp_path):
+    shutil.copytree(export / "onnx", tmp_path / "onnx")
+    graph = bytearray((tmp_path / "onnx" / "model.onnx").read_bytes())
+    graph[-1] ^= 1
+    (tmp_path / "onnx" / "model.onnx").write_bytes(graph)
+    done = started("onnx_predict.py", tmp_path / "onnx", [{"task": "classify", "text": "the cat"}])
+    assert done.returncode == 1
+    assert "model.onnx is damaged" in done.stderr
+    assert "Traceback" not in done.stderr

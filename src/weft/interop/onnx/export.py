@@ -14,11 +14,13 @@ from weft.data.tokens.backends import backends_of
 from weft.data.tokens.encode import gives_types, stride_of
 from weft.errors import WeftError
 from weft.interop.folder import encoder_record
+from weft.interop.onnx.card import card
 from weft.interop.onnx.folder import (
     BY,
     FORMAT,
     INPUTS,
     MODEL_FILE,
+    README_FILE,
     TASKS_FILE,
     TOKENIZER_FILE,
     VECTORS,
@@ -44,7 +46,7 @@ EXTERNAL = 1 << 30
 def export_onnx(
     model: Model, out: str | Path, precision: str = "float32", tell: Tell = no_note
 ) -> dict[str, Any]:
-    """Write a model as a folder with one ONNX graph for all tasks, its tokenizer and tasks.json.
+    """Write a model as a folder with one ONNX graph for all tasks, its tokenizer, tasks.json and a README.
 
     Example:
         >>> export_onnx(weft.load("runs/first"), "exported")     # then: weft predict exported reviews.txt
@@ -93,6 +95,7 @@ def export_onnx(
         }
         text = json.dumps(facts, indent=1, ensure_ascii=False)
         (work / TASKS_FILE).write_text(text + "\n", encoding="utf-8")
+        (work / README_FILE).write_text(card(model, facts), encoding="utf-8")
         size = sum(file.stat().st_size for file in work.glob("model.*"))
     return {
         "tasks": [task.name for task in model.tasks],

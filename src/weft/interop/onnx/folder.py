@@ -3,6 +3,7 @@
     model.onnx       one graph for all tasks (with model.weights beside it, if it is large)
     tasks.json       its inputs and outputs, and how each task reads texts and logits
     tokenizer.json   the tokenizer; transformers' settings of it are in tokenizer_config.json
+    README.md        the tasks in a table, and code that answers one of them
 
 Everything that a consumer needs is in these files; examples/onnx_predict.py is one.
 """
@@ -28,6 +29,7 @@ FORMAT = 1
 MODEL_FILE, TASKS_FILE = ONNX_FILES
 WEIGHTS_FILE = "model.weights"
 TOKENIZER_FILE = "tokenizer.json"
+README_FILE = "README.md"
 
 VECTORS = "vectors"
 """The output with the vector that a task's head reads, [rows, width]."""
