@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from weft.bundle.checksums import MANIFEST
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.utils.safe_json import parse_json
 
 ONNX_FILES = ("model.onnx", "tasks.json")
@@ -41,15 +41,20 @@ def no_bundle(folder: Path) -> WeftError:
             "export the bundle again"
         )
     if (folder / "adapter_config.json").is_file():
+        python = f"weft.interop.load_peft({str(folder)!r}).save(BUNDLE)"
         return WeftError(
             f"{folder} holds no bundle: it is a PEFT folder; make a bundle of it: "
-            f"weft import {folder} --out BUNDLE"
+            f"{words(f'weft import {folder} --out BUNDLE', python)}"
         )
     library = _library(folder)
     if library is not None:
         return WeftError(
             f"{folder} holds no bundle: it is an export to {library}, which weft does not read; "
             f"{folder / 'README.md'} shows how to load it, and weft needs the bundle that was exported"
+        )
+    if not folder.is_dir():
+        return WeftError(
+            f"{folder} holds no bundle: it is a file; expected the folder of a bundle or of a run"
         )
     return WeftError(f"{folder} holds no bundle ({MANIFEST} is missing); a run writes one when it ends")
 

@@ -20,6 +20,7 @@ from weft.serving.batching.worker import Worker
 from weft.serving.processes import peer as peers
 from weft.serving.processes.http_engine import HttpEngine
 from weft.serving.processes.model_process import deliver
+from weft.serving.processes.portion import packed
 from weft.serving.questions.predict_questions import predict_questions
 from weft.serving.refused import Refused
 from weft.serving.settings import ServeSettings
@@ -139,6 +140,25 @@ def test_one_portion_with_a_question_that_cannot_be_sent(both, model, monkeypatc
     check_failed(*sent[1])
     check_answered(model, *sent[2], REQUESTS[4:6])
     assert queue._sent == {}
+
+
+def test_a_portion_that_is_being_packed_when_the_other_process_ends(both, monkeypatch):
+    """It is neither waiting nor sent then, and nobody would answer it."""
+    packing, ended = threading.Event(), threading.Event()
+
+    def slow(*arguments):
+        packing.set()
+        ended.wait(30)
+        return packed(*arguments)
+
+    monkeypatch.setattr("weft.serving.processes.remote_queue.packed", slow)
+    ticket, done = both.submitted(REQUESTS[:2])
+    assert packing.wait(30)
+    both.engine.queue.fail_all(Refused("not_ready", "gone"))
+    ended.set()
+    assert done.wait(30)
+    assert ticket.error.status == 503
+    assert both.engine.queue._sent == {}
 
 
 def test_a_portion_that_cannot_be_packed(both, model, monkeypatch):

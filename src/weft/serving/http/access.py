@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from weft.errors import words
 from weft.serving.http.keys import check_key
 from weft.serving.refused import Refused
 
@@ -39,7 +40,7 @@ def check_access(scope: Mapping[str, Any], settings: ServeSettings, admin: bool)
         raise Refused(
             "no_key",
             "without admin keys, tasks can be changed from the machine of the server alone, at localhost; "
-            "start it with --admin-keys FILE",
+            f"start it with {words('--admin-keys FILE', 'admin_keys=(KEY,)')}",
             headers={"WWW-Authenticate": "Bearer"},
         )
 
@@ -58,8 +59,9 @@ def check_origin(origin: str, host: str, allowed: tuple[str, ...]) -> None:
         return
     raise Refused(
         "wrong_origin",
-        f"web pages of {origin[:100]!r} may not send requests; if they should, start the server with --cors "
-        "ORIGIN; if this is the server's own page behind a proxy, let the proxy pass on the header Host",
+        f"web pages of {origin[:100]!r} may not send requests; if they should, start the server with "
+        f"{words('--cors ORIGIN', 'cors=(ORIGIN,)')}; if this is the server's own page behind a proxy, let "
+        "the proxy pass on the header Host",
     )
 
 

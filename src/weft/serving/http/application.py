@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from weft.errors import WeftError
+from weft.errors import WeftError, words
 from weft.serving.batching.ticket import Ticket
 from weft.serving.engine import Engine
 from weft.serving.http.access import check_access
@@ -168,7 +168,8 @@ class App:
         if routes is None and path.startswith("/v1/tasks/") and self.settings.admin:
             routes = {"PUT": self._put_task, "DELETE": self._delete_task}
         if routes is None and path.startswith("/v1/tasks/"):
-            raise Refused("not_allowed", "this server does not change its tasks; start it with --admin")
+            option = words("--admin", "admin=True")
+            raise Refused("not_allowed", f"this server does not change its tasks; start it with {option}")
         if routes is None:
             raise Refused("not_found", f"there is nothing at {path[:100]}; see /openapi.json")
         if method == "HEAD" and "GET" in routes:

@@ -18,6 +18,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from weft.errors import command_line
 from weft.serving.http.application import App, in_thread
 from weft.serving.processes.http_engine import HttpEngine
 from weft.serving.server import run_application
@@ -69,7 +70,8 @@ def main() -> None:
         settings: ServeSettings = pickle.loads(connection.recv_bytes())
     except EOFError:
         return
-    run_application(HttpApp(connection, settings), settings, listener)
+    with command_line():  # only `weft serve` starts it
+        run_application(HttpApp(connection, settings), settings, listener)
 
 
 if __name__ == "__main__":

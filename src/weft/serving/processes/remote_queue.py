@@ -53,6 +53,7 @@ class RemoteQueue:
         self._sent: dict[int, Ticket] = {}
         self.waiting = 0
         self._closing = False
+        self._ended: Refused | None = None  # the error of `fail_all`
         self._work = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="weft-tokenizer", daemon=True)
         self._thread.start()
@@ -113,7 +114,7 @@ class RemoteQueue:
     def fail_all(self, error: Refused) -> None:
         """Fail everything that waits: the model's process is gone."""
         with self._work:
-            self._closing = True
+            self._closing, self._ended = True, error
             tickets = [*self._unsent, *self._sent.values()]
             self._unsent.clear()
             self._sent.clear()
@@ -154,8 +155,13 @@ class RemoteQueue:
         except Exception as error:
             self._fail(tickets, error)
             return
-        # registered before they are sent: an answer may be back at once
-        self._sent |= {ticket.number: ticket for ticket in tickets}
+        with self._work:
+            ended = self._ended
+            if ended is None:  # registered before they are sent: an answer may be back at once
+                self._sent |= {ticket.number: ticket for ticket in tickets}
+        if ended is not None:  # `fail_all` came while they were tokenized, and did not see them
+            self.wake([ticket for ticket in tickets if ticket.fail(ended)])
+            return
         for ticket in tickets:
             if ticket.gone:  # its client left meanwhile
                 self._sent.pop(ticket.number, None)
