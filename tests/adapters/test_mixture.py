@@ -169,7 +169,7 @@ def test_hydra_is_its_equation(slots):
 
 
 def test_hydra_says_why_it_cannot_be_merged():
-    with pytest.raises(WeftError, match=r"HydraAdapter at '0/query' cannot be merged: its mixture depends"):
+    with pytest.raises(WeftError, match=r"the adapter at '0/query' cannot be merged: its mixture depends"):
         build("bert", "hydra").merge("a")
 
 

@@ -167,5 +167,5 @@ def test_the_count_is_the_papers():
 def test_refusals():
     with pytest.raises(WeftError, match=r"reft at '0/block': rank 33, .* 32 dimensions; expected at most 32"):
         build("bert", {"use": "reft", "rank": 33})
-    with pytest.raises(WeftError, match=r"ReftAdapter at '0/block' cannot be merged: it changes the sum"):
+    with pytest.raises(WeftError, match=r"the adapter at '0/block' cannot be merged: it changes the sum"):
         build("bert", "reft").merge("a")

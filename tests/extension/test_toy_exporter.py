@@ -65,7 +65,7 @@ def test_it_is_in_the_help_with_its_options(capsys):
         (["--out", "h.npz", "--set", "precision"], "expected KEY=VALUE"),
         (
             ["--out", "h.npz", "--head", "file"],
-            "--head: export format 'numpy_head' has no option head; it has: precision",
+            "--head: export format 'numpy_head' has no option head; its options: precision",
         ),
     ],
 )

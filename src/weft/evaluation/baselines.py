@@ -142,7 +142,7 @@ def not_beaten(tasks: Mapping[str, Mapping[str, float]], baselines: Baselines) -
         metric = next(iter(metrics))
         peers = {peer: scores[name] for peer, scores in baselines.items() if scores.get(name)}
         above = {peer: scores for peer, scores in peers.items() if main_score(metrics) <= main_score(scores)}
-        if above:
+        if above and not _is_perfect(metric, main_score(metrics)):
             others = " and ".join(
                 f"{_ARTICLE[peer]} ({_shown(metric, x[metric])})" for peer, x in above.items()
             )
@@ -151,6 +151,11 @@ def not_beaten(tasks: Mapping[str, Mapping[str, float]], baselines: Baselines) -
                 "train.steps, a higher train.lr or a different method; weft check reports what is odd about "
                 "its labels and lengths"
             )
+
+
+def _is_perfect(metric: str, score: float) -> bool:
+    """Whether no model can be better, so that there is nothing to try."""
+    return not is_error(metric) and score >= 1
 
 
 def _shown(metric: str, value: float) -> str:

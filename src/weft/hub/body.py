@@ -124,7 +124,7 @@ def _usage(facts: CardFacts) -> str:
     lines = [command, f"weft serve {facts.load}"]
     return "\n\n".join(
         [
-            "In Python (`pip install weft`):",
+            "In Python, with weft installed:",
             _block("\n".join(python), "python"),
             "On the command line:",
             _block("\n".join(lines), "bash"),

@@ -37,7 +37,9 @@ def check_place(folder: Path, name: str) -> None:
     file = folder / WEFT_FILE
     settings = read_json(file, "expected an export of weft") if file.is_file() else None
     if not isinstance(settings, dict) or settings.get("exported_to") != name:
-        raise WeftError(f"{folder} exists and is not an export of weft to {name}; pass a different folder")
+        other = settings.get("exported_to") if isinstance(settings, dict) else None
+        is_ = f"is an export to {other}" if isinstance(other, str) else f"is not an export of weft to {name}"
+        raise WeftError(f"{folder} exists and {is_}; pass a folder that does not exist")
 
 
 def merged_encoder(model: Model, task: Task) -> nn.Module:

@@ -31,4 +31,4 @@ def refused(model: Model, task: str, name: str, reason: CannotExport) -> WeftErr
 
 def to_onnx(model: Model) -> str:
     """The line that names the export to ONNX; empty for a model that it refuses."""
-    return "" if model.method.separate else f"\n  type: {INSTEAD}    (any method, any kind)"
+    return "" if model.method.separate else f"\n  type: {INSTEAD}    (all kinds)"

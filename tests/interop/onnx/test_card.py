@@ -53,13 +53,15 @@ def test_the_code_gives_the_answer(export, name, monkeypatch):
     facts = json.loads((export / "onnx" / "tasks.json").read_text("utf-8"))
     code = "\n".join(_code(model, task, facts)[1:-2])
     monkeypatch.chdir(export / "onnx")
+    texts = ["the cat", "a red dog sees", "now"]
+    texts = texts if len(task.texts) == 1 else [(text, "the bird") for text in texts]
+    code = re.sub("^texts = .*$", f"texts = {texts}", code, flags=re.M)
     exec(code.replace("print(", "printed = ("), names := {})
-    text = tuple(f"the {column}" for column in task.texts)
-    answer = model.predict(name, text if len(text) > 1 else text[0])
-    if "value" in answer:
-        assert names["printed"].tolist() == pytest.approx(np.ravel(answer["value"]).tolist(), abs=1e-4)
-    else:
-        assert names["printed"] == pytest.approx(answer["probabilities"], abs=1e-4)
+    for printed, answer in zip(names["printed"], model.predict(name, texts), strict=True):
+        if "value" in answer:
+            assert printed == pytest.approx(np.ravel(answer["value"]).tolist(), abs=1e-4)
+        else:
+            assert printed == pytest.approx(answer["probabilities"], abs=1e-4)
 
 
 def test_the_code_of_the_readme_runs_by_itself(export):
@@ -83,17 +85,16 @@ SETTINGS = [
 def test_the_answer_is_read_off_the_logits_as_weft_reads_it(kind, settings):
     task = weft.Task("it", kind, **settings)
     code = code_of(card(weft.Model(tiny("bert"), [task], "frozen", max_length=24), facts_of()))
-    logits = np.array([[0.3, -0.8, 1.4][: task.size]])
+    logits = np.array([[0.3, -0.8, 1.4][: task.size], [2.0, 0.1, -3.0][: task.size]])
     printed = []
     exec(
-        code[code.index("(logits,)") :].partition("\n")[2],
+        code[code.index("logits = ") :].partition("\n")[2],
         {"np": np, "logits": logits, "print": printed.append},
     )
-    answer = KINDS[kind]().answer(logits[0], task, None)
-    if "value" in answer:
-        assert printed[0].tolist() == pytest.approx([answer["value"]])
-    else:
-        assert printed[0] == pytest.approx(answer["probabilities"])
+    for own, row in zip(printed[0], logits, strict=True):
+        answer = KINDS[kind]().answer(row, task, None)
+        expected = np.ravel(answer["value"]).tolist() if "value" in answer else answer["probabilities"]
+        assert own == pytest.approx(expected)
 
 
 @given(st.tuples(HOSTILE, HOSTILE), st.lists(HOSTILE, max_size=3), st.booleans())
@@ -110,4 +111,6 @@ def test_the_code_is_python_whatever_names_there_are(columns, labels, types):
 @pytest.mark.parametrize("kind", ["tag", "span", "choose", "rank", "marked"])
 def test_other_kinds_have_no_short_code(kind):
     model = weft.Model(tiny("bert"), [task_of_kind(kind, 2)], "frozen", max_length=24)
-    assert "```" not in card(model, facts_of())
+    readme = card(model, facts_of())
+    assert "```" not in readme
+    assert f"More code is needed for `{kind}`" in readme

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
+import weft
 from tests.conformance.table import METHODS
+from tests.support.near import assert_near
 from tests.support.tiny import CORE_FAMILIES, FAMILIES, batch, build, scramble
 from weft.errors import WeftError
 from weft.model.transforms.quantize import Int8Map, _sums_in_32_bits, quantize
@@ -109,3 +115,38 @@ def test_halves_are_taken_and_given_back():
     model = quantize(scramble(build("bert", METHODS["lora"])))
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         assert model.run(**batch(model)).hidden.isfinite().all()
+
+
+@given(
+    x=arrays(np.float32, (3, 8), elements=st.floats(-100, 100, width=32)),
+    other=arrays(np.float32, (2, 8), elements=st.floats(-1e6, 1e6, width=32)),
+)
+def test_a_row_does_not_depend_on_its_company(x, other):
+    torch.manual_seed(0)
+    mapped = Int8Map(torch.nn.Linear(8, 5))
+    x, other = torch.from_numpy(x), torch.from_numpy(other)
+    assert torch.equal(mapped(torch.cat([other, x]))[2:], mapped(x))
+    for row in range(3):
+        assert torch.equal(mapped(x[row : row + 1])[0], mapped(x)[row])
+
+
+@given(x=arrays(np.float32, (4, 8), elements=st.floats(-100, 100, width=32)), bias=st.booleans())
+def test_a_map_is_near_the_one_of_floats(x, bias):
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(8, 5, bias=bias)
+    x = torch.from_numpy(x)
+    with torch.no_grad():
+        exact = linear(x)
+    # half a step of the row's scale in x, and half a step of each output's scale in W
+    most, weight = x.abs().amax(-1, keepdim=True), linear.weight.detach().abs()
+    steps = 127 if _sums_in_32_bits() else 63
+    near = most / steps / 2 * weight.sum(1) + 8 * most * weight.amax(1) / 127 / 2 * 1.02
+    assert ((Int8Map(linear)(x) - exact).abs() <= near + 1e-5).all()
+
+
+def test_answers_do_not_depend_on_other_texts():
+    task = weft.Task("x", labels=("no", "yes"))
+    model = quantize(scramble(weft.Model("random:bert-tiny@minilm", [task], "lora", max_length=64)))
+    texts = ["the cat sees", "a very long text with many words " * 4, "now", "a dog and a bird and a cat"]
+    alone = [model.predict("x", text) for text in texts]
+    assert_near(model.predict("x", texts), alone, 1e-4)

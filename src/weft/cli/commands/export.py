@@ -85,9 +85,8 @@ def export(
     if head is not None:
         known = EXPORTERS[to].model_fields
         if "head" not in known:
-            raise WeftError(
-                f"--head: export format {to!r} has no option head; it has: {', '.join(known) or 'none'}"
-            )
+            options_ = f"its options: {', '.join(known)}" if known else "it has no options"
+            raise WeftError(f"--head: export format {to!r} has no option head; {options_}")
         settings["head"] = head
     try:
         exporter = EXPORTERS[to](**settings)
@@ -120,7 +119,7 @@ def _settings(options: list[str]) -> dict[str, Any]:
     for option in options:
         key, equals, value = option.partition("=")
         if not key or not equals:
-            raise WeftError(f"--set {option!r}: expected KEY=VALUE, such as head=file")
+            raise WeftError(f"--set {option!r}: expected KEY=VALUE, such as precision=int8")
         try:
             settings[key] = parse_yaml(value)
         except YamlError:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weft.cli.options import Device, Json, Overrides, RunFileArgument
 from weft.cli.output import print_json, print_notes, print_scores, print_text, print_warnings
+
+if TYPE_CHECKING:
+    from weft.training.settings import Training
 
 
 def train(
@@ -64,13 +68,26 @@ def train(
         if (stopped.folder / "bundle").is_dir():
             print_text(f"  to use the best weights so far: weft evaluate {stopped.folder}", sys.stderr)
         raise typer.Exit(128 + stopped.signal) from None
+    warnings = [
+        *_untrained(done.metrics, run_file.training),
+        *not_beaten(done.metrics["tasks"], done.baselines),
+    ]
     if as_json:
         print_json({"run": str(done.folder), **done.metrics, "baselines": done.baselines})
-        print_warnings(not_beaten(done.metrics["tasks"], done.baselines))
+        print_warnings(warnings)
         return
     print_scores(done.metrics, title=f"{done.folder}: validation, best model", baselines=done.baselines)
     print_text(f"bundle: {done.folder / 'bundle'}")
-    print_warnings(not_beaten(done.metrics["tasks"], done.baselines))
+    print_warnings(warnings)
+
+
+def _untrained(metrics: Mapping[str, Any], training: Training) -> Iterator[str]:
+    """A line if the best weights are those from before the first step of a run that has steps."""
+    if metrics["step"] == 0 and training.steps != 0:
+        yield (
+            "the best model is that of step 0, before any training, because no later evaluation was better: "
+            "the adapters are untrained. Use more validation rows or train.steps, or a lower train.lr"
+        )
 
 
 def _print_ended(ended: Exception, out: Path, as_json: bool) -> None:

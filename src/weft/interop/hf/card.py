@@ -67,8 +67,8 @@ def card(model: Model, task: Task, exported: Exported, has_tokenizer: bool) -> s
         lines += [
             "",
             "**Do not quantize its linear layers to int8 (`quantize_dynamic` and the like): the last block "
-            "holds numbers that int8 has not, and its answers would be wrong, without a message. For int8, "
-            "export the bundle with `weft export BUNDLE --to onnx --set precision=int8 --out PATH`.**",
+            "holds numbers that int8 cannot hold, and its answers would be wrong, without a message. For "
+            "int8, export the bundle with `weft export BUNDLE --to onnx --set precision=int8 --out PATH`.**",
         ]
     lines += [
         "",
@@ -161,7 +161,8 @@ def _truncation(kind: Answering, length: int) -> str:
         return f"The code cuts rows to {length} tokens (`model_max_length` of the tokenizer), as weft does."
     return (
         f"With `truncation=True` texts are cut to {length} tokens, as in weft (`model_max_length` of the "
-        "tokenizer); without it a pipeline may run longer ones."
+        "tokenizer). Without it longer texts get different answers, or fail if the encoder has no place for "
+        "so many tokens."
     )
 
 

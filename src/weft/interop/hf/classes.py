@@ -42,7 +42,7 @@ ANSWERING = {
 
 _MISSING = {
     "similarity": "similarity tasks encode their two texts separately, and no class of transformers compares "
-    "them; --to sentence-transformers does",
+    "them; weft export --to sentence-transformers writes such a task",
     "marked": "its head reads the marked words of a text, and no class of transformers has an input for them",
 }
 

@@ -1,6 +1,6 @@
 """Fits a task's head into the head of a class of transformers, where that is the same function.
 
-A class may have a hidden layer that weft's head has not. Four of them can be made the identity:
+A class may have a hidden layer that weft's head does not have. Four of them can be made the identity:
 
 - its function can be chosen by the configuration: the function `linear`, with the identity as its weight;
 - tanh: its input is scaled by ε = 2⁻²⁰ and its output by 1/ε. For |x| < 256, tanh(ε·x) and ε·x round to the
@@ -46,7 +46,7 @@ class Fitted:
         settings: what the configuration must have.
         maps: the linear maps, by their paths in the form.
         renormalizes: whether the weight of the encoder's final norm moves into the head's norm.
-        note: how a hidden layer that the task has not was made the identity, for the card; None if none was.
+        note: how a hidden layer that the task lacks was made the identity, for the card; None if none was.
         half: whether float16 holds the numbers in it.
     """
 

@@ -9,7 +9,7 @@ norm gets the weight c and the bias 0, so that c·u enters the further block. Th
   m is so large that c·u is lost in rounding. The mean of x over the features is 0, as that of u is;
 - the feed-forward network is 0, and the second norm scales what is left to w⊙ū + b, the mean of h.
 
-m and c are powers of two. float32 and bfloat16 have the range for them, float16 has not.
+m and c are powers of two. float32 and bfloat16 have the range for them; float16 does not.
 """
 
 from __future__ import annotations

@@ -27,37 +27,42 @@ def card(model: Model, facts: dict[str, Any]) -> str:
         model: the model that was exported.
         facts: the contents of tasks.json.
     """
-    count = len(model.tasks)
-    tasks = "one task" if count == 1 else f"all {count} tasks"
+    one = len(model.tasks) == 1
+    count = "one task" if one else f"all {len(model.tasks)} tasks"
+    mixed = "" if one else " The task of each row is an input, so a batch may mix tasks."
     rows = [
-        [
-            str(number),
-            f"`{task.name}`",
-            task.kind,
-            f"`{task.head}`",
-            _reads(task),
-            _labels(task),
-        ]
+        [str(number), f"`{task.name}`", task.kind, f"`{task.head}`", _reads(task), _labels(task)]
         for number, task in enumerate(model.tasks)
     ]
-    first = next((task for task in model.tasks if task.kind in SHORT), None)
+    short = [task for task in model.tasks if task.kind in SHORT]
+    example = [f"An example, task `{short[0].name}`:", "", *_code(model, short[0], facts)] if short else []
+    others = sorted({task.kind for task in model.tasks} - set(SHORT))
     return "\n".join(
         [
             *front_matter(model, "onnx", None),
-            "# One ONNX graph for many tasks",
+            f"# {model.tasks[0].name if one else 'One ONNX graph for many tasks'}",
             "",
             f"A weft model (method {methods_of(model)}) as one ONNX graph, {facts['graph']['precision']}, "
-            f"that answers {tasks}. The task of each row is an input, so a batch may mix tasks. "
-            "onnxruntime, tokenizers and numpy are enough to run it.",
+            f"that answers {count}.{mixed} onnxruntime, tokenizers and numpy are enough to run it.",
             "",
             table(["id", "task", "kind", "output", "reads", "labels"], rows, right=[0]),
             "",
-            *([f"An example, task `{first.name}`:", "", *_code(model, first, facts)] if first else []),
+            *example,
+            *([_longer(others), ""] if others else []),
             f"`{TASKS_FILE}` says what every input and output means, and how texts become tokens; "
             f"`{TOKENIZER_FILE}` is the tokenizer. With weft, `weft predict FOLDER FILE` and `weft serve "
             "FOLDER` take this folder in place of a bundle.",
             "",
         ]
+    )
+
+
+def _longer(kinds: list[str]) -> str:
+    """Where the code for the other kinds is."""
+    listed = ", ".join(f"`{kind}`" for kind in kinds)
+    return (
+        f"More code is needed for {listed}: windows over long texts, or rows of choices. "
+        "`examples/onnx_predict_more.py` in weft's repository has it, and needs no weft either."
     )
 
 
@@ -73,15 +78,19 @@ def _labels(task: Task) -> str:
 
 
 def _code(model: Model, task: Task, facts: dict[str, Any]) -> list[str]:
-    """Code that answers one example of a task."""
-    inputs, number = facts["inputs"], [t.name for t in model.tasks].index(task.name)
-    texts = ", ".join(expressions(task))
-    rows = f"[{texts}]" if task.apart or len(task.texts) == 1 else f"[({texts})]"
+    """Code that answers a list of texts, or of pairs, of a task."""
+    number = [other.name for other in model.tasks].index(task.name)
+    texts = expressions(task)
     truncation = f'{facts["max_length"]}, direction="{facts["truncation_side"]}"'
+    apart = [
+        "rows = tokenizer.encode_batch([text for pair in texts for text in pair])",
+        "example = np.arange(len(rows)) // 2  # the rows of a pair have one number",
+    ]
+    together = ["rows = tokenizer.encode_batch(texts)", "example = np.arange(len(rows))"]
     others = {
         "token_type_ids": "[row.type_ids for row in rows]" if facts["token_types"] else "0 * input_ids",
         "marks": "0 * input_ids",
-        "example": "[0] * len(rows)  # rows of one example have one number",
+        "example": "example",
     }
     lines = [
         "import numpy as np",
@@ -93,30 +102,33 @@ def _code(model: Model, task: Task, facts: dict[str, Any]) -> list[str]:
         f"tokenizer.enable_truncation({truncation})",
         f"tokenizer.enable_padding(pad_id={facts['pad_id']})",
         f'session = InferenceSession(f"{{folder}}/{MODEL_FILE}")',
-        f"rows = tokenizer.encode_batch({rows})",
+        f"texts = [{texts[0] if len(texts) == 1 else '(' + ', '.join(texts) + ')'}]  # one or many",
+        *(apart if task.apart else together),
         "input_ids = np.array([row.ids for row in rows])",
         'feeds = {"input_ids": input_ids, "attention_mask": [row.attention_mask for row in rows]}',
         f'feeds["task"] = [{number}] * len(rows)',
-        *(f'feeds["{name}"] = {value}' for name, value in others.items() if name in inputs),
+        *(f'feeds["{name}"] = {value}' for name, value in others.items() if name in facts["inputs"]),
         "feeds = {name: np.array(value) for name, value in feeds.items()}",
-        f"(logits,) = session.run([{literal(task.head)}], feeds)",
+        f"logits = session.run([{literal(task.head)}], feeds)[0][: len(texts)]",
     ]
-    return python(*lines, *_answer(task))
+    return python(*lines, *_answers(task))
 
 
-def _answer(task: Task) -> list[str]:
-    """Code that reads the answer off `logits`."""
+def _answers(task: Task) -> list[str]:
+    """Code that reads the answers off `logits`, a row per text or pair."""
     if task.kind in ("regress", "similarity"):
         if task.range is None:
-            return ["print(logits[0])"]
+            return ["print(logits.tolist())"]
         low, high = task.range
-        if task.targets == "raw":
-            return [f"print(logits[0].clip({low:g}, {high:g}))"]
-        return [f"print({low:g} + {high - low:g} * logits[0].clip(0, 1))"]
-    scaled = "logits[0]" if task.temperature is None else f"logits[0] / {task.temperature!r}"
-    names = f"labels = [{', '.join(map(literal, task.labels))}]"
+        clipped = f"logits.clip({low:g}, {high:g})"
+        scaled = f"({low:g} + {high - low:g} * logits.clip(0, 1))"
+        return [f"print({clipped if task.targets == 'raw' else scaled}.tolist())"]
+    lines = [f"labels = [{', '.join(map(literal, task.labels))}]"]
+    if task.temperature is not None:
+        lines.append(f"logits = logits / {task.temperature!r}  # the task's temperature")
     if task.kind == "classify":
-        chances = [f"scores = np.exp({scaled} - ({scaled}).max())", "chances = scores / scores.sum()"]
+        lines.append("scores = np.exp(logits - logits.max(-1, keepdims=True))")
+        lines.append("chances = scores / scores.sum(-1, keepdims=True)")
     else:
-        chances = [f"chances = 1 / (1 + np.exp(-({scaled})))"]
-    return [names, *chances, "print(dict(zip(labels, chances.tolist())))"]
+        lines.append("chances = 1 / (1 + np.exp(-logits))")
+    return [*lines, "print([dict(zip(labels, row)) for row in chances.tolist()])"]

@@ -61,8 +61,9 @@ class PeftExporter(Exporter):
 
     def report(self, out: Path, task: str, facts: dict[str, Any]) -> list[str]:
         """Its size, and how PEFT loads it."""
+        modules = f"{facts['targets']} target module{'s' * (facts['targets'] > 1)}"
         auto = "AutoModelForSequenceClassification" if facts["head"] == "classifier" else "AutoModel"
         return [
-            f"{out}: task {task}, {facts['targets']} modules of rank {facts['rank']} at most",
+            f"{out}: task {task}, {modules}, rank {facts['rank']} at most",
             f"load it with peft.PeftModel.from_pretrained({auto}…, {str(out)!r}); see {out / 'README.md'}",
         ]

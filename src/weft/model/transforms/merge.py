@@ -40,7 +40,7 @@ def merge(encoder: nn.Module, pairs: Sequence[tuple[Site, Adapter]], task: int) 
     """
     for site, adapter in pairs:
         if not can_merge(site, adapter):
-            raise WeftError(f"{type(adapter).__name__} at {site.key!r} cannot be merged: {adapter.unmerged}")
+            raise WeftError(f"the adapter at {site.key!r} cannot be merged: {adapter.unmerged}")
         if not can_have_bias(encoder, site) and adds_bias(encoder, site, adapter, task):
             raise WeftError(
                 f"the bias at {site.key!r} cannot be merged: {site.path} has no bias, and the configuration "

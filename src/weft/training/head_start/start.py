@@ -57,7 +57,9 @@ class HeadStart:
             return f"no head starts from a probe: {_reasons(self.kept)}"
         rows = [linear.rows for linear in self.fits.values()]
         count = f"{min(rows):,}" if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
-        text = f"heads of {len(rows)} tasks start from a probe on {count} rows each ({self.seconds:.1f} s)"
+        several = f"the heads of {len(rows)} tasks start from probes on {count} rows each"
+        text = several if len(rows) > 1 else f"the head of one task starts from a probe on {count} rows"
+        text += f" ({self.seconds:.1f} s)"
         return f"{text}; not those of {_reasons(self.kept)}" if self.kept else text
 
 
