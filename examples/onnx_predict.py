@@ -20,6 +20,8 @@ class Predictor:
     """Answers requests of any mix of tasks, a batch of them in one pass."""
 
     def __init__(self, folder):
+        if not (Path(folder) / "tasks.json").is_file():
+            sys.exit(f"{folder} is no export to ONNX; type: weft export BUNDLE --to onnx --out FOLDER")
         self.about = json.loads((Path(folder) / "tasks.json").read_text("utf-8"))
         for name, sha256 in self.about["graph"]["sha256"].items():
             with (Path(folder) / name).open("rb") as file:
@@ -119,10 +121,16 @@ def softmax(logits, task):
 
 def main(predictor):
     """Answer the requests of standard input, one JSON object per line."""
-    requests = [json.loads(line) for line in sys.stdin if line.strip()]
-    for number, request in enumerate(requests, 1):
-        if problem := predictor.problem(request):
-            sys.exit(f"request {number}: {problem}")
+    requests = []
+    for number, line in enumerate(sys.stdin, 1):
+        if not line.strip():
+            continue
+        try:
+            requests.append(json.loads(line))
+        except ValueError:
+            sys.exit(f"line {number} is no JSON: {line.strip()[:50]!r}")
+        if problem := predictor.problem(requests[-1]):
+            sys.exit(f"line {number}: {problem}")
     for answer in predictor.predict(requests):
         print(json.dumps(answer, ensure_ascii=False))
 

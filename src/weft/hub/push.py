@@ -94,8 +94,8 @@ def push(
     tell: Tell = print_note if progress else lambda note: None
     if out is not None and not dry_run:
         raise WeftError(
-            f"found {words('--out', 'out')} without {words('--dry-run', 'dry_run=True')}; expected both: "
-            "the files are written to a folder instead of the hub"
+            f"{words('--out', 'out')} is the folder of a dry run, and nothing would be uploaded; add "
+            f"{words('--dry-run', 'dry_run=True')}, or leave it out to upload"
         )
     if not dry_run:
         _check_ready(where)

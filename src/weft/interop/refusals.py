@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.errors import WeftError
@@ -27,6 +29,13 @@ def refused(model: Model, task: str, name: str, reason: CannotExport) -> WeftErr
         reason: why it cannot be exported.
     """
     return WeftError(f"task {task!r} cannot be exported to {name}: {reason}{to_onnx(model)}")
+
+
+def with_paths(text: str, bundle: Path, out: Path) -> str:
+    """Name the user's bundle and folder in the command that a refusal suggests."""
+    return text.replace(
+        INSTEAD, f"weft export {shlex.quote(str(bundle))} --to onnx --out {shlex.quote(str(out))}"
+    )
 
 
 def to_onnx(model: Model) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weft.errors import WeftError, did_you_mean
 from weft.inference.requests import Asked, Request, RequestReader
 from weft.utils.notes import Tell, no_note
-from weft.workflows.prediction_input import STANDARD_INPUT, open_file, open_texts
+from weft.workflows.prediction_input import STANDARD_INPUT, TYPED, open_file, open_texts
 from weft.workflows.prediction_output import Output, rounded
 from weft.workflows.prediction_source import KnownFile, known_file
 
@@ -270,8 +270,15 @@ def _answers(
     def items() -> Iterator[Item | None]:
         for request in requests:
             if request is not None and request.wrong is not None and on_error == "stop":
-                raise WeftError(f"{request.error}\n  to predict the other lines: --on-error skip")
+                raise WeftError(f"{request.error}\n  {_instead(request)}")
             yield None if request is None else Item(request, request.inputs)
 
     stages = ManyTasksEach if asked.many else OneTaskEach
     return in_windows(items(), stages(model, precision=precision), sizes)
+
+
+def _instead(request: Request) -> str:
+    """What to type if a row cannot be read."""
+    if request.place.startswith(TYPED):
+        return "a text: --text TEXT   a pair of texts: --text A --text2 B"
+    return "to predict the other lines: --on-error skip"

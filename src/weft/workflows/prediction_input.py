@@ -35,6 +35,8 @@ TEXT = "text"
 """The format of files with one text per line, which only predictions read."""
 STREAMED = ("jsonl", TEXT, "csv", "tsv", "parquet")
 """The formats that are read row by row; files of others are read whole."""
+TYPED = "the command line"
+"""The place of texts that are options of the command."""
 JSON_LINES = (".jsonl", ".json", ".ndjson")
 
 
@@ -46,7 +48,7 @@ def open_texts(texts: Sequence[str], second: Sequence[str]) -> RowStream:
         )
     values: list[Any] = list(zip(texts, second, strict=True)) if second else list(texts)
     rows: Rows = (Row(number, value) for number, value in enumerate(values, 1))
-    return RowStream("the command line", rows, unit="--text")
+    return RowStream(TYPED, rows, unit="--text")
 
 
 def open_file(

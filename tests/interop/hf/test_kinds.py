@@ -212,7 +212,8 @@ def test_every_kind_is_exported_or_refused_with_a_reason(home, capsys):
     for task, reason in zip(REFUSED, reasons, strict=True):
         arguments = ["export", str(home / "bundle"), "--task", task, "--to", "hf", "--out", str(home / "no")]
         code = run(arguments)
-        expected = [f"task '{task}' cannot be exported to hf: ", reason, "weft export BUNDLE --to onnx"]
+        instead = f"weft export {home / 'bundle'} --to onnx --out {home / 'no'}"
+        expected = [f"task '{task}' cannot be exported to hf: ", reason, instead]
         assert_refused(code, capsys.readouterr(), expected)
         assert not (home / "no").exists()
 
@@ -260,7 +261,7 @@ def test_a_folder_of_something_else_is_kept(home, tmp_path, capsys):
         "--out",
         str(tmp_path / "mine"),
     ]
-    expected = ["mine exists and is not an export of weft to hf; pass a different folder"]
+    expected = ["mine exists and is an export to sentence-transformers; pass a folder that does not exist"]
     assert_refused(run(arguments), capsys.readouterr(), expected)
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["weft.json"]
 

@@ -68,16 +68,16 @@ def test_answers_are_those_of_the_model(export, script):
     [
         (
             {"task": "tag", "words": ["cat"]},
-            "request 2: its task is of the kind tag; type: python examples/onnx_p",
+            "line 2: its task is of the kind tag; type: python examples/onnx_p",
         ),
         (
             {"task": "marked", "a": "the cat"},
-            "request 2: its task is of the kind marked; type: python examples/",
+            "line 2: its task is of the kind marked; type: python examples/",
         ),
-        ({"task": "classify", "words": "x"}, "request 2: it has no 'text'; task 'classify' reads text"),
-        ({"text": "the cat"}, 'request 2: its task is None; expected "task": one of classify, '),
-        ({"task": ["classify"]}, "request 2: its task is ['classify']; expected \"task\": one of"),
-        (["the cat"], 'request 2: its task is None; expected "task": one of'),
+        ({"task": "classify", "words": "x"}, "line 2: it has no 'text'; task 'classify' reads text"),
+        ({"text": "the cat"}, 'line 2: its task is None; expected "task": one of classify, '),
+        ({"task": ["classify"]}, "line 2: its task is ['classify']; expected \"task\": one of"),
+        (["the cat"], 'line 2: its task is None; expected "task": one of'),
     ],
 )
 def test_a_request_that_it_cannot_answer(export, wrong, told):
@@ -96,3 +96,17 @@ def test_a_damaged_graph_is_refused(export, tmp_path):
     assert done.returncode == 1
     assert "model.onnx is damaged" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_line_that_is_no_json(export):
+    command = [sys.executable, str(ROOT / "examples" / "onnx_predict.py"), str(export / "onnx")]
+    done = subprocess.run(command, input="\n{\n", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (1, "line 2 is no JSON: '{'")
+
+
+@pytest.mark.parametrize("arguments", [[], ["nowhere"]])
+def test_a_folder_that_is_no_export(tmp_path, arguments):
+    command = [sys.executable, str(ROOT / "examples" / "onnx_predict.py"), *arguments]
+    done = subprocess.run(command, input="", capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "nowhere is no export to ONNX" in done.stderr or "onnx_predict.py EXPORTED" in done.stderr

@@ -103,10 +103,14 @@ def export(
     exporter.check(out)  # before the model is loaded, which takes longer
 
     from weft.bundle.load import load
+    from weft.interop.refusals import with_paths
 
     model = load(bundle, encoder=encoder)
     name = "" if exporter.all_tasks else chosen_task(model, bundle, task)
-    facts = exporter.export(model, name, out)
+    try:
+        facts = exporter.export(model, name, out)
+    except WeftError as wrong:
+        raise WeftError(with_paths(str(wrong), bundle, out)) from None
     if as_json:
         print_json({"out": str(out), **({} if exporter.all_tasks else {"task": name}), **facts})
     else:

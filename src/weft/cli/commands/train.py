@@ -83,7 +83,7 @@ def train(
 
 def _untrained(metrics: Mapping[str, Any], training: Training) -> Iterator[str]:
     """A line if the best weights are those from before the first step of a run that has steps."""
-    if metrics["step"] == 0 and training.steps != 0:
+    if metrics.get("step") == 0 and training.steps != 0:
         yield (
             "the best model is that of step 0, before any training, because no later evaluation was better: "
             "the adapters are untrained. Use more validation rows or train.steps, or a lower train.lr"
