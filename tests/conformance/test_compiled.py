@@ -39,7 +39,8 @@ def compile_bare(family, layers):
 @pytest.mark.parametrize(("method", "family"), some_of(COMPILED, KEPT))
 @pytest.mark.usefixtures("many_graphs")
 def test_compiled_equals_eager_after_a_bare_one_was_compiled(method, family):
-    layers = 1 if method in REGISTERED else None  # further settings may name blocks
+    # further settings may name blocks, and ca_mtl the top half, which a single block has not
+    layers = 1 if method in REGISTERED and method != "ca_mtl" else None
     model = model_of(method, family, layers=layers)
     inputs = batch(model)
     # never reset: the graphs of the bare encoder and of other methods on the same class stay at hand

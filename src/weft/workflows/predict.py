@@ -280,5 +280,8 @@ def _answers(
 def _instead(request: Request) -> str:
     """What to type if a row cannot be read."""
     if request.place.startswith(TYPED):
-        return "a text: --text TEXT   a pair of texts: --text A --text2 B"
+        return (
+            "a text: --text TEXT   a pair of texts: --text A --text2 B\n"
+            "  to predict the other texts: --on-error skip"
+        )
     return "to predict the other lines: --on-error skip"

@@ -110,7 +110,8 @@ def export(
     try:
         facts = exporter.export(model, name, out)
     except WeftError as wrong:
-        raise WeftError(with_paths(str(wrong), bundle, out)) from None
+        wrong.args = (with_paths(str(wrong), bundle, out),)  # of the same class: it decides the exit code
+        raise
     if as_json:
         print_json({"out": str(out), **({} if exporter.all_tasks else {"task": name}), **facts})
     else:

@@ -39,7 +39,7 @@ def load_ca_mtl(
     config: Mapping[str, Any] | str | Path,
     tasks: Sequence[str | Task],
     *,
-    train_encoder: str = "layers top half",
+    train_encoder: str | None = None,
     tokenizer: Any = None,
 ) -> Model:
     """Load a model that computes what the authors' `CaMtl` computes, any mix of tasks in one pass.
@@ -53,7 +53,8 @@ def load_ca_mtl(
             default `max_seq_length` is read from the state dict.
         tasks: the tasks' names in the order of their decoders; or `weft.Task`s of these sizes, to set pairs
             of texts, label names or a range. A decoder with one output is a regression.
-        train_encoder: which encoder weights train from now on; by default the upper half, as in the paper.
+        train_encoder: which encoder weights train from now on; by default the upper half, as in the paper,
+            which is nothing of a single block.
         tokenizer: the tokenizer of BERT, for `predict`: a Hugging Face tokenizer, or its folder.
     """
     state = read_state(state)
@@ -62,7 +63,14 @@ def load_ca_mtl(
     bert = bare_bert(variant.bert, state, {})
     encoder = Encoder("ca_mtl", bert)
     give_tokenizer(encoder, tokenizer)
-    method = CaMtl(size=variant.size, length=variant.length, train_encoder=train_encoder)
+    # a single block has no half: the authors' code gives it no conditional norms
+    single = variant.bert.num_hidden_layers == 1
+    method = CaMtl(
+        size=variant.size,
+        length=variant.length,
+        train_encoder=train_encoder or ("none" if single else "layers top half"),
+        norm="none" if single else "code",
+    )
     model = Model(
         encoder, named, method, pool="pooler", head_dropout=HEAD_DROPOUT, max_length=variant.length
     ).eval()

@@ -54,7 +54,7 @@ def export_onnx(
     Args:
         model: the model; it is put into eval mode.
         out: the folder; an earlier export there is replaced.
-        precision: `float32`, or `int8`: the encoder's linear maps by onnxruntime's dynamic quantization.
+        precision: `float32`, or `int8`: the encoder's linear maps as products of integers.
         tell: called with a line before each step that takes a while.
 
     Returns:
