@@ -121,7 +121,7 @@ MALFORMED = {
     "tune: {train.lr: [1]}": "tune: expected {over:",
     "tune: {over: {train.lr: [1, 2]}, seeds: 3}": "tune.seeds: expected 1 to 1",
     "report: train": "report: 'train' does not exist",
-    "average: median": "average: 'median' does not exist",
+    "average: 3": "average: expected a text",
     "contrasts: [[a, a]]": "expected two different variants",
     "contrasts: a": "contrasts: expected pairs of variants",
     "claims: {a: b}": "claims: expected a list",

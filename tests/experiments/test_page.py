@@ -102,5 +102,39 @@ def test_commands(call, lines):
 
 
 def test_a_grid_without_results(results):
-    nothing = replace(results, statistics={}, claims=(), setup={}, facts={}, metrics={})
+    nothing = replace(results, statistics={}, claims=(), setup={}, facts={}, metrics={}, runs={})
     assert "No run has finished yet." in page(nothing)
+
+
+CAT = "{labels: ['no', 'yes'], train: cat.train.jsonl, validation: cat.validation.jsonl}"
+SAME = "{texts: [a, b], size: 3, train: same.train.jsonl, validation: same.validation.jsonl}"
+OF_A_TASK = f"""
+seeds: 3
+average: cat
+variants:
+  all: {{}}
+  cat alone: {{tasks: {{cat: {CAT}}}}}
+  without cat: {{tasks: {{same: {SAME}}}}}
+contrasts: [[all, cat alone]]
+"""
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_verdicts_may_be_about_the_score_of_a_task(tmp_path):
+    """As in transfer, where most variants have one task, and others are only what they start from."""
+    results = results_of(
+        run_here(write_grid(tmp_path, OF_A_TASK, steps=3), tmp_path / "out", jobs=2), resamples=200
+    )
+    text = page(results)
+    scores = {name: of["cat"]["mean"] for name, of in results.statistics["variants"].items() if "cat" in of}
+    assert set(scores) == {"all", "cat alone"}
+    assert text.split("\n\n")[1].startswith(
+        f"**The highest score of cat is that of {max(scores, key=scores.get)}, "
+    )
+    tables = dict(re.findall(r"^## (.*)\n((?:\|.*\n)+)", text, re.M))
+    assert "| without cat |" not in tables["Scores of cat"]
+    assert "| without cat |" in tables["Scores of each task, in percent"]
+    (contrast,) = results.statistics["contrasts"]
+    assert contrast["average"]["estimate"] == pytest.approx(scores["all"] - scores["cat alone"])
+    shown = f"{100 * contrast['average']['estimate']:+.2f}"
+    assert f"| all − cat alone | {shown} |" in tables["Differences of the score of cat, in points"]

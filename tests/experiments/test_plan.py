@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.tiny_grid import run_here, write_grid
+from weft.errors import WeftError
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -39,3 +40,23 @@ def test_a_run_of_a_grid_without_tune_can_be_chosen_by_its_validation_rows(tmp_p
     assert compared.ran == 1
     trials = [planned.record for planned in compared.plan.cells.values() if planned.cell.trial]
     assert all(record is not None and record.chosen_by is not None for record in trials)
+
+
+def test_an_average_that_no_run_has_is_found_before_training(tmp_path):
+    with pytest.raises(
+        WeftError, match="'coutn' is neither an average nor a task of the grid; did you mean"
+    ) as e:
+        run_here(write_grid(tmp_path, "average: coutn\n", steps=2), tmp_path / "out")
+    assert "'count'" in str(e.value)
+    assert not (tmp_path / "out" / "records").exists()
+    added = "{labels: ['no', 'yes'], train: a.jsonl, validation: a.jsonl}"
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "the cat", "label": "no"}\n{"text": "a dog", "label": "yes"}\n'
+    )
+    grown = (
+        f"variants: {{run: {{}}, grown: {{grow: {{from: run, tasks: {{new: {added}}}}}}}}}\naverage: new\n"
+    )
+    from weft.experiments.grid import load_grid
+    from weft.experiments.plan import Plan
+
+    assert len(Plan(load_grid(write_grid(tmp_path, grown, steps=2)), tmp_path / "out").cells) == 2

@@ -171,9 +171,9 @@ def result(record: Record | None, failed: str | None) -> str:
         return "done"
     from weft.experiments.tuning import average_of
 
-    return (
-        f"score {100 * average_of('average', record.metrics):.1f}  {duration(record.seconds.get('all', 0))}"
-    )
+    average = average_of("average", record.metrics)
+    score = "" if average is None else f"score {100 * average:.1f}  "
+    return f"{score}{duration(record.seconds.get('all', 0))}"
 
 
 def short(name: str) -> str:

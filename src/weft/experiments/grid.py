@@ -30,6 +30,7 @@ from typing import Any
 from weft.config.reading import Reading, override_key, parse
 from weft.config.run_file import SECTIONS, opened, stop_if_wrong
 from weft.errors import WeftError, did_you_mean, run_file_words
+from weft.evaluation.selection import AVERAGE
 from weft.experiments.grid_checks import (
     check_entries,
     check_own_tuning,
@@ -118,8 +119,8 @@ class Grid:
         exclude: combinations that are left out: labels by axis, `variant` or `seed`.
         tune: what is chosen for each variant; None: nothing.
         report: the split that the tables report, `validation` or `test`.
-        average: how scores are averaged: `average`, the mean of the tasks' scores, or one of the averages of
-            papers (`weft.evaluation.averages`).
+        average: how scores are averaged: `average`, the mean of the tasks' scores; one of the averages of
+            papers (`weft.evaluation.averages`); or a task, whose score is then what verdicts are about.
         baseline: the variant that every other one is compared with; None: none.
         contrasts: further pairs of variants that are compared.
         claims: the claims.
@@ -143,7 +144,7 @@ class Grid:
     exclude: tuple[Mapping[str, Any], ...] = ()
     tune: Tune | None = None
     report: str = "validation"
-    average: str = "average"
+    average: str = AVERAGE
     baseline: str | None = None
     contrasts: tuple[tuple[str, str], ...] = ()
     claims: tuple[Claim, ...] = ()
@@ -218,7 +219,7 @@ def read_grid(text: str, source: str, folder: Path, overrides: Sequence[str] = (
             exclude=read_exclude(raw.get("exclude"), [axis.key for axis in axes], reading),
             tune=None if tune is None else Tune(tuple(Axis(*axis) for axis in tune[0]), tune[1]),
             report=read_word("report", raw.get("report", "validation"), reading, ("validation", "test")),
-            average=_average(raw.get("average", "average"), reading),
+            average=read_word("average", raw.get("average", AVERAGE), reading) or AVERAGE,
             baseline=read_word("baseline", raw.get("baseline"), reading) or None,
             contrasts=read_contrasts(raw.get("contrasts"), reading),
             claims=tuple(Claim(*claim) for claim in read_claims(raw.get("claims"), reading)),
@@ -300,12 +301,6 @@ def _of_runs(overrides: Sequence[str], reading: Reading) -> list[tuple[Place, An
         if not equals:
             reading.wrong(place, "expected key=value, such as train.steps=500")
     return made
-
-
-def _average(value: object, reading: Reading) -> str:
-    from weft.evaluation.averages import AVERAGES
-
-    return read_word("average", value, reading, ("average", *AVERAGES))
 
 
 def _mapping(key: str, value: object, reading: Reading) -> dict[str, Any]:

@@ -107,10 +107,22 @@ def _action_facts(
     """The settings of an action; of tasks the settings and the content of their data."""
     if "tasks" not in settings:
         return dict(settings)
+    tasks = tasks_of_action(settings, source, folder)
+    return {**settings, "tasks": [task_facts(task, splits) for task in tasks]}
+
+
+def tasks_of_action(settings: Mapping[str, Any], source: str, folder: Path) -> tuple[Task, ...]:
+    """The tasks that an action adds.
+
+    Args:
+        settings: the settings of the action, with `tasks`.
+        source: the grid, for messages.
+        folder: the folder that relative paths start from.
+    """
     reading = Reading(source, folder, generated=True)
     tasks, _ = read_tasks(_plain(settings["tasks"]), reading)
     stop_if_wrong(reading)
-    return {**settings, "tasks": [task_facts(task, splits) for task in tasks]}
+    return tasks
 
 
 def digest(facts: Mapping[str, Any]) -> str:

@@ -98,15 +98,18 @@ def summary(results: Results) -> str:
     estimates = results.statistics.get("variants", {})
     name = results.statistics.get("average", "average")
     averages = {variant: of[name] for variant, of in estimates.items() if of.get(name)}
-    if not averages:
+    if not results.runs:
         return "No run has finished yet."
+    if not averages:
+        return "No variant has all scores of the average yet."
     # of a variant with fewer seeds nothing is decided: it is not called the best
     enough = {variant: of for variant, of in averages.items() if len(of["scores"]) >= FEWEST_SEEDS}
     averages = enough or averages
     best = max(averages, key=lambda variant: averages[variant]["mean"])
     worst = min(averages, key=lambda variant: averages[variant]["mean"])
     text = f"**Unfinished: {_runs(results.missing)} not been made yet.** " if results.missing else ""
-    text += f"**The highest average is that of {best}, {_percent(averages[best])}"
+    noun = f"score of {name}" if name in results.statistics["tasks"] else "average"
+    text += f"**The highest {noun} is that of {best}, {_percent(averages[best])}"
     text += f"; the lowest is that of {worst}, {_percent(averages[worst])}.**" if worst != best else ".**"
     decided = [c for c in results.statistics["contrasts"] if c["verdict"] in ("better", "worse")]
     count = len(results.statistics["contrasts"])

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.config.run_file import RunFile
-from weft.errors import WeftError
+from weft.errors import WeftError, did_you_mean
+from weft.evaluation.averages import AVERAGES
+from weft.evaluation.selection import AVERAGE
 from weft.experiments.cells import Cell, cells_of, in_order
 from weft.experiments.grid import Grid
-from weft.experiments.identity import digest, identity_of, identity_of_action
+from weft.experiments.identity import digest, identity_of, identity_of_action, tasks_of_action
 from weft.experiments.job import Job, checked_run, run_folder
 from weft.experiments.measures import MEASURED, applies
 from weft.experiments.records import Record, Records
@@ -69,6 +71,8 @@ class Plan:
                     mistakes.setdefault(str(wrong), []).append(cell.name)
         if mistakes:
             raise WeftError("\n".join(_explained(grid, text, names) for text, names in mistakes.items()))
+        if identities is None:
+            self._check_average()
 
     @property
     def waiting(self) -> list[Planned]:
@@ -146,6 +150,30 @@ class Plan:
         if record is not None and not set(self._wanted(cell, run_file)) <= set(_measured(record)):
             record = None  # it is run again, and what was measured before is measured again
         return Planned(cell, run_file, identity, record)
+
+    def _check_average(self) -> None:
+        """A task whose score is reported as the average must be one that some cell evaluates."""
+        grid = self.grid
+        if grid.average in (AVERAGE, *AVERAGES):
+            return
+        tasks: dict[str, None] = {}
+        for planned in self.cells.values():
+            added = [
+                task
+                for settings in planned.cell.action.values()
+                if isinstance(settings, dict) and "tasks" in settings
+                for task in tasks_of_action(settings, grid.source, grid.folder)
+            ]
+            tasks |= dict.fromkeys(
+                task.name for task in (*(planned.run_file.tasks if planned.run_file else ()), *added)
+            )
+            if grid.average in tasks:
+                return
+        known = (AVERAGE, *AVERAGES, *tasks)
+        raise WeftError(
+            f"{grid.source}: average: {grid.average!r} is neither an average nor a task of the grid; "
+            f"{did_you_mean(grid.average, known)}"
+        )
 
     def _wanted(self, cell: Cell, run_file: RunFile | None) -> tuple[str, ...]:
         """What the grid measures of a cell: nothing of models that other cells or libraries have trained."""

@@ -52,8 +52,8 @@ def notes_of(results: Results) -> list[str]:
 def scores_table(results: Results) -> TextTable:
     """One row per variant: the score of each task, and the average."""
     statistics = results.statistics
-    tasks = list(statistics.get("tasks", ()))
     average = statistics.get("average", "average")
+    tasks = [task for task in statistics.get("tasks", ()) if task != average]
     tuned = [axis.key for axis in results.grid.tune.over] if results.grid.tune else []
     columns = ["variant", "seeds", *tasks, average, "from seeds", *tuned, "trained", "seconds"]
     rows = []
@@ -77,18 +77,24 @@ def scores_table(results: Results) -> TextTable:
 
 
 def averages_table(results: Results) -> TextTable:
-    """One row per variant: its average, and where the uncertainty comes from."""
+    """One row per variant: its average, and where the uncertainty comes from.
+
+    If verdicts are about the score of a task, variants without it are left out: others start from them.
+    """
     average = results.statistics.get("average", "average")
+    of_task = average in results.statistics.get("tasks", ())
     tuned = [axis.key for axis in results.grid.tune.over] if results.grid.tune else []
     rows = []
     for name, facts in results.facts.items():
         estimate = results.statistics.get("variants", {}).get(name, {}).get(average)
+        if of_task and estimate is None and facts["seeds"]:
+            continue
         share = None if estimate is None else estimate["seed_share"]
         from_seeds = NONE if share is None else f"{100 * share:.0f} %"
         settings = [chosen(facts, key) for key in tuned]
         rows.append((name, str(len(facts["seeds"])), score(estimate), from_seeds, *settings))
     columns = ("variant", "seeds", f"{average}, %", "from seeds", *tuned)
-    return TextTable("average scores", columns, tuple(rows))
+    return TextTable(f"scores of {average}" if of_task else "average scores", columns, tuple(rows))
 
 
 def average_in_words(statistics: Mapping[str, Any]) -> str:
@@ -100,6 +106,8 @@ def average_in_words(statistics: Mapping[str, Any]) -> str:
     from weft.evaluation.averages import AVERAGES
 
     name = statistics.get("average", "average")
+    if name in statistics.get("tasks", ()):
+        return f"verdicts are about the score of {name}"
     if name not in AVERAGES:
         return "the average is the mean of the tasks' scores"
     return f"the average, {name}, is the mean of {', '.join(part.name for part in AVERAGES[name])}"
@@ -167,7 +175,10 @@ def contrasts_table(results: Results) -> TextTable:
             )
         )
     name = results.statistics["average"]
-    title = f"differences of the average{'' if name == 'average' else f' ({name})'}, in points"
+    of = f"the score of {name}" if name in results.statistics["tasks"] else "the average"
+    if name not in ("average", *results.statistics["tasks"]):
+        of += f" ({name})"
+    title = f"differences of {of}, in points"
     columns = ("difference of", "points", "95 % interval", "verdict", "p (Holm)", "could show")
     return TextTable(title, columns, tuple(rows))
 

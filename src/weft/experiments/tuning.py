@@ -12,6 +12,7 @@ from math import fsum
 
 from weft.evaluation.averages import AVERAGES, average
 from weft.evaluation.scores import main_score
+from weft.evaluation.selection import AVERAGE
 from weft.experiments.cells import trials_of, tuned_axes, variants_of
 from weft.experiments.grid import Axis, Grid
 from weft.experiments.records import Record
@@ -62,20 +63,21 @@ def choose(grid: Grid, trials: Mapping[tuple[str, tuple[str, ...], int], Record 
 
 def _score(grid: Grid, record: Record) -> float:
     tasks = record.chosen_by if record.chosen_by is not None else record.metrics
-    return average_of(grid.average, tasks)
+    return average_of(grid.average, tasks) or 0.0
 
 
-def average_of(name: str, tasks: Mapping[str, Mapping[str, float]]) -> float:
-    """The average of a run: the mean of its tasks' scores, or one that papers report.
+def average_of(name: str, tasks: Mapping[str, Mapping[str, float]]) -> float | None:
+    """The average of a run: the mean of its tasks' scores, or one that papers report; None: there is none.
 
     Args:
-        name: `average`, the mean of the tasks' scores, or one of `AVERAGES`, of which the values that are
-            there count.
+        name: `average`, the mean of the tasks' scores; one of `AVERAGES`, of which the values that are there
+            count; or a task.
         tasks: the metrics of each task.
     """
     if name in AVERAGES:
-        partial = average(name, tasks).partial
-        return 0.0 if partial is None else partial
+        return average(name, tasks).partial
+    if name != AVERAGE:
+        return main_score(tasks[name]) if name in tasks else None
     return fsum(main_score(metrics) for metrics in tasks.values()) / len(tasks)
 
 

@@ -82,7 +82,9 @@ class ComparisonData:
 
     @property
     def average_name(self) -> str:
-        """The average in a sentence: `the average`, or `the average pals_dev`."""
+        """The average in a sentence: `the average`, `the average pals_dev`, or `the score of rte`."""
+        if self.average in self.tasks:
+            return f"the score of {self.average}"
         return "the average" if self.average == "average" else f"the average {self.average}"
 
     def estimate(self, variant: str, target: str) -> Mapping[str, Any] | None:
@@ -134,7 +136,9 @@ def _points(record: Record, average: str) -> dict[str, dict[int, float]]:
             continue
         for task in evaluation.tasks:
             points.setdefault(task, {})[evaluation.step] = 100 * evaluation.score(task)
-        points.setdefault("", {})[evaluation.step] = 100 * average_of(average, evaluation.tasks)
+        score = average_of(average, evaluation.tasks)
+        if score is not None:
+            points.setdefault("", {})[evaluation.step] = 100 * score
     return points
 
 

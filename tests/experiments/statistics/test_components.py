@@ -158,7 +158,8 @@ def test_an_average_of_means_of_metrics_and_of_errors():
     assert target.value(run) == pytest.approx(1 - 0.25)
     assert average_target("average", [run]).value(run) == pytest.approx(0.75)
     assert target.value(RunRows({})) is None
-    with pytest.raises(WeftError, match="average 'glue10' does not exist"):
+    assert average_target("n", [run, RunRows({})]) == target
+    with pytest.raises(WeftError, match="average 'glue10' is neither an average nor a task; did you mean"):
         average_target("glue10", [run])
 
 

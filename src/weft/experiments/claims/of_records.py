@@ -102,7 +102,8 @@ class RecordedData:
     def _value(self, function: str, record: Record, task: str | None) -> float | None:
         parameters = record.parameters
         if function == "average":
-            return 100 * average_of(self.grid.average, record.metrics)
+            average = average_of(self.grid.average, record.metrics)
+            return None if average is None else 100 * average
         if function == "score":
             return 100 * main_score(record.metrics[task]) if task in record.metrics else None
         if function == "spread":

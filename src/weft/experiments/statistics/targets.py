@@ -81,7 +81,7 @@ def average_target(name: str, runs: Iterable[RunRows]) -> Target:
     """Return an average.
 
     Args:
-        name: `average`, the mean of the tasks' scores, or one of `AVERAGES`.
+        name: `average`, the mean of the tasks' scores; one of `AVERAGES`; or a task, whose score it is then.
         runs: the runs; together they must have all metrics of the average.
     """
     runs = list(runs)
@@ -95,7 +95,11 @@ def average_target(name: str, runs: Iterable[RunRows]) -> Target:
         ]
         return Target(name, tuple(terms), sum(task.constant for task in tasks) * share)
     if name not in AVERAGES:
-        raise WeftError(f"average {name!r} does not exist; {did_you_mean(name, {AVERAGE, *AVERAGES})}")
+        tasks = {task.name: task for task in task_targets(runs)}
+        if name in tasks:
+            return tasks[name]
+        known = (AVERAGE, *AVERAGES, *tasks)
+        raise WeftError(f"average {name!r} is neither an average nor a task; {did_you_mean(name, known)}")
     places: dict[str, dict[str, tuple[str, str]]] = {}
     for run in runs:
         for set_name, rows in run.sets.items():

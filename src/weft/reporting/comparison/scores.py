@@ -19,10 +19,11 @@ MARK = "†"
 def scores_section(data: ComparisonData, key: str) -> Section:
     """One row per variant: the score of each task, the average, and what it cost."""
     marked = contaminated(data)
-    tasks, average = data.tasks, data.average
+    average = data.average
+    tasks = [task for task in data.tasks if task != average]
     tuned = list(dict.fromkeys(name for facts in data.variants.values() for name in facts["chosen"]))
-    heads = [f"{task}{MARK}" if task in marked else task for task in tasks]
-    columns = ["variant", "seeds", average, *heads, *tuned, "trained", "seconds"]
+    heads = [f"{task}{MARK}" if task in marked else task for task in (average, *tasks)]
+    columns = ["variant", "seeds", *heads, *tuned, "trained", "seconds"]
     targets = [average, *tasks]
     best = {
         target: max((data.mean(name, target) or -1.0 for name in data.names), default=None)

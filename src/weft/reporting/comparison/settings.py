@@ -105,13 +105,13 @@ def runs_section(data: ComparisonData, key: str) -> Section | None:
     rows: list[list[object]] = []
     for variant, seeds in data.records.items():
         for seed, record in seeds.items():
-            average = 100 * average_of(data.average, record.metrics) if record.metrics else math.nan
+            average = average_of(data.average, record.metrics) if record.metrics else None
             step = record.step
             rows.append(
                 [
                     variant,
                     seed,
-                    f"{average:.2f}" if math.isfinite(average) else NONE,
+                    NONE if average is None or not math.isfinite(average) else f"{100 * average:.2f}",
                     f"{step:,}" if isinstance(step, int) else NONE if step is None else "one per task",
                     f"{record.seconds['train']:,.0f}" if "train" in record.seconds else NONE,
                     _machine(record.machine),
