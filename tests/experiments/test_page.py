@@ -138,3 +138,20 @@ def test_verdicts_may_be_about_the_score_of_a_task(tmp_path):
     assert contrast["average"]["estimate"] == pytest.approx(scores["all"] - scores["cat alone"])
     shown = f"{100 * contrast['average']['estimate']:+.2f}"
     assert f"| all − cat alone | {shown} |" in tables["Differences of the score of cat, in points"]
+
+
+def test_a_grid_that_trains_nothing_shows_counts_alone(results):
+    """Its scores are those of heads that were never trained."""
+    setup = {**results.setup, "steps": [0]}
+    text = page(replace(results, setup=setup))
+    assert (
+        text.split("\n\n")[1]
+        == "**Nothing was trained: the tables count parameters.** Of 1 claims 1 is held."
+    )
+    titles = re.findall(r"^## (.*)$", text, re.M)
+    assert "Cost of a run" in titles
+    assert not {
+        "Average scores",
+        "Differences of the average, in points",
+        "Scores of each task, in percent",
+    } & {*titles}

@@ -1,9 +1,9 @@
 """The page of a grid: its results as one Markdown file for readers who know neither the grid nor weft.
 
-It begins with what was found, then says what was compared, and has one narrow table per question: averages,
-differences with verdicts, claims, scores of single tasks, cost, and what a paper printed. It ends with what
-must not be concluded, and with the command that makes it. Everything comes from the grid and its records, so
-that the same records make the same page.
+It begins with what was found (first in the words of whoever made it, if there are some), then says what was
+compared, and has one narrow table per question: averages, differences with verdicts, claims, scores of single
+tasks, cost, and what a paper printed. It ends with what must not be concluded, and with the command that
+makes it. Everything comes from the grid and its records, so that the same records make the same page.
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ class Call:
         overrides: `key=value` settings.
         records: the file of packed records that the tables are made from; None: they are trained.
         page: the file of the page; None: it is in the comparison's folder.
+        summary: the file with the words that begin the page; None: there are none.
     """
 
     source: str
     overrides: tuple[str, ...] = ()
     records: str | None = None
     page: str | None = None
+    summary: str | None = None
 
     def lines(self) -> list[str]:
         """The commands: first the one that trains, then the one that makes the page from records alone."""
@@ -56,34 +58,39 @@ class Call:
         lines = [" ".join(["weft compare", source, *settings, f"--out {folder}{pack}"])]
         if self.records is not None:
             kept = [text for text in settings if not text.startswith(("tasks.root=", "encoder="))]
-            to = "" if self.page is None else f" --page {_name(self.page)}"
+            to = "" if self.summary is None else f" --summary {_name(self.summary)}"
+            to += "" if self.page is None else f" --page {_name(self.page)}"
             lines.append(" ".join(["weft compare", source, *kept, f"--records {_name(self.records)}{to}"]))
         return lines
 
 
-def page(results: Results, call: Call | None = None, web: str | None = None) -> str:
+def page(results: Results, call: Call | None = None, web: str | None = None, words: str = "") -> str:
     """The page of a grid.
 
     Args:
         results: the results.
         call: the command that made them; None: the page names none.
         web: the address of the web page of the same results; None: there is none.
+        words: what begins the page, Markdown; see `weft.experiments.summary_text`.
     """
     grid = results.grid
-    parts = [f"# {grid.title}", summary(results), " ".join(grid.about.split()), setup(results)]
+    parts = [f"# {grid.title}", words, summary(results), " ".join(grid.about.split()), setup(results)]
     if web is not None:
         parts.append(
             f"[{web}]({web}) shows the same as a web page with pictures: download it, and open it in a "
             "browser."
         )
-    parts += [section(averages_table(results))]
-    if results.statistics.get("contrasts"):
+    counts = counts_only(results)
+    if not counts:
+        parts += [section(averages_table(results))]
+    if results.statistics.get("contrasts") and not counts:
         parts += [section(contrasts_table(results))]
     if results.claims:
         parts += [section(claims_table(results))]
-    if grid.groups:
+    if grid.groups and not counts:
         parts += [section(groups_table(results))]
-    parts += [section(tasks_table(results))]
+    if not counts:
+        parts += [section(tasks_table(results))]
     parts += [section(table) for table in measure_tables(results)]
     if grid.published.get("rows"):
         parts += [section(published_table(results))]
@@ -93,8 +100,15 @@ def page(results: Results, call: Call | None = None, web: str | None = None) -> 
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def counts_only(results: Results) -> bool:
+    """Whether nothing was trained: the grid counts parameters, and its scores are those of random heads."""
+    return results.setup.get("steps") == [0]
+
+
 def summary(results: Results) -> str:
     """The first paragraph: the best variants, and how many claims hold."""
+    if counts_only(results):
+        return f"**Nothing was trained: the tables count parameters.**{_claims(results)}"
     estimates = results.statistics.get("variants", {})
     name = results.statistics.get("average", "average")
     averages = {variant: of[name] for variant, of in estimates.items() if of.get(name)}
@@ -117,10 +131,14 @@ def summary(results: Results) -> str:
         each = [f"{c['variant']} is {c['verdict']} than {c['baseline']}" for c in decided]
         text += f" Of {count} differences {_some(len(decided))} decided"
         text += f": {'; '.join(each)}." if each else "."
-    if results.claims:
-        held = sum(claim.verdict == HELD for claim in results.claims)
-        text += f" Of {len(results.claims)} claims {_some(held)} held."
-    return text
+    return text + _claims(results)
+
+
+def _claims(results: Results) -> str:
+    if not results.claims:
+        return ""
+    held = sum(claim.verdict == HELD for claim in results.claims)
+    return f" Of {len(results.claims)} claims {_some(held)} held."
 
 
 def setup(results: Results) -> str:
@@ -129,6 +147,10 @@ def setup(results: Results) -> str:
     if not settings:
         return ""
     rows = settings["rows"]
+    if counts_only(results):
+        return (
+            f"Encoder: {' or '.join(settings['encoders'])}. {_times(len(rows), 'task')}: {', '.join(rows)}."
+        )
     tasks = ", ".join(f"{task} {count:,}" for task, count in rows.items())
     lengths = " or ".join(f"{steps:,}" for steps in settings["steps"])
     sizes = " or ".join(map(str, settings["batch_sizes"]))

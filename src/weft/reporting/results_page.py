@@ -29,7 +29,7 @@ def web_page_of(file: Path) -> Path:
     return file.with_suffix(SUFFIX)
 
 
-def write_results_page(file: Path, results: Results, call: Call, folder: Path) -> list[Path]:
+def write_results_page(file: Path, results: Results, call: Call, folder: Path, words: str = "") -> list[Path]:
     """Write both pages, and return their names. Without results there is no web page.
 
     Args:
@@ -37,11 +37,12 @@ def write_results_page(file: Path, results: Results, call: Call, folder: Path) -
         results: the results.
         call: the command; both pages name it.
         folder: the comparison's folder, with its records and tables.
+        words: what begins the Markdown page.
     """
     web = web_page_of(file)
     if not results.statistics:
-        write_output(file, page(results, call))
+        write_output(file, page(results, call, words=words))
         return [file]
-    write_output(file, page(results, call, web.name))
+    write_output(file, page(results, call, web.name, words))
     write_output(web, report_html([read_source(folder)], made_by=call.lines()[-1]))
     return [file, web]

@@ -87,6 +87,13 @@ def compare(
             metavar="FILE", help="write the results as a Markdown page, too, and a web page beside it"
         ),
     ] = None,
+    summary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="with --page: a text that begins the page; {{average(a) - average(b)}} in it is a number",
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="exit code 1 unless every claim of the grid is held")
     ] = False,
@@ -109,6 +116,7 @@ def compare(
     Example: weft compare recipe:sampling --records sampling.records --page sampling.md
     """
     from weft.experiments.claims import all_held
+    from weft.experiments.claims.of_records import RecordedData
     from weft.experiments.compare import load_any, written
     from weft.experiments.packing import pack as pack_records
     from weft.experiments.packing import unpacked
@@ -116,6 +124,7 @@ def compare(
     from weft.experiments.plan import Plan
     from weft.experiments.records import Records
     from weft.experiments.run_grid import Stopped, halved, run_grid
+    from weft.experiments.summary_text import read_summary
     from weft.reporting.results_page import web_page_of, write_results_page
 
     cluster = _cluster(on, jobs, address, cpus_per_cell, gpus_per_cell)
@@ -124,6 +133,9 @@ def compare(
         raise WeftError("--records makes tables alone; leave out --dry-run, --pack and --unpack")
     if page is not None:
         web_page_of(page)  # a wrong name is reported before anything is trained
+    elif summary is not None:
+        raise WeftError("--summary begins a page; add --page FILE")
+    text = None if summary is None else read_summary(summary, grid)
     for file in unpack or ():
         new, known = Records(out).unpack(file)
         print_notes([f"{file}: {new} new records, {known} that were there already"])
@@ -148,7 +160,8 @@ def compare(
     except Stopped as stopped:
         print(f"{stopped}\n  to continue, repeat the command", file=sys.stderr)
         raise typer.Exit(128 + stopped.signal) from None
-    call = Call(source, tuple(overrides or ()), *(None if f is None else str(f) for f in (records, page)))
+    files = (None if f is None else str(f) for f in (records, page, summary))
+    call = Call(source, tuple(overrides or ()), *files)
     results = written(compared, out, call)
     if pack is not None:
         count = pack_records(compared.plan, pack)
@@ -156,7 +169,8 @@ def compare(
             raise WeftError(f"--pack {pack}: {out} has no records of this grid yet; run it first")
         print_notes([f"{pack}: {count} records"])
     if page is not None:
-        print_notes([f"{file}: written" for file in write_results_page(page, results, call, out)])
+        words = text.filled(RecordedData(grid, compared.records, results.statistics)) if text else ""
+        print_notes([f"{file}: written" for file in write_results_page(page, results, call, out, words)])
     if as_json:
         print_json(results.to_dict())
     else:
