@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
+import threading
+
 import pytest
 
 import weft
 from tests.support.near import assert_near
 from tests.support.serving import REQUESTS, plain, save_every_kind, serving
+from tests.support.serving_processes import running
+from weft.serving.server import HTTP_PROCESSES
+from weft.utils.cores import cores
 
 pytestmark = pytest.mark.gpu
 
@@ -52,3 +58,31 @@ def test_a_task_of_a_new_shape_is_captured_beside_the_running_model(server, tmp_
         chosen = [(name, row) for name, row in REQUESTS if name == "span"][:4]
         answers = [plain(answer) for answer in client.predict(chosen)]
         assert_near(answers, server.model.predict(chosen), 1e-4)
+
+
+@pytest.mark.skipif(
+    cores() < 2 * HTTP_PROCESSES, reason="with fewer cores there are no HTTP processes by default"
+)
+def test_the_command_answers_as_predict_with_its_defaults(server):
+    """Captured passes and four HTTP processes, all tasks mixed, from concurrent clients."""
+    right, wrong = server.model.predict(REQUESTS), []
+    with running(server.folder, "--log", "errors", http_processes=HTTP_PROCESSES, asked=False) as command:
+
+        def send(seed):
+            draw, client = random.Random(seed), command.client()
+            for _ in range(25):
+                chosen = [draw.randrange(len(REQUESTS)) for _ in range(draw.randint(1, 20))]
+                answers = [plain(answer) for answer in client.predict([REQUESTS[n] for n in chosen])]
+                try:
+                    assert_near(answers, [right[n] for n in chosen], 1e-4)
+                except AssertionError as error:
+                    wrong.append(error)
+
+        threads = [threading.Thread(target=send, args=(seed,)) for seed in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+        assert command.count("weft_requests_total", path="/v1/predict", status="200") == 16 * 25
+    assert command.process.returncode == 0

@@ -1,4 +1,4 @@
-"""`weft serve --http-processes 2` as processes, for tests."""
+"""`weft serve` with HTTP processes, for tests."""
 
 from __future__ import annotations
 
@@ -17,27 +17,33 @@ LOGS = count()
 
 
 class Running:
-    """`weft serve --http-processes 2`, as a process.
+    """`weft serve`, as a process.
+
+    Args:
+        folder: the bundle.
+        options: further options of the command.
+        http_processes: the number of HTTP processes that are expected.
+        asked: whether the command names this number; else it is the default of the device.
 
     Attributes:
         url: its address.
         process: the model's process.
     """
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, http_processes=2, asked=True):
         self.log = folder.parent / f"log-{next(LOGS)}"
         command = [sys.executable, "-m", "weft", "serve", str(folder), "--port", "0", "--threads", "1"]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [*command, "--http-processes", "2", *options],
+                [*command, *(["--http-processes", str(http_processes)] if asked else []), *options],
                 stderr=log,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         until(lambda: self._address() or self.process.poll() is not None, 120)
         self.url = self._address()
-        until(lambda: self.client().is_ready() or self.process.poll() is not None, 120)
+        until(lambda: self.client().is_ready() or self.process.poll() is not None, 240)
         assert self.process.poll() is None, self.log.read_text()
-        until(lambda: len(self.children()) == 2)
+        until(lambda: len(self.children()) == http_processes)
 
     def _address(self):
         return next((word for word in self.log.read_text().split() if word.startswith("http://127")), None)
@@ -65,8 +71,8 @@ def children_of(pid):
 
 
 @contextmanager
-def running(folder, *options):
-    server = Running(folder, *options)
+def running(folder, *options, **settings):
+    server = Running(folder, *options, **settings)
     try:
         yield server
     finally:
