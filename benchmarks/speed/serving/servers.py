@@ -8,6 +8,7 @@ uvicorn. `litserve`: LitServe with batches of 32, whose model is weft's own `pre
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -52,6 +53,8 @@ class Server:
     ) -> None:
         self._every = every
         self.name, self.url = name, f"http://127.0.0.1:{port}/v1/predict"
+        if name == "litserve" and importlib.util.find_spec("litserve") is None:
+            raise RuntimeError("the package litserve is missing: pip install litserve")
         if name == "weft":
             command = ["-m", "weft", "serve", str(bundle), "--port", str(port)]
             command += ["--log", "none", "--device", device, *options]

@@ -25,6 +25,7 @@ from typing import Any, TextIO
 
 from weft.errors import Diverged, WeftError, command_line
 from weft.experiments.actions import ACTIONS, TRAIN, Outcome
+from weft.experiments.cell_memory import memory_before, peak_memory
 from weft.experiments.job import Job
 from weft.experiments.records import Record, Records
 from weft.utils.machine import machine
@@ -143,31 +144,6 @@ def record_of(job: Job, outcome: Outcome, seconds: float, before: int) -> Record
         step=outcome.step,
         measures=outcome.measures,
     )
-
-
-def memory_before() -> int:
-    """Forget the peak of earlier cells; returns the bytes on the GPU that still belong to them."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return 0
-    import gc
-
-    gc.collect()
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    return int(torch.cuda.memory_allocated())
-
-
-def peak_memory(before: int) -> int:
-    """The peak of the cell's memory in bytes: on the GPU, or of the whole process on the host."""
-    import torch
-
-    if torch.cuda.is_available():
-        return int(torch.cuda.max_memory_allocated()) - before
-    import resource
-
-    # in KiB on Linux, in bytes on macOS
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _listen(jobs: queue.Queue[Job], idle: threading.Event) -> None:
