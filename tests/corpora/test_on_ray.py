@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
 
 from tests.support.corpora import lines_of, write_bundle, write_corpus
+from tests.support.ray_nodes import ended, weft
 from weft.corpora.job import Settings
 from weft.corpora.on_ray import ray_crew
 from weft.corpora.predict import predict_files
 from weft.errors import WeftError
+from weft.utils.temporary import is_leftover_name
 
 SIZES = {f"{at}.jsonl": 400 for at in range(4)}
 
@@ -46,6 +49,33 @@ def test_every_row_once_although_an_actor_is_killed(tmp_path, monkeypatch):
         assert lines_of(tmp_path / "out" / name) == lines_of(tmp_path / "local" / name)
     again = predict_files(settings, files, tmp_path / "out", **how)
     assert again.skipped == 4
+
+
+def wait_until(condition, process, seconds=150):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_with_advice(tmp_path, number):
+    """The signal may come at any moment, most likely inside of Ray's compiled code."""
+    pytest.importorskip("ray")
+    write_bundle(tmp_path)
+    write_corpus(tmp_path / "in", {f"{at:03}.jsonl": 3000 for at in range(40)})
+    out = tmp_path / "out"
+    command = ["predict", "bundle", "in/*.jsonl", "--out", out, "--on", "ray", "--address", "local"]
+    process = weft(*command, "--device", "cpu", "--workers", 1, folder=tmp_path)
+    wait_until(lambda: list(out.glob("*.jsonl")), process)
+    os.kill(process.pid, number)
+    code, _, told = ended(process)
+    assert (code, "Traceback" in told, told.count("stopped")) == (128 + number, False, 1), told
+    assert "to continue, repeat the command" in told
+    assert 1 <= len(list(out.glob("*.jsonl"))) < 40
+    assert not [file.name for file in out.iterdir() if is_leftover_name(file.name)]
 
 
 class FakeRay:

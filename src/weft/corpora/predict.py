@@ -7,8 +7,6 @@ moment is repeated: finished partitions are skipped.
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,11 +14,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from weft.corpora.crew import Crew, local_crew, usual_workers
+from weft.corpora.crew import Busy, Crew, local_crew, usual_workers
 from weft.corpora.finished import FOLDER, Records, state_of
 from weft.corpora.job import Job, Settings
 from weft.corpora.partition import Partition, expand, partitions_of
 from weft.corpora.progress import CorpusProgress
+from weft.corpora.stopping import noted_signals
 from weft.errors import RunFailed, WeftError
 from weft.utils.lock import LOCK, locked
 from weft.utils.notes import Tell, no_note
@@ -51,18 +50,6 @@ class Totals(NamedTuple):
     answered: int
     wrong: int
     failed: dict[Path, str]
-
-
-class Stopped(Exception):
-    """A call was interrupted by a signal; finished files stay.
-
-    Attributes:
-        signal: its number.
-    """
-
-    def __init__(self, number: int) -> None:
-        self.signal = number
-        super().__init__(f"stopped by signal {number}")
 
 
 def predict_files(
@@ -196,8 +183,13 @@ class _Call:
             free = (job for job in waiting.values() if job.identity not in running)
             return list(islice(free, AHEAD))
 
-        with _stoppable():
-            for job, message in crew.run(next_jobs, self.shown.busy):
+        with noted_signals() as signals:
+
+            def show(busy: Sequence[Busy]) -> None:
+                signals.check()  # several times a second, and never inside of Ray
+                self.shown.busy(busy)
+
+            for job, message in crew.run(next_jobs, show):
                 self._tries[job.partition] += 1
                 if "done" in message:
                     self.shown.done(job.partition, message["answered"] + message["wrong"])
@@ -224,23 +216,3 @@ class _Call:
     def _job(self, partition: Partition) -> Job:
         log = self._records.folder / "worker.log"
         return Job(partition, self._settings, self._identity, str(log))
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Inside, Ctrl-C and SIGTERM raise `Stopped`."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: object) -> None:
-        raise Stopped(number)
-
-    before: dict[int, Any] = {
-        number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

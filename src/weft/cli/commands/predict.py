@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -250,7 +251,8 @@ def _predict_files(
     on: str | None,
     address: str | None,
 ) -> None:
-    from weft.corpora.predict import Stopped, predict_files
+    from weft.corpora.predict import predict_files
+    from weft.corpora.stopping import Stopped
 
     try:
         totals = predict_files(
@@ -264,9 +266,10 @@ def _predict_files(
             tell=print_note,
             progress=True,
         )
-    except Stopped as stopped:
+    except (Stopped, KeyboardInterrupt) as stopped:  # before a worker starts, Ctrl-C is Python's
         print("stopped; finished files stay\n  to continue, repeat the command", file=sys.stderr)
-        raise typer.Exit(128 + stopped.signal) from None
+        number = stopped.signal if isinstance(stopped, Stopped) else signal.SIGINT
+        raise typer.Exit(128 + number) from None
     print_note(f"{totals.answered:,} rows of {totals.files:,} files are predicted: {out}")
     if totals.wrong:
         rows = totals.answered + totals.wrong
