@@ -8,7 +8,7 @@ moment is repeated: finished partitions are skipped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -105,7 +105,7 @@ def predict_files(
         if state.finished:
             tell(f"{len(state.finished):,} of {len(partitions):,} files are finished: skipping them")
         shown = CorpusProgress(partitions, state.finished, progress)
-        call = _Call(settings, identity, records, report, shown)
+        call = _Call(settings, identity, records, report, shown, state.reasons)
         try:
             if state.waiting:
                 with _crew(settings, len(state.waiting), workers, on, address, tell) as crew:
@@ -168,8 +168,15 @@ class _Call:
     """The partitions of one call while they are predicted."""
 
     def __init__(
-        self, settings: Settings, identity: str, records: Records, report: Tell, shown: CorpusProgress
+        self,
+        settings: Settings,
+        identity: str,
+        records: Records,
+        report: Tell,
+        shown: CorpusProgress,
+        reasons: Mapping[Partition, str],
     ) -> None:
+        self._reasons = reasons
         self._settings, self._identity, self._records = settings, identity, records
         self._report, self.shown = report, shown
         self._tries: Counter[Partition] = Counter()
@@ -208,6 +215,8 @@ class _Call:
                 f"{partition.input}: its worker ended {TRIES} times before the file was finished (the last "
                 f"time: {message['gone']}); the memory may be too small: try fewer --workers"
             )
+        if partition.output.exists():
+            why += f"\n  {partition.output} is still there; it was {self._reasons[partition]}"
         if self._settings.on_error == "stop":
             raise (WeftError if message.get("mistake") else RunFailed)(why)
         self.failed[partition] = why

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +74,13 @@ def _predicted(predictor: Predictor, job: Job) -> Iterator[Message]:
     def finish(file: Path) -> None:
         if not before.same(partition.input):
             raise WeftError(f"{partition.input}: the file has changed while it was predicted; try again")
-        if errors is None:
-            with suppress(FileNotFoundError):
-                partition.errors.unlink()
-        else:
-            errors.close(True)
+        records = Records(partition.output.parent)
+        if errors is None and records.has_errors(partition):
+            partition.errors.unlink(missing_ok=True)
         record = Finished(job.state, before, FileFacts.of(file), **counts)
-        Records(partition.output.parent).write(partition, record)
+        records.write(partition, record)
+        if errors is not None:
+            errors.close(True)  # after the record, which makes the file ours if the call is killed now
 
     errors: Output | None = None
     output = open_whole(partition.output, partition.form, finish)
@@ -110,8 +109,8 @@ def _predicted(predictor: Predictor, job: Job) -> Iterator[Message]:
         try:
             output.close(complete)
         finally:
-            if errors is not None and not complete:
-                errors.close(False)
+            if errors is not None:
+                errors.close(False)  # nothing, if `finish` has closed it
     yield {"done": job.identity, **counts}
 
 
