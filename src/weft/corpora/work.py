@@ -7,7 +7,7 @@ The rows of a partition stream through it in windows, so memory does not grow wi
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,8 @@ def _predicted(predictor: Predictor, job: Job) -> Iterator[Message]:
     output = open_whole(partition.output, partition.form, finish)
     complete, last = False, time.monotonic()
     try:
-        with predictor.opened(partition.input) as rows:
+        with predictor.opened(partition.input, may_be_empty=True) as rows:
+            output.expect(rows.columns(every_task=True))
             for window in predictor.windows(rows, sizes=WINDOW):
                 written = []
                 wrong = []
@@ -121,4 +122,18 @@ WINDOW = (4096,)
 def _wrong(partition: Partition, rows: Opened, request: Any) -> dict[str, Any]:
     """The line of a bad row in the file of errors: the place and the reason."""
     place = {"file": str(partition.input), rows.unit: request.number}
-    return {**request.kept, **place, "error": request.wrong}
+    return {**_readable(request.kept), **place, "error": request.wrong}
+
+
+def _readable(value: Any) -> Any:
+    """A value for a line of JSON that people read: bytes that are no text as hexadecimal digits."""
+    if isinstance(value, Mapping):
+        return {key: _readable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_readable(item) for item in value]
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.hex()
+    return value
