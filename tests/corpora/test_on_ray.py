@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import nullcontext
 
 import pytest
 
@@ -122,3 +123,15 @@ def test_one_actor_per_gpu_or_group_of_cores(resources, device, workers, expecte
 def test_what_the_cluster_does_not_have_is_refused(resources, device, workers, message):
     with pytest.raises(WeftError, match=message):
         ray_crew(FakeRay(**resources), workers, device, 9)
+
+
+@pytest.mark.cpu
+def test_a_gpu_is_asked_of_the_cluster_and_not_of_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("weft.utils.devices._torch_is_imported", lambda: False)  # as in a new process
+    monkeypatch.setattr("weft.corpora.predict.ray_cluster", lambda address: nullcontext(FakeRay(CPU=2)))
+    files = write_corpus(tmp_path / "in", {"a.jsonl": 2})
+    settings = Settings(str(write_bundle(tmp_path)), device="cuda")
+    with pytest.raises(WeftError, match="the Ray cluster has no GPU"):
+        predict_files(settings, files, tmp_path / "out", on="ray")
+    with pytest.raises(WeftError, match="device 'cuda'"):
+        predict_files(settings, files, tmp_path / "out")

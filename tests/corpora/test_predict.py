@@ -140,6 +140,25 @@ def test_a_call_killed_while_it_writes_can_be_repeated(home, tmp_path, capsys, c
     assert (len(lines_of(out / "a.jsonl")), len(lines_of(out / "a.jsonl.errors.jsonl"))) == (4, 1)
 
 
+def test_a_mistake_in_all_rows_is_reported_before_a_worker_starts(home, tmp_path, capsys, crew):
+    files = write_corpus(tmp_path / "in", {"a.jsonl": 30, "b.jsonl": 3})
+    crews = crew()
+    crews.clear()
+    code, _, told = predict(capsys, home / "bundle", *files, "--out", tmp_path / "out", "--texts", "wrong")
+    assert (code, "a.jsonl, line 1: --texts: 'wrong' is missing" in told, crews) == (2, True, [])
+    code, _, told = predict(capsys, home / "bundle", *files, "--out", tmp_path / "out", "--id", "nope")
+    assert (code, "--id nope" in told, crews) == (2, True, [])
+    # the rows of one file are good
+    files[0].write_text("{}\n" * 30)
+    assert predict(capsys, home / "bundle", *files, "--out", tmp_path / "out")[0] == 1
+
+
+def test_a_missing_column_is_named_without_advice_about_texts(home, tmp_path, capsys, crew):
+    files = write_corpus(tmp_path / "in", {"a.csv": 2, "b.csv": 2})
+    code, _, told = predict(capsys, home / "bundle", *files, "--out", tmp_path / "out", "--id", "nope")
+    assert (code, "'nope'" in told, "--texts" in told) == (2, True, False)
+
+
 def test_a_bad_row_ends_the_command_if_it_should(home, tmp_path, capsys, crew):
     files = write_corpus(tmp_path / "in", {"a.jsonl": 4})
     files[0].write_text(files[0].read_text() + BAD + "\n")
@@ -198,7 +217,8 @@ def test_a_file_whose_worker_dies_is_predicted_again(home, tmp_path, capsys, cre
     crews = crew({"a.jsonl": 9})
     code, _, told = predict(capsys, home / "bundle", *files, "--out", tmp_path / "new")
     assert (code, "ended 3 times" in told) == (1, True)
-    assert "1 files could not be predicted" in told
+    assert "1 file could not be predicted" in told
+    assert told.count("the process ended with -9; the file is begun again") == 2
     assert [file.name for file in (tmp_path / "new").glob("*.jsonl")] == ["b.jsonl"]
     crew()
     assert predict(capsys, home / "bundle", *files, "--out", tmp_path / "new")[0] == 0
@@ -250,6 +270,7 @@ def test_mistakes_are_reported_before_a_worker_starts(home, tmp_path, capsys, cr
         ([*files, *other, "--out", out], "would both be written"),
         ([files[0], files[0], "--out", out], "found twice"),
         ([files[0], "-", "--out", out], "standard input"),
+        (["-", "--workers", "2", "--out", out], "found - (standard input) together with"),
         ([files[0], tmp_path / "in", "--out", out], "found a folder"),
         ([files[0], tmp_path / "none.csv", "--out", out], "there is no such file"),
         ([tmp_path / "in" / "*.conll", "--out", out], "no file matches"),
@@ -273,8 +294,31 @@ def test_a_quoted_pattern_and_files_of_text(home, tmp_path, capsys, crew):
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "x.txt").write_text("the cat sees\na dog\n")
-    (folder / "empty.jsonl").write_text("")
+    empty = ("empty.jsonl", "empty.csv", "empty.tsv", "empty.txt")
+    for name in empty:
+        (folder / name).write_text("\n" if name == "empty.csv" else "")
     assert predict(capsys, home / "bundle", folder / "*", "--out", tmp_path / "out")[0] == 0
     assert len(lines_of(tmp_path / "out" / "x.txt.jsonl")) == 2
-    assert (tmp_path / "out" / "empty.jsonl").read_text() == ""
+    for name in ("empty.jsonl", "empty.txt.jsonl"):
+        assert (tmp_path / "out" / name).read_text() == ""
+    for name in ("empty.csv", "empty.tsv"):
+        header = (tmp_path / "out" / name).read_text().replace("\t", ",")
+        assert header == "task,label,probabilities.no,probabilities.yes\n"
+    stop = ("--out", tmp_path / "stop", "--on-error", "stop")
+    assert predict(capsys, home / "bundle", folder / "*", *stop)[0] == 0
+    for name in empty:
+        code, _, told = predict(capsys, home / "bundle", folder / name)
+        assert (code, "has no line to predict" in told) == (2, True)
     assert json.loads((tmp_path / "out/.weft-predictions/x.txt.jsonl.json").read_text())["answered"] == 2
+
+
+def test_a_recursive_pattern_leaves_out_what_it_has_written(home, tmp_path, capsys, crew):
+    write_corpus(tmp_path / "in", {"a.jsonl": 2})
+    write_corpus(tmp_path / "in" / "more", {"b.jsonl": 2})
+    pattern, out = tmp_path / "in" / "**" / "*.jsonl", tmp_path / "in" / "pred"
+    assert predict(capsys, home / "bundle", pattern, "--out", out)[0] == 0
+    code, _, told = predict(capsys, home / "bundle", pattern, "--out", out)
+    assert (code, "2 of 2 files are finished" in told) == (0, True)
+    assert f"also matches 2 files in {out}, the folder of the predictions: left out" in told
+    code, _, told = predict(capsys, home / "bundle", tmp_path / "in" / "*.jsonl", "--out", tmp_path / "in")
+    assert (code, "would replace" in told) == (2, True)

@@ -21,17 +21,19 @@ from weft.corpora.partition import Partition, expand, partitions_of
 from weft.corpora.progress import CorpusProgress
 from weft.corpora.stopping import noted_signals
 from weft.errors import RunFailed, WeftError
+from weft.utils.counted import counted
 from weft.utils.lock import LOCK, locked
 from weft.utils.notes import Tell, no_note
-from weft.utils.ray_start import ray_cluster, refuse_without_ray
+from weft.utils.ray_start import RAY, ray_cluster, refuse_without_ray
 from weft.utils.temporary import sweep_leftovers
+from weft.workflows.predict import Opened
 
 TRIES = 3
 """How often a partition is begun whose worker was killed."""
 AHEAD = 64
 """How many jobs are offered to the workers at a time; there may be millions of files."""
 LOOKED_AT = 20
-"""How many files are opened before workers start, until one can be read."""
+"""How many files are opened before workers start, and how many rows of each, until one can be read."""
 
 
 class Totals(NamedTuple):
@@ -83,10 +85,11 @@ def predict_files(
         raise WeftError(f"--out {folder}: found a file; expected a folder for the predictions of all files")
     if workers is not None and workers < 1:
         raise WeftError(f"--workers {workers}: expected 1 or more")
-    partitions = partitions_of(expand(files), folder)
+    partitions = partitions_of(expand(files, folder, tell), folder)
     if not partitions:
         raise WeftError("found no file to predict; expected one or more")
-    _check_first(settings, partitions)
+    # other machines may have the GPU that this one lacks
+    _check_first(settings, partitions, "cpu" if on == RAY else None)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(
         folder / LOCK,
@@ -103,9 +106,10 @@ def predict_files(
         for note in state.notes:
             tell(note)
         if state.finished:
-            tell(f"{len(state.finished):,} of {len(partitions):,} files are finished: skipping them")
+            are = "is finished: skipping it" if len(state.finished) == 1 else "are finished: skipping them"
+            tell(f"{len(state.finished):,} of {counted(len(partitions), 'file')} {are}")
         shown = CorpusProgress(partitions, state.finished, progress)
-        call = _Call(settings, identity, records, report, shown, state.reasons)
+        call = _Call(settings, identity, records, report, tell, shown, state.reasons)
         try:
             if state.waiting:
                 with _crew(settings, len(state.waiting), workers, on, address, tell) as crew:
@@ -131,7 +135,8 @@ def _crew(
     if on is None:
         number = min(workers or usual_workers(settings.device), partitions)
         if workers is not None and partitions < workers:
-            tell(f"{partitions:,} files for {workers} workers: a file is predicted by one of them")
+            files = counted(partitions, "file")
+            tell(f"{files} for {workers} workers: a file is predicted by one of them")
         crew = local_crew(number)
         try:
             yield crew
@@ -148,20 +153,31 @@ def _crew(
             on_ray.close()
 
 
-def _check_first(settings: Settings, partitions: Sequence[Partition]) -> None:
-    """Report a mistake that is in all files, such as a wrong column, before anything is loaded."""
-    predictor = settings.predictor()
+def _check_first(settings: Settings, partitions: Sequence[Partition], device: str | None) -> None:
+    """Report a mistake that is in all files, such as a wrong column or task, before anything is loaded."""
+    predictor = settings.predictor(device)
     first: WeftError | None = None
     for partition in partitions[:LOOKED_AT]:
         try:
-            with predictor.opened(partition.input):
+            with predictor.opened(partition.input, may_be_empty=True) as rows:
+                wrong = _wrong_beginning(rows)
+            if wrong is None:
                 return
-        except WeftError as wrong:
+        except WeftError as refused:
             if settings.on_error == "stop":
                 raise
-            first = first or wrong
+            wrong = refused
+        first = first or wrong
     assert first is not None
     raise first
+
+
+def _wrong_beginning(rows: Opened) -> WeftError | None:
+    """The first mistake, if none of the first rows can be read."""
+    requests = [request for request in islice(rows.requests, LOOKED_AT) if request is not None]
+    if not requests or any(request.wrong is None for request in requests):
+        return None
+    return requests[0].error
 
 
 class _Call:
@@ -173,10 +189,11 @@ class _Call:
         identity: str,
         records: Records,
         report: Tell,
+        tell: Tell,
         shown: CorpusProgress,
         reasons: Mapping[Partition, str],
     ) -> None:
-        self._reasons = reasons
+        self._reasons, self._tell = reasons, tell
         self._settings, self._identity, self._records = settings, identity, records
         self._report, self.shown = report, shown
         self._tries: Counter[Partition] = Counter()
@@ -201,6 +218,7 @@ class _Call:
                 if "done" in message:
                     self.shown.done(job.partition, message["answered"] + message["wrong"])
                 elif "gone" in message and self._tries[job.partition] < TRIES:
+                    self._tell(f"{job.partition.input}: {message['failed']}; the file is begun again")
                     continue  # it stays among those that wait
                 else:
                     self._failed(job.partition, message)

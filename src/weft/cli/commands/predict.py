@@ -15,6 +15,7 @@ from weft.cli.completion import among, task_list
 from weft.cli.options import Address, BackendOption, BundleOrExport, Device, EncoderOption, On
 from weft.cli.output import print_note, print_text
 from weft.errors import WeftError
+from weft.utils.counted import counted
 
 if TYPE_CHECKING:
     from weft.corpora.job import Settings
@@ -197,6 +198,9 @@ def predict(
         _predict_files(settings, files or [], out, workers, on, address)
         return
     refuse_without_ray(on, {"--address": address})
+    for option, value in (("--workers", workers), ("--on", on)):
+        if value is not None:
+            raise WeftError(f"{option} {value} is for files; found none: leave {option} out, or name files")
     file = files[0] if files else None
     complete = False
     output = open_output(out)
@@ -229,10 +233,7 @@ def predict(
         progress.close()
         output.close(complete)
     if counts.wrong:
-        print(
-            f"{counts.wrong:,} of {sum(counts):,} rows could not be read and have no prediction",
-            file=sys.stderr,
-        )
+        print(_unread(counts.wrong, sum(counts)), file=sys.stderr)
         raise typer.Exit(1)
 
 
@@ -270,18 +271,22 @@ def _predict_files(
         print("stopped; finished files stay\n  to continue, repeat the command", file=sys.stderr)
         number = stopped.signal if isinstance(stopped, Stopped) else signal.SIGINT
         raise typer.Exit(128 + number) from None
-    print_note(f"{totals.answered:,} rows of {totals.files:,} files are predicted: {out}")
+    rows, are = counted(totals.answered, "row"), "is" if totals.answered == 1 else "are"
+    print_note(f"{rows} of {counted(totals.files, 'file')} {are} predicted: {out}")
     if totals.wrong:
-        rows = totals.answered + totals.wrong
         print(
-            f"{totals.wrong:,} of {rows:,} rows could not be read and have no prediction: see "
-            f"{out}/*.errors.jsonl",
+            f"{_unread(totals.wrong, totals.answered + totals.wrong)}: see {out}/*.errors.jsonl",
             file=sys.stderr,
         )
     if totals.failed:
-        print(f"{len(totals.failed):,} files could not be predicted", file=sys.stderr)
+        print(f"{counted(len(totals.failed), 'file')} could not be predicted", file=sys.stderr)
     if totals.wrong or totals.failed:
         raise typer.Exit(1)
+
+
+def _unread(wrong: int, rows: int) -> str:
+    have = "has" if wrong == 1 else "have"
+    return f"{wrong:,} of {counted(rows, 'row')} could not be read and {have} no prediction"
 
 
 def _names(listed: str | None) -> list[str] | None:
