@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from importlib.metadata import version
 
 import pytest
-import typer
 
 from tests.support.tiny_run import trained_run, write_rows, write_run
 from weft.cli import app, run
@@ -55,26 +53,6 @@ def test_the_parser_is_built_once_and_knows_commands_that_come_later(capsys, mon
     code, told = said(capsys, ["hello"])
     assert code == 2
     assert "hello" in told.err
-
-
-def test_ctrl_c_has_one_exit_code_wherever_it_comes(capsys, monkeypatch):
-    def interrupted():
-        """Be interrupted."""
-        raise KeyboardInterrupt
-
-    def reported():
-        """Report it."""
-        print("stopped; repeat the command", file=sys.stderr)
-        raise typer.Exit(130)
-
-    for function in (interrupted, reported):
-        monkeypatch.setitem(COMMANDS._entries, "hello", function)
-        code, told = said(capsys, ["hello"])
-        assert (code, told.err.count("stopped")) == (130, 1)
-    monkeypatch.undo()
-    monkeypatch.setattr(app, "build_app", interrupted)  # while modules are imported
-    app._built.cache_clear()
-    assert said(capsys, ["--version"])[0] == 130
 
 
 def test_train_prints_a_table_and_lines(done, capsys):
