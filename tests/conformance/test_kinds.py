@@ -11,7 +11,7 @@ import torch
 
 import weft
 from tests.conformance.table import METHODS
-from tests.support.every_kind import NAMES, task_of_kind, tokens_of
+from tests.support.every_kind import NAMES, perfect_logits, task_of_kind, tokens_of
 from tests.support.tiny import FAMILIES, build, no_dropout, scramble
 from tests.support.tiny_run import save_encoder
 from tests.support.tiny_tokenizers import tiny_tokenizer
@@ -219,3 +219,24 @@ def test_a_cosine_alone_has_nothing_to_save_but_itself(tmp_path):
     again = weft.load(model.save(tmp_path / "bundle"))
     request = ("cosine", ("the cat", "a dog"))
     assert again.predict([request]) == model.predict([request])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_invented_answer_has_the_fields_and_types_of_real_ones(name):
+    """Tables of predictions take their columns from it; a list may be empty in an answer."""
+    task, rows = tasks()[NAMES.index(name)], tokens()[NAMES.index(name)]
+    kind = KINDS[task.kind]()
+    invented = kind.example_answer(task)
+    for answer in kind.answers(perfect_logits(rows), task, rows.examples(range(EACH))):
+        assert_alike(answer, invented)
+
+
+def assert_alike(value, invented):
+    assert type(value) is type(invented)
+    if isinstance(value, dict):
+        assert list(value) == list(invented)
+        for field in value:
+            assert_alike(value[field], invented[field])
+    if isinstance(value, list):
+        for item in value:
+            assert_alike(item, invented[0])

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from contextlib import nullcontext
 
 import pytest
 
 from tests.support.corpora import lines_of, write_bundle, write_corpus
+from tests.support.ray_nodes import ended, weft
 from weft.corpora.job import Settings
 from weft.corpora.on_ray import ray_crew
 from weft.corpora.predict import predict_files
 from weft.errors import WeftError
+from weft.utils.temporary import is_leftover_name
 
 SIZES = {f"{at}.jsonl": 400 for at in range(4)}
 
@@ -46,6 +50,33 @@ def test_every_row_once_although_an_actor_is_killed(tmp_path, monkeypatch):
         assert lines_of(tmp_path / "out" / name) == lines_of(tmp_path / "local" / name)
     again = predict_files(settings, files, tmp_path / "out", **how)
     assert again.skipped == 4
+
+
+def wait_until(condition, process, seconds=150):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_with_advice(tmp_path, number):
+    """The signal may come at any moment, most likely inside of Ray's compiled code."""
+    pytest.importorskip("ray")
+    write_bundle(tmp_path)
+    write_corpus(tmp_path / "in", {f"{at:03}.jsonl": 3000 for at in range(40)})
+    out = tmp_path / "out"
+    command = ["predict", "bundle", "in/*.jsonl", "--out", out, "--on", "ray", "--address", "local"]
+    process = weft(*command, "--device", "cpu", "--workers", 1, folder=tmp_path)
+    wait_until(lambda: list(out.glob("*.jsonl")), process)
+    os.kill(process.pid, number)
+    code, _, told = ended(process)
+    assert (code, "Traceback" in told, told.count("stopped")) == (128 + number, False, 1), told
+    assert "to continue, repeat the command" in told
+    assert 1 <= len(list(out.glob("*.jsonl"))) < 40
+    assert not [file.name for file in out.iterdir() if is_leftover_name(file.name)]
 
 
 class FakeRay:
@@ -92,3 +123,15 @@ def test_one_actor_per_gpu_or_group_of_cores(resources, device, workers, expecte
 def test_what_the_cluster_does_not_have_is_refused(resources, device, workers, message):
     with pytest.raises(WeftError, match=message):
         ray_crew(FakeRay(**resources), workers, device, 9)
+
+
+@pytest.mark.cpu
+def test_a_gpu_is_asked_of_the_cluster_and_not_of_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("weft.utils.devices._torch_is_imported", lambda: False)  # as in a new process
+    monkeypatch.setattr("weft.corpora.predict.ray_cluster", lambda address: nullcontext(FakeRay(CPU=2)))
+    files = write_corpus(tmp_path / "in", {"a.jsonl": 2})
+    settings = Settings(str(write_bundle(tmp_path)), device="cuda")
+    with pytest.raises(WeftError, match="the Ray cluster has no GPU"):
+        predict_files(settings, files, tmp_path / "out", on="ray")
+    with pytest.raises(WeftError, match="device 'cuda'"):
+        predict_files(settings, files, tmp_path / "out")

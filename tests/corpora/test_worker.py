@@ -81,6 +81,7 @@ def test_every_row_once_after_kills_of_a_worker_and_of_the_command(tmp_path):
     second.send_signal(signal.SIGINT)
     told = second.communicate(timeout=60)[1]
     assert (second.returncode, "to continue, repeat the command" in told) == (130, True), told
+    assert told.count("stopped") == 1
     assert not [file.name for file in out.iterdir() if is_leftover_name(file.name)]
 
     third = start(tmp_path)

@@ -108,7 +108,7 @@ OF_ANY_KIND: dict[str, Case] = {
         options={"header": ["source", "label", "text"]},
     ),
     "short row": wrong(
-        CLASSIFY, "a.tsv", b"text\tlabel\na\tno\nb\n", "line 3, column 'label'", "found 1 values; expected 2"
+        CLASSIFY, "a.tsv", b"text\tlabel\na\tno\nb\n", "line 3, column 'label'", "found 1 value; expected 2"
     ),
     "long row": wrong(
         CLASSIFY, "a.csv", b"text,label\na,no\nwell, b,no\n", "line 3, column 'label'", "found 3 values"

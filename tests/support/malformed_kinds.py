@@ -177,7 +177,7 @@ OF_KINDS: dict[str, Case] = {
     ),
     # tag
     "conll: missing tag": wrong(
-        TAG, "a.conll", "cat\tO\ndog\n", "line 2, column 'ner_tags'", "found 1 values", "expected 2"
+        TAG, "a.conll", "cat\tO\ndog\n", "line 2, column 'ner_tags'", "found 1 value", "expected 2"
     ),
     "conll: ragged": wrong(
         TAG, "a.conll", "cat O\n\ndog B-x x\n", "line 3, column 'tokens'", "found 3 values", "expected 2"

@@ -63,6 +63,45 @@ def test_auto_needs_a_cluster(monkeypatch):
             pass
 
 
+class Unable:
+    """Ray, at an address that refuses it."""
+
+    class exceptions:
+        class RayError(Exception):
+            pass
+
+    def __init__(self, wrong: Exception) -> None:
+        self.wrong = wrong
+
+    def init(self, **settings: object) -> None:
+        raise self.wrong
+
+    def shutdown(self) -> None:
+        pass
+
+
+def test_a_cluster_with_a_token_is_the_likely_cause_if_something_answers():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with command_line(), pytest.raises(WeftError, match=r"cannot join .*: no; .*RAY_AUTH_MODE=token"):
+            ray_start._connect(Unable(ConnectionError("no")), address, None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        (Unable.exceptions.RayError("no authentication token was found"), "RAY_AUTH_MODE=token"),
+        (RuntimeError("no"), "ray start --head"),
+    ],
+)
+def test_ray_naming_a_token_decides_on_the_advice(wrong, advice):
+    with command_line(), pytest.raises(WeftError, match=advice) as refused:
+        ray_start._connect(Unable(wrong), "local", None)
+    assert ("RAY_AUTH_MODE" in str(refused.value)) == ("RAY_AUTH_MODE" in advice)
+
+
 def test_workers_import_the_same_weft(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}{os.pathsep}relative")
     monkeypatch.chdir(tmp_path)

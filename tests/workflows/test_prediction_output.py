@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import json
 import math
+import time
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.errors import WeftError
-from weft.workflows.prediction_output import as_line, flat, open_output, output_form, rounded
+from weft.workflows.prediction_output import as_line, open_output, output_form, rounded
+from weft.workflows.prediction_tables import flat
 
 ROWS = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4)),
@@ -63,7 +66,7 @@ def test_the_ending_decides(tmp_path, name, form):
 
 
 def test_columns_without_a_common_type_are_text(tmp_path, monkeypatch):
-    monkeypatch.setattr("weft.workflows.prediction_output.BATCH", 1)
+    monkeypatch.setattr("weft.workflows.prediction_tables.BATCH", 1)
     output = open_output(tmp_path / "x.parquet")
     output.write([{"a": 1, "b": None, "c": ["x"]}, {"a": "one", "b": 2}, {"a": None, "b": 0.5, "c": []}])
     output.close(True)
@@ -72,6 +75,41 @@ def test_columns_without_a_common_type_are_text(tmp_path, monkeypatch):
         {"a": "one", "b": 2.0, "c": None},
         {"a": None, "b": 0.5, "c": []},
     ]
+
+
+def test_a_number_that_no_type_holds_is_text(tmp_path):
+    output = open_output(tmp_path / "x.parquet")
+    output.write([{"a": 2**63 - 1, "b": 1}, {"a": 2**64, "b": 2**70}, {"a": -1, "b": 0.5}])
+    output.close(True)
+    rows = pq.read_table(tmp_path / "x.parquet").to_pylist()
+    assert [row["a"] for row in rows] == [str(2**63 - 1), str(2**64), "-1"]
+    assert rows[1]["b"] == str(2**70)
+
+
+def test_bytes_that_are_no_text_and_columns_of_one_name_are_refused(tmp_path):
+    with pytest.raises(WeftError, match=r"the column 'raw' holds b'\\x00\\xff', which is no text"):
+        as_line({"input": {"raw": b"\x00\xff"}})
+    for row in ({"x.y": 1, "x": {"y": 2}}, {"x": {"y": 2}, "x.y": 1}):
+        with pytest.raises(WeftError, match=r"two columns or fields would be written as 'x\.y'"):
+            flat(row)
+        output = open_output(tmp_path / "x.csv")
+        with pytest.raises(WeftError, match=r"x\.csv: two columns"):
+            output.write([row])
+        output.close(False)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.csv.gz"])
+def test_equal_rows_are_equal_compressed_bytes(tmp_path, name, monkeypatch):
+    written = []
+    for now in (1e9, 2e9):
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        output = open_output(tmp_path / name)
+        output.write([{"a": 1}])
+        output.close(True)
+        written.append((tmp_path / name).read_bytes())
+    assert written[0] == written[1]
+    assert b"weft" not in written[0]
+    assert "1" in gzip.decompress(written[0]).decode()
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.csv", "x.parquet"])

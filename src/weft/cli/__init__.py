@@ -5,6 +5,9 @@ nothing else there; messages go to standard error. Exit code 0: done; 1: the wor
 a file are wrong; 130: stopped by Ctrl-C.
 """
 
-from weft.cli.app import main, run
+try:
+    from weft.cli.app import main, run
+except KeyboardInterrupt:  # Ctrl-C in the first tenths of a second
+    raise SystemExit(130) from None
 
 __all__ = ["main", "run"]

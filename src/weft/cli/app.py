@@ -29,7 +29,7 @@ from weft.utils.version import __version__
 from weft.utils.write_errors import FAILED
 
 INTERRUPTED = 130
-"""The parser's exit code for Ctrl-C, as a shell expects it."""
+"""The exit code for Ctrl-C, as a shell expects it."""
 
 HELP = """Train one pretrained text encoder on many tasks, with a few extra parameters per task.
 
@@ -51,8 +51,19 @@ FIRST = ("new", "train", "check", "evaluate", "predict", "show", "task")
 """The commands at the top of the help: those that a new user needs first. The others follow by name."""
 
 
+class Interrupted(Exception):
+    """Ctrl-C that the command itself has not reported."""
+
+
 class InOrder(PlainGroup):
     """A group whose help lists the commands of `FIRST` first."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. The parser would make exit code 130 of Ctrl-C, as commands do that report it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands, in the order of the help."""
@@ -159,7 +170,14 @@ def _run(arguments: list[str] | None) -> int:
     except OSError as wrong:
         print(escaped(f"{wrong.filename or 'a file'}: {wrong.strerror or wrong}"), file=sys.stderr)
         return 1 if wrong.errno in FAILED else 2
-    except (typer.Abort, KeyboardInterrupt):
+    except (Interrupted, KeyboardInterrupt):
+        words = sys.argv[1:] if arguments is None else arguments
+        # a run that stops between two steps is reported by `weft train`; here nothing was saved
+        training = words[:1] == ["train"]
+        hint = "; --resume continues from the last checkpoint, if there is one" if training else ""
+        print(f"stopped{hint}", file=sys.stderr)
+        return INTERRUPTED
+    except typer.Abort:
         print("stopped", file=sys.stderr)
         return 1
     except MemoryError as wrong:
@@ -172,12 +190,6 @@ def _run(arguments: list[str] | None) -> int:
             wrong.show()
             return int(wrong.exit_code)
         raise
-    if code == INTERRUPTED:
-        words = sys.argv[1:] if arguments is None else arguments
-        # a run that stops between two steps is reported by `weft train`; here nothing was saved
-        training = words[:1] == ["train"]
-        hint = "; --resume continues from the last checkpoint, if there is one" if training else ""
-        print(f"stopped{hint}", file=sys.stderr)
     return code if isinstance(code, int) else 0
 
 

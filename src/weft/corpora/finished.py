@@ -1,13 +1,15 @@
 """Which partitions are finished: one small record per partition, in the folder of the outputs.
 
-A worker writes the predictions under a temporary name, then the record, and gives the file its name last. So
-a partition is finished if its record describes the file that is there now, and the input as it is now. An
-output that no record describes was written by somebody else, and is never replaced.
+A worker writes the predictions under a temporary name, then the record, and gives the files their names last.
+So a partition is finished if its record describes the file that is there now, and the input as it is now. An
+output or a file of errors that no record describes was written by somebody else, and is never replaced or
+removed. A call may be killed at any moment, so the record of a file of errors is there whenever that file is.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from weft.corpora.partition import Partition
@@ -18,6 +20,14 @@ from weft.utils.safe_json import read_json
 
 FOLDER = ".weft-predictions"
 """The folder of the records and the logs of workers, in the folder of the outputs."""
+
+NEW = "not predicted before"
+DIFFERENT = "predicted by a different bundle or with different options"
+CHANGED = "predicted before the input changed"
+REMOVED = "removed, or not complete"
+EDITED = "edited since it was predicted, or not complete"
+DAMAGED = "predicted, but its record is damaged"
+"""Why a partition waits. A call that is killed has written a record at most: its outputs are not complete."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,11 @@ class Records:
         """Whether a partition of this name was begun here before."""
         return self._file(partition).exists()
 
+    def has_errors(self, partition: Partition) -> bool:
+        """Whether a file of errors of this partition would be from here; also if the record is damaged."""
+        record = self.read(partition)
+        return self.known(partition) if record is None else record.wrong > 0
+
     def _file(self, partition: Partition) -> Path:
         return self.folder / f"{partition.output.name}.json"
 
@@ -109,11 +124,13 @@ class State:
         waiting: the partitions without predictions, or with outdated ones.
         finished: the records of the others.
         notes: why partitions are predicted again.
+        reasons: the same for each partition that waits.
     """
 
     waiting: list[Partition]
     finished: dict[Partition, Finished]
     notes: tuple[str, ...] = ()
+    reasons: Mapping[Partition, str] = field(default_factory=dict)
 
 
 def state_of(partitions: list[Partition], records: Records, identity: str) -> State:
@@ -125,34 +142,40 @@ def state_of(partitions: list[Partition], records: Records, identity: str) -> St
         identity: of the bundle and the settings now.
 
     Raises:
-        WeftError: an output exists that was not written by this command.
+        WeftError: an output or a file of errors exists that was not written by this command.
     """
-    waiting: list[Partition] = []
     finished: dict[Partition, Finished] = {}
-    others: list[Partition] = []
-    changed: list[Partition] = []
+    reasons: dict[Partition, str] = {}
     for partition in partitions:
-        record = records.read(partition)
-        if record is None and partition.output.exists() and not records.known(partition):
-            raise WeftError(
-                f"{partition.output} exists, and no record in {records.folder} says that weft predict has "
-                "written it; remove it, or choose a different --out"
-            )
-        if record is None or not record.output.same(partition.output):
-            waiting.append(partition)
+        record, exists = records.read(partition), partition.output.exists()
+        if record is None and exists and not records.known(partition):
+            raise _not_ours(partition.output, records)
+        if record is None:
+            reasons[partition] = DAMAGED if records.known(partition) else NEW
+        elif not record.output.same(partition.output):
+            reasons[partition] = EDITED if exists else REMOVED
         elif record.identity != identity:
-            others.append(partition)
+            reasons[partition] = DIFFERENT
         elif not record.input.same(partition.input):
-            changed.append(partition)
+            reasons[partition] = CHANGED
         else:
             finished[partition] = record
-    reasons = (
-        (others, "predicted by a different bundle or with different options"),
-        (changed, "predicted before the input changed"),
+            continue
+        if partition.errors.exists() and not records.has_errors(partition):
+            raise _not_ours(partition.errors, records)
+    notes = []
+    for reason in (DIFFERENT, CHANGED, REMOVED, EDITED, DAMAGED):
+        group = [partition for partition in reasons if reasons[partition] == reason]
+        if group:
+            notes.append(f"{_were(group)} {reason}: predicting again")
+    return State(list(reasons), finished, tuple(notes), reasons)
+
+
+def _not_ours(file: Path, records: Records) -> WeftError:
+    return WeftError(
+        f"{file} exists, and no record in {records.folder} says that weft predict has written it; remove it, "
+        "or choose a different --out"
     )
-    notes = tuple(f"{_were(group)} {reason}: predicting again" for group, reason in reasons if group)
-    again = {*waiting, *others, *changed}
-    return State([p for p in partitions if p in again], finished, notes)
 
 
 def _were(group: list[Partition]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from weft.bundle.manifest import bundle_sha256
 from weft.bundle.no_bundle import is_onnx_export
 from weft.corpora.partition import Partition
+from weft.inference.limits import CHARACTERS, most_characters
 from weft.inference.requests import Asked
 from weft.utils.notes import Tell, no_note
 from weft.workflows.predict import DIGITS, Predictor
@@ -51,6 +52,8 @@ class Settings:
         run = Path(self.bundle) / "run.yaml"
         # a run file says which columns hold the texts
         facts["run"] = hashlib.sha256(run.read_bytes()).hexdigest() if run.is_file() else None
+        if most_characters() != CHARACTERS:  # a row that was too long may be read now
+            facts["characters"] = most_characters()
         of_files = export_sha256 if is_onnx_export(self.bundle) else bundle_sha256
         facts["files"] = of_files(self.bundle)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import WeftError
-from weft.workflows.prediction_output import TABLES, output_form
+from weft.utils.counted import counted
+from weft.utils.notes import Tell, no_note
+from weft.workflows.prediction_output import output_form
+from weft.workflows.prediction_tables import TABLES
 
 ERRORS = ".errors.jsonl"
 """The end of the name of the file with the rows that could not be read."""
@@ -39,12 +42,19 @@ class Partition:
         return self.output.with_name(self.output.name + ERRORS)
 
 
-def expand(files: Iterable[str | Path]) -> list[Path]:
+def expand(files: Iterable[str | Path], out: Path, tell: Tell = no_note) -> list[Path]:
     """Return the files, with quoted patterns such as 'in/*.jsonl' as the files that they match.
 
-    A shell replaces a pattern by itself, unless there are more files than a command line can hold.
+    A shell replaces a pattern by itself, unless there are more files than a command line can hold. A
+    recursive pattern also matches the predictions of an earlier call; they are left out.
+
+    Args:
+        files: files and patterns.
+        out: the folder of the outputs.
+        tell: called with notes.
     """
     found: list[Path] = []
+    folder = Path(os.path.realpath(out))
     for file in files:
         path = Path(file).expanduser()
         if path.exists() or not glob.has_magic(str(path)):
@@ -53,7 +63,12 @@ def expand(files: Iterable[str | Path]) -> list[Path]:
         matches = sorted(Path(match) for match in glob.glob(str(path), recursive=True))
         if not matches:
             raise WeftError(f"{path}: no file matches this pattern")
-        found += [match for match in matches if match.is_file()]
+        matches = [match for match in matches if match.is_file()]
+        inputs = [match for match in matches if Path(os.path.realpath(match.parent)) != folder]
+        if inputs and len(inputs) < len(matches):
+            left = counted(len(matches) - len(inputs), "file")
+            tell(f"{path} also matches {left} in {out}, the folder of the predictions: left out")
+        found += inputs or matches
     return found
 
 
@@ -112,7 +127,10 @@ def output_name(name: str) -> tuple[str, str]:
 
 def _check(file: Path) -> None:
     if str(file) == "-":
-        raise WeftError("found - (standard input) among several files; expected files alone")
+        raise WeftError(
+            "found - (standard input) together with further files, --workers, --on or a folder as --out; "
+            "expected files alone, or - alone with --out FILE"
+        )
     if file.is_dir():
         raise WeftError(f"{file}: found a folder; expected files, such as {file}/*.jsonl")
     if not file.exists():

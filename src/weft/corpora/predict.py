@@ -7,32 +7,33 @@ moment is repeated: finished partitions are skipped.
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from weft.corpora.crew import Crew, local_crew, usual_workers
+from weft.corpora.crew import Busy, Crew, local_crew, usual_workers
 from weft.corpora.finished import FOLDER, Records, state_of
 from weft.corpora.job import Job, Settings
 from weft.corpora.partition import Partition, expand, partitions_of
 from weft.corpora.progress import CorpusProgress
+from weft.corpora.stopping import noted_signals
 from weft.errors import RunFailed, WeftError
+from weft.utils.counted import counted
 from weft.utils.lock import LOCK, locked
 from weft.utils.notes import Tell, no_note
-from weft.utils.ray_start import ray_cluster, refuse_without_ray
+from weft.utils.ray_start import RAY, ray_cluster, refuse_without_ray
 from weft.utils.temporary import sweep_leftovers
+from weft.workflows.predict import Opened
 
 TRIES = 3
 """How often a partition is begun whose worker was killed."""
 AHEAD = 64
 """How many jobs are offered to the workers at a time; there may be millions of files."""
 LOOKED_AT = 20
-"""How many files are opened before workers start, until one can be read."""
+"""How many files are opened before workers start, and how many rows of each, until one can be read."""
 
 
 class Totals(NamedTuple):
@@ -51,18 +52,6 @@ class Totals(NamedTuple):
     answered: int
     wrong: int
     failed: dict[Path, str]
-
-
-class Stopped(Exception):
-    """A call was interrupted by a signal; finished files stay.
-
-    Attributes:
-        signal: its number.
-    """
-
-    def __init__(self, number: int) -> None:
-        self.signal = number
-        super().__init__(f"stopped by signal {number}")
 
 
 def predict_files(
@@ -96,10 +85,11 @@ def predict_files(
         raise WeftError(f"--out {folder}: found a file; expected a folder for the predictions of all files")
     if workers is not None and workers < 1:
         raise WeftError(f"--workers {workers}: expected 1 or more")
-    partitions = partitions_of(expand(files), folder)
+    partitions = partitions_of(expand(files, folder, tell), folder)
     if not partitions:
         raise WeftError("found no file to predict; expected one or more")
-    _check_first(settings, partitions)
+    # other machines may have the GPU that this one lacks
+    _check_first(settings, partitions, "cpu" if on == RAY else None)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(
         folder / LOCK,
@@ -116,9 +106,10 @@ def predict_files(
         for note in state.notes:
             tell(note)
         if state.finished:
-            tell(f"{len(state.finished):,} of {len(partitions):,} files are finished: skipping them")
+            are = "is finished: skipping it" if len(state.finished) == 1 else "are finished: skipping them"
+            tell(f"{len(state.finished):,} of {counted(len(partitions), 'file')} {are}")
         shown = CorpusProgress(partitions, state.finished, progress)
-        call = _Call(settings, identity, records, report, shown)
+        call = _Call(settings, identity, records, report, tell, shown, state.reasons)
         try:
             if state.waiting:
                 with _crew(settings, len(state.waiting), workers, on, address, tell) as crew:
@@ -144,7 +135,8 @@ def _crew(
     if on is None:
         number = min(workers or usual_workers(settings.device), partitions)
         if workers is not None and partitions < workers:
-            tell(f"{partitions:,} files for {workers} workers: a file is predicted by one of them")
+            files = counted(partitions, "file")
+            tell(f"{files} for {workers} workers: a file is predicted by one of them")
         crew = local_crew(number)
         try:
             yield crew
@@ -161,28 +153,47 @@ def _crew(
             on_ray.close()
 
 
-def _check_first(settings: Settings, partitions: Sequence[Partition]) -> None:
-    """Report a mistake that is in all files, such as a wrong column, before anything is loaded."""
-    predictor = settings.predictor()
+def _check_first(settings: Settings, partitions: Sequence[Partition], device: str | None) -> None:
+    """Report a mistake that is in all files, such as a wrong column or task, before anything is loaded."""
+    predictor = settings.predictor(device)
     first: WeftError | None = None
     for partition in partitions[:LOOKED_AT]:
         try:
-            with predictor.opened(partition.input):
+            with predictor.opened(partition.input, may_be_empty=True) as rows:
+                wrong = _wrong_beginning(rows)
+            if wrong is None:
                 return
-        except WeftError as wrong:
+        except WeftError as refused:
             if settings.on_error == "stop":
                 raise
-            first = first or wrong
+            wrong = refused
+        first = first or wrong
     assert first is not None
     raise first
+
+
+def _wrong_beginning(rows: Opened) -> WeftError | None:
+    """The first mistake, if none of the first rows can be read."""
+    requests = [request for request in islice(rows.requests, LOOKED_AT) if request is not None]
+    if not requests or any(request.wrong is None for request in requests):
+        return None
+    return requests[0].error
 
 
 class _Call:
     """The partitions of one call while they are predicted."""
 
     def __init__(
-        self, settings: Settings, identity: str, records: Records, report: Tell, shown: CorpusProgress
+        self,
+        settings: Settings,
+        identity: str,
+        records: Records,
+        report: Tell,
+        tell: Tell,
+        shown: CorpusProgress,
+        reasons: Mapping[Partition, str],
     ) -> None:
+        self._reasons, self._tell = reasons, tell
         self._settings, self._identity, self._records = settings, identity, records
         self._report, self.shown = report, shown
         self._tries: Counter[Partition] = Counter()
@@ -196,12 +207,18 @@ class _Call:
             free = (job for job in waiting.values() if job.identity not in running)
             return list(islice(free, AHEAD))
 
-        with _stoppable():
-            for job, message in crew.run(next_jobs, self.shown.busy):
+        with noted_signals() as signals:
+
+            def show(busy: Sequence[Busy]) -> None:
+                signals.check()  # several times a second, and never inside of Ray
+                self.shown.busy(busy)
+
+            for job, message in crew.run(next_jobs, show):
                 self._tries[job.partition] += 1
                 if "done" in message:
                     self.shown.done(job.partition, message["answered"] + message["wrong"])
                 elif "gone" in message and self._tries[job.partition] < TRIES:
+                    self._tell(f"{job.partition.input}: {message['failed']}; the file is begun again")
                     continue  # it stays among those that wait
                 else:
                     self._failed(job.partition, message)
@@ -216,6 +233,8 @@ class _Call:
                 f"{partition.input}: its worker ended {TRIES} times before the file was finished (the last "
                 f"time: {message['gone']}); the memory may be too small: try fewer --workers"
             )
+        if partition.output.exists():
+            why += f"\n  {partition.output} is still there; it was {self._reasons[partition]}"
         if self._settings.on_error == "stop":
             raise (WeftError if message.get("mistake") else RunFailed)(why)
         self.failed[partition] = why
@@ -224,23 +243,3 @@ class _Call:
     def _job(self, partition: Partition) -> Job:
         log = self._records.folder / "worker.log"
         return Job(partition, self._settings, self._identity, str(log))
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Inside, Ctrl-C and SIGTERM raise `Stopped`."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: object) -> None:
-        raise Stopped(number)
-
-    before: dict[int, Any] = {
-        number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

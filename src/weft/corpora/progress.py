@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from weft.corpora.crew import Busy
 from weft.corpora.finished import Finished
 from weft.corpora.partition import Partition
+from weft.utils.counted import counted
 from weft.utils.notes import is_quiet, print_note
 from weft.workflows.prediction_progress import Progress
 
@@ -54,7 +55,8 @@ class CorpusProgress:
         elif time.monotonic() - self._last >= EVERY:
             self._last = time.monotonic()
             speed = rows / (self._last - self._began)
-            print_note(f"{self._files:,} of {self._waiting:,} files, {rows:,} rows, {speed:,.0f} per second")
+            files = f"{self._files:,} of {counted(self._waiting, 'file')}"
+            print_note(f"{files}, {counted(rows, 'row')}, {speed:,.0f} per second")
 
     def close(self) -> None:
         """Remove the bar."""

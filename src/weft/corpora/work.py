@@ -7,8 +7,7 @@ The rows of a partition stream through it in windows, so memory does not grow wi
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +74,20 @@ def _predicted(predictor: Predictor, job: Job) -> Iterator[Message]:
     def finish(file: Path) -> None:
         if not before.same(partition.input):
             raise WeftError(f"{partition.input}: the file has changed while it was predicted; try again")
-        if errors is None:
-            with suppress(FileNotFoundError):
-                partition.errors.unlink()
-        else:
-            errors.close(True)
+        records = Records(partition.output.parent)
+        if errors is None and records.has_errors(partition):
+            partition.errors.unlink(missing_ok=True)
         record = Finished(job.state, before, FileFacts.of(file), **counts)
-        Records(partition.output.parent).write(partition, record)
+        records.write(partition, record)
+        if errors is not None:
+            errors.close(True)  # after the record, which makes the file ours if the call is killed now
 
     errors: Output | None = None
     output = open_whole(partition.output, partition.form, finish)
     complete, last = False, time.monotonic()
     try:
-        with predictor.opened(partition.input) as rows:
+        with predictor.opened(partition.input, may_be_empty=True) as rows:
+            output.expect(rows.columns(every_task=True))
             for window in predictor.windows(rows, sizes=WINDOW):
                 written = []
                 wrong = []
@@ -110,8 +110,8 @@ def _predicted(predictor: Predictor, job: Job) -> Iterator[Message]:
         try:
             output.close(complete)
         finally:
-            if errors is not None and not complete:
-                errors.close(False)
+            if errors is not None:
+                errors.close(False)  # nothing, if `finish` has closed it
     yield {"done": job.identity, **counts}
 
 
@@ -122,4 +122,18 @@ WINDOW = (4096,)
 def _wrong(partition: Partition, rows: Opened, request: Any) -> dict[str, Any]:
     """The line of a bad row in the file of errors: the place and the reason."""
     place = {"file": str(partition.input), rows.unit: request.number}
-    return {**request.kept, **place, "error": request.wrong}
+    return {**_readable(request.kept), **place, "error": request.wrong}
+
+
+def _readable(value: Any) -> Any:
+    """A value for a line of JSON that people read: bytes that are no text as hexadecimal digits."""
+    if isinstance(value, Mapping):
+        return {key: _readable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_readable(item) for item in value]
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.hex()
+    return value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.data.readers.columns import plain_texts, read_columns, template_columns
-from weft.data.readers.problem import show
+from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import wanted_columns
 from weft.errors import WeftError, did_you_mean
 from weft.inference.limits import most_characters
@@ -107,6 +107,18 @@ class RequestReader:
         """The task of rows that name none: the requested task, or the only one of the model."""
         return None if self._default is None or self._asked.many else self._tasks[self._ids[self._default]]
 
+    @property
+    def asked(self) -> Asked:
+        """What is asked about the rows."""
+        return self._asked
+
+    @property
+    def possible_tasks(self) -> list[Task]:
+        """The tasks that an answer may be of."""
+        if self._named is not None:
+            return [self._tasks[index] for index in self._named]
+        return list(self._tasks) if self.default is None else [self.default]
+
     def requests(self, stream: RowStream) -> Iterator[Request | None]:
         """Yield the requests of a file; None as in `Rows`. A row that cannot be read says why (`wrong`)."""
         for row in stream.rows:
@@ -131,16 +143,19 @@ class RequestReader:
         needed = [*(asked.texts or ()), *([] if asked.id is None else [asked.id]), *asked.keep]
         task = self.default if "task" not in known or asked.task is not None else None
         hint = stream.hint
+        missing = _missing(stream, needed, hint)
         if task is not None and asked.texts is None and not self._fits(task, known):
-            needed += [self._called(column) for column in read_columns(task)]
-            hint += f"; name the columns of the texts of task {task.name!r}: --texts COLUMN[,COLUMN]"
+            texts = [self._called(column) for column in read_columns(task)]
+            words = f"; name the columns of the texts of task {task.name!r}: --texts COLUMN[,COLUMN]"
+            missing += _missing(stream, texts, hint + words)
         elif task is None and not asked.many and "task" not in known:
             names = ", ".join(self._ids)
             raise WeftError(
                 f"{stream.source}: there is no column 'task'; expected one, or a task for all rows: "
                 f"--task NAME; tasks: {names}; columns: {', '.join(known)[:200]}{hint}"
             )
-        wanted_columns(stream.source, known, needed, (), unit=stream.unit, hint=hint)
+        if missing:
+            raise DataError(*missing)
 
     @property
     def kept_columns(self) -> list[str]:
@@ -273,3 +288,12 @@ class RequestReader:
             raise WeftError(
                 f"{where}--texts {found}: task {task.name!r} takes {takes}; expected as many columns"
             )
+
+
+def _missing(stream: RowStream, columns: Sequence[str], hint: str) -> list[Problem]:
+    """What is wrong with columns that an input must have."""
+    try:
+        wanted_columns(stream.source, stream.columns or (), columns, (), unit=stream.unit, hint=hint)
+    except DataError as wrong:
+        return list(wrong.problems)
+    return []

@@ -112,10 +112,13 @@ def _connect(ray: Any, address: str | None, variables: Mapping[str, str] | None)
             logging_level=logging.ERROR,
             **starts,
         )
-    except (ConnectionError, OSError, RuntimeError, ValueError) as wrong:
+    except (ConnectionError, OSError, RuntimeError, ValueError, ray.exceptions.RayError) as wrong:
         ray.shutdown()
         reason = (str(wrong).strip() or type(wrong).__name__).splitlines()[0]
-        raise WeftError(f"{_option(checked)}: cannot join the Ray cluster: {reason}; {_advice()}") from None
+        # something answers at HOST:PORT, and Ray names a wrong token in its log alone
+        token = checked not in (None, AUTO, LOCAL) or "auth" in f"{type(wrong).__name__} {reason}".lower()
+        advice = _token_advice() if token else _advice()
+        raise WeftError(f"{_option(checked)}: cannot join the Ray cluster: {reason}; {advice}") from None
 
 
 def _checked(address: str | None) -> str | None:
@@ -173,6 +176,15 @@ def _advice() -> str:
     return (
         "start a cluster with `ray start --head`, or leave out "
         f"{words('--address', 'address')} to start one on this machine"
+    )
+
+
+def _token_advice() -> str:
+    auto = words("--address auto", "address='auto'")
+    return (
+        "if Ray prints InvalidAuthToken, the cluster has a token: `ray start --head` sets one where the file "
+        "~/.ray/auth_token exists. Copy that file to this machine (or name it in RAY_AUTH_TOKEN_PATH) and "
+        f"set the environment variable RAY_AUTH_MODE=token, or use {auto} on a machine of the cluster"
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weft.errors import WeftError, did_you_mean
 from weft.inference.requests import Asked, Request, RequestReader
 from weft.utils.notes import Tell, no_note
+from weft.workflows.prediction_columns import Columns, columns_of
 from weft.workflows.prediction_input import STANDARD_INPUT, TYPED, open_file, open_texts
 from weft.workflows.prediction_output import Output, rounded
 from weft.workflows.prediction_source import KnownFile, known_file
@@ -79,6 +80,7 @@ def predict_rows(
     """
     predictor = Predictor(bundle, asked, form, on_error, digits, precision, encoder, device, tell, backend)
     with predictor.opened(file, texts, second_texts) as rows:
+        output.expect(rows.columns(every_task=False))
         counts = Counts(0, 0)
         for window in predictor.windows(rows):
             written, wrong = [], 0
@@ -103,6 +105,11 @@ class Opened(NamedTuple):
 
     stream: RowStream
     requests: Iterator[Request | None]
+    reader: RequestReader
+
+    def columns(self, every_task: bool) -> Columns:
+        """What is known about the columns of a table; see `columns_of`."""
+        return columns_of(self.stream, self.reader, every_task)
 
     @property
     def unit(self) -> str:
@@ -146,9 +153,20 @@ class Predictor:
 
     @contextmanager
     def opened(
-        self, file: str | Path | None, texts: Sequence[str] = (), second_texts: Sequence[str] = ()
+        self,
+        file: str | Path | None,
+        texts: Sequence[str] = (),
+        second_texts: Sequence[str] = (),
+        may_be_empty: bool = False,
     ) -> Iterator[Opened]:
-        """Open an input, and check what can be checked before the model is loaded."""
+        """Open an input, and check what can be checked before the model is loaded.
+
+        Args:
+            file: see `predict_rows`.
+            texts: see there.
+            second_texts: see there.
+            may_be_empty: whether a file without rows is no mistake.
+        """
         with self._source.guarded():
             stream, reader = _opened(
                 self._bundle, file, texts, second_texts, self.asked, self._form, self._tasks, self._tell
@@ -157,8 +175,8 @@ class Predictor:
             requests = reader.requests(stream)
             if file is not None and Path(file).is_file() and self.on_error == "stop":
                 with self._source.guarded():
-                    requests = _first_checked(requests, stream)
-            yield Opened(stream, requests)
+                    requests = _first_checked(requests, stream, may_be_empty)
+            yield Opened(stream, requests, reader)
 
     def windows(
         self, rows: Opened, sizes: Sequence[int] | None = None
@@ -204,10 +222,8 @@ def _opened(
 ) -> tuple[RowStream, RequestReader]:
     """Open the input, and check what can be checked before the model is loaded."""
     if (file is None) == (not texts):
-        found = "neither" if file is None else "both"
-        raise WeftError(
-            f"found {found} a FILE and --text; expected one: FILE, - (standard input) or --text TEXT"
-        )
+        found = "neither a FILE nor --text" if file is None else "both a FILE and --text"
+        raise WeftError(f"found {found}; expected one: FILE, - (standard input) or --text TEXT")
     if file is None:
         return open_texts(texts, second), RequestReader(tasks, asked)
     if second:
@@ -239,9 +255,13 @@ def _with_task_of_file(asked: Asked, task: str, reader: RequestReader, file: Pat
     return replace(asked, task=task)
 
 
-def _first_checked(requests: Iterator[Request | None], stream: RowStream) -> Iterator[Request | None]:
+def _first_checked(
+    requests: Iterator[Request | None], stream: RowStream, may_be_empty: bool
+) -> Iterator[Request | None]:
     """Read the first row before the model is loaded: a mistake is most often in all rows."""
     first = next(requests, None)
+    if first is None and may_be_empty:
+        return iter(())
     if first is None:
         raise WeftError(f"{stream.source} has no line to predict; expected at least one")
     if first.wrong is not None:

@@ -18,10 +18,10 @@ from weft.data.readers.streamed import (
     json_rows,
     stream_delimited,
     stream_lines,
-    stream_parquet,
     stream_table,
     text_rows,
 )
+from weft.data.readers.streamed_parquet import stream_parquet
 from weft.errors import WeftError, did_you_mean
 from weft.utils.notes import Tell
 
@@ -115,6 +115,8 @@ def _opened(
         plain = Dialect() if form == "csv" else Dialect(delimiter="\t", quotes=False)
         names = known.keys.get("header")
         needed = reader.needed
+        if _is_blank(file):  # as lines of JSON or text without a line
+            return RowStream(str(file), iter(()))
         choice = choose_dialect(file, plain, keys.checked(file), needed, names, ragged=bool(needed))
         for note in choice.notes:
             tell(f"{file}: {note}")
@@ -196,6 +198,14 @@ def _is_squad(file: Path) -> bool:
     sample = read_sample(file, 1 << 16)[0].decode("utf-8-sig", "replace").lstrip()
     first = sample.split("\n", 1)[0]
     return sample.startswith("{") and '"data"' in sample and not _is_request(first)
+
+
+def _is_blank(file: Path) -> bool:
+    """Whether a file of text has no line that is not blank."""
+    from weft.data.readers.encoding import read_sample
+
+    data, whole = read_sample(file, 1 << 16)
+    return whole and not data.strip(b"\xef\xbb\xbf \t\r\n")
 
 
 def _is_request(line: str) -> bool:

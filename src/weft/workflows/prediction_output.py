@@ -1,34 +1,28 @@
 """Writing predictions: JSON lines to standard output, or a file whose ending decides on the format.
 
-A table (csv, tsv, parquet) needs its columns before its first row, and predictions of mixed tasks have
-different ones. So rows are first written to a temporary file of JSON lines, and the table is made of it at
-the end, with constant memory.
+How tables (csv, tsv, parquet) are made of rows is in `weft.workflows.prediction_tables`, their columns in
+`weft.workflows.prediction_columns`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import csv
-import gzip
 import json
 import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, Protocol
 
 from weft.errors import WeftError
 from weft.utils.files import sync
-from weft.utils.temporary import create_file
-from weft.utils.write_errors import explained, explained_stream
-
-TABLES = ("csv", "tsv", "parquet")
-BATCH = 4096
-"""How many rows of a table are in memory at once."""
+from weft.utils.temporary import Temporary, create_file
+from weft.utils.write_errors import CannotWrite, explained, explained_stream
+from weft.workflows.prediction_columns import UNKNOWN, Columns
+from weft.workflows.prediction_tables import TABLES, Kept, open_text, write_table
 
 PredictionRow = Mapping[str, Any]
 
@@ -37,6 +31,9 @@ _CONTROL = re.compile("[\x7f-\x9f]")
 
 class Output(Protocol):
     """Where predictions go; closed in any case, and what was written until then is kept."""
+
+    def expect(self, columns: Columns) -> None:
+        """Note what is known about the columns before the first row; only tables need it."""
 
     def write(self, rows: list[dict[str, Any]]) -> None:
         """Write some rows, so that a reader sees them at once."""
@@ -108,30 +105,27 @@ def rounded(value: Any, digits: int) -> Any:
     return value
 
 
-def flat(row: PredictionRow, prefix: str = "") -> dict[str, Any]:
-    """Return a row without nested objects: {"p": {"no": 0.1}} → {"p.no": 0.1}."""
-    columns: dict[str, Any] = {}
-    for key, value in row.items():
-        if isinstance(value, Mapping):
-            columns |= flat(value, f"{prefix}{key}.")
-        else:
-            columns[f"{prefix}{key}"] = value
-    return columns
-
-
-def _plain(value: Any) -> Any:
-    """A value of an input file as JSON has it."""
+def _plain(value: Any, name: str = "") -> Any:
+    """A value of an input file as JSON has it; `name` is that of its column."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item, str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, name) for item in value]
     if isinstance(value, datetime | date):
         return value.isoformat()
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise WeftError(
+            f"the column {name!r} holds {value[:40]!r}, which is no text; JSON and csv cannot hold it: leave "
+            "the column out by --keep COLUMN,COLUMN, or write parquet: --out FILE.parquet"
+        ) from None
 
 
 class _Lines:
@@ -139,6 +133,9 @@ class _Lines:
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
+
+    def expect(self, columns: Columns) -> None:
+        pass
 
     def write(self, rows: list[dict[str, Any]]) -> None:
         with explained_stream(getattr(self._stream, "name", "the output")):
@@ -173,110 +170,71 @@ class _Atomic:
         with explained(file):
             self._new = create_file(file)
             self._rows = create_file(file) if self._form in TABLES else self._new
-        self._stream: IO[str] = _open(self._rows.path, self._gzip and self._form == "jsonl")
+        self._stream: IO[str] = open_text(self._rows.path, self._gzip and self._form == "jsonl")
+        self._known = UNKNOWN
+        self._kept: Kept | None = None
+        self._kept_file: Temporary | None = None
         self._columns: dict[str, None] = {}
         self._written = False
 
+    def expect(self, columns: Columns) -> None:
+        if self._form not in TABLES:
+            return
+        self._known = columns
+        if self._form == "parquet" and columns.kept:
+            with explained(self._file):
+                self._kept_file = create_file(self._file)
+                self._kept = Kept(self._kept_file.path, columns.kept)
+
     def write(self, rows: list[dict[str, Any]]) -> None:
+        try:
+            with explained(self._file):
+                self._write(rows)
+        except CannotWrite:
+            raise
+        except WeftError as wrong:
+            raise WeftError(f"{self._file}: {wrong}") from None
+        self._written = self._written or bool(rows)
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
         if self._form in TABLES:
-            rows = [flat(row) for row in rows]
+            rows = [self._known.flat(row) for row in rows]
             for row in rows:
                 self._columns.update(dict.fromkeys(row))
-        with explained(self._file):
-            self._stream.write("".join(map(as_line, rows)))
-            self._stream.flush()
-        self._written = self._written or bool(rows)
+        batch = None if self._kept is None else self._kept.taken(rows)
+        lines = "".join(map(as_line, rows))
+        if self._kept is not None:
+            self._kept.write(batch)
+        self._stream.write(lines)
+        self._stream.flush()
 
     def close(self, complete: bool) -> None:
         try:
             with explained(self._file):
                 self._stream.close()
+                if self._kept is not None:
+                    self._kept.close()
                 self._complete(complete)
         finally:
             with contextlib.suppress(OSError):
                 self._stream.close()
             self._new.remove()
             self._rows.remove()
+            if self._kept_file is not None:
+                self._kept_file.remove()
 
     def _complete(self, complete: bool) -> None:
         # with nothing to show for it, an error leaves the old file as it was
         if not complete and (self._whole or not self._written):
             return
         if self._form in TABLES:
-            _TABLES[self._form](self._rows.path, self._new.path, list(self._columns), self._gzip)
+            kept = None if self._kept is None else self._kept.file
+            columns, gz = self._known.ordered(self._columns), self._gzip
+            write_table(self._form, self._rows.path, kept, self._new.path, columns, self._known, gz)
         sync(self._new.path)
         if self._before is not None:
             self._before(self._new.path)
         os.replace(self._new.path, self._file)
-
-
-def _open(file: Path, compress: bool) -> IO[str]:
-    if compress:
-        return cast("IO[str]", gzip.open(file, "wt", encoding="utf-8"))
-    return file.open("w", encoding="utf-8", newline="")
-
-
-def _batches(rows: Path) -> Iterator[list[dict[str, Any]]]:
-    with rows.open(encoding="utf-8") as lines:
-        while batch := [json.loads(line) for line in islice(lines, BATCH)]:
-            yield batch
-
-
-def _write_delimited(rows: Path, file: Path, columns: list[str], delimiter: str, compress: bool) -> None:
-    with _open(file, compress) as stream:
-        writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-        writer.writerow(columns)
-        for batch in _batches(rows):
-            writer.writerows([_cell(row.get(column)) for column in columns] for row in batch)
-
-
-def _cell(value: Any) -> Any:
-    """A list as JSON; a missing value as an empty cell."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | bool) else value
-
-
-def _write_parquet(rows: Path, file: Path, columns: list[str]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    types: dict[str, Any] = dict.fromkeys(columns, pa.null())
-    for batch in _batches(rows):
-        for column in columns:
-            values = [row.get(column) for row in batch]
-            types[column] = _common_type(types[column], values)
-    schema = pa.schema(list(types.items()))
-    with pq.ParquetWriter(file, schema) as writer:
-        for batch in _batches(rows):
-            arrays = [
-                pa.array([_typed(row.get(column), types[column]) for row in batch], types[column])
-                for column in columns
-            ]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-
-
-def _common_type(before: Any, values: list[Any]) -> Any:
-    """The arrow type of a column so far; values that have no common type are written as text."""
-    import pyarrow as pa
-
-    try:
-        found = pa.infer_type(values)
-        both = [pa.schema([("x", before)]), pa.schema([("x", found)])]
-        return pa.unify_schemas(both, promote_options="permissive").field("x").type
-    except (pa.ArrowException, TypeError, ValueError):
-        return pa.string()
-
-
-def _typed(value: Any, kind: Any) -> Any:
-    if value is None or isinstance(value, str) or str(kind) != "string":
-        return value
-    return json.dumps(value, ensure_ascii=False)
-
-
-_TABLES: dict[str, Callable[[Path, Path, list[str], bool], None]] = {
-    "csv": lambda rows, file, columns, compress: _write_delimited(rows, file, columns, ",", compress),
-    "tsv": lambda rows, file, columns, compress: _write_delimited(rows, file, columns, "\t", compress),
-    "parquet": lambda rows, file, columns, compress: _write_parquet(rows, file, columns),
-}
 
 
 def quiet_standard_output() -> None:

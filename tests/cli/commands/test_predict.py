@@ -123,7 +123,9 @@ def test_texts_of_the_command_line(done, capsys):
     assert (code, list(many[0])) == (0, ["cat", "count"])
     for wrong, message in {
         ("--text", "x", "y.jsonl"): "found both a FILE and --text",
-        (): "found neither a FILE and --text",
+        (): "found neither a FILE nor --text",
+        ("--workers", "2", "--text", "x"): "--workers 2 is for files; found none: leave --workers out",
+        ("--on", "ray", "--text", "x"): "--on ray is for files; found none: leave --on out",
         ("--text", "x"): 'expected an object with "task", or --task NAME',
         ("--task", "cta", "--text", "x"): "did you mean 'cat'?",
         ("--task", "same", "--text", "x"): "the command line, --text 1: task 'same' takes a pair of texts",

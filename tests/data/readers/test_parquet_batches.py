@@ -11,7 +11,7 @@ from weft.data.drafting.sample import read_sample
 from weft.data.readers import parquet_batches
 from weft.data.readers.problem import DataError
 from weft.data.readers.read import read_rows
-from weft.data.readers.streamed import stream_parquet
+from weft.data.readers.streamed_parquet import stream_parquet
 
 
 def repeated(value, rows):

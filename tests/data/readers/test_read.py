@@ -141,7 +141,7 @@ WRONG = {
         b"text,label,text\na,0,b\n",
         ["line 1, column 'text'", "found 2 columns with this name"],
     ),
-    "short row": ("a.csv", b"text,label\na,0\nb\n", ["line 3, column 'label'", "found 1 values; expected 2"]),
+    "short row": ("a.csv", b"text,label\na,0\nb\n", ["line 3, column 'label'", "found 1 value; expected 2"]),
     "long row": (
         "a.csv",
         b"text,label\na,0\nwell, b,1\n",
@@ -172,7 +172,7 @@ WRONG = {
         b"text:label\na:0\n",
         ["line 1, column 'text'", "has one column 'text:label'"],
     ),
-    "short tsv row": ("a.tsv", b"text\tlabel\na\t0\nb 1\n", ["line 3, column 'label'", "found 1 values"]),
+    "short tsv row": ("a.tsv", b"text\tlabel\na\t0\nb 1\n", ["line 3, column 'label'", "found 1 value"]),
     "tab in tsv text": ("a.tsv", b"text\tlabel\na\tb\t0\n", ["line 2", "found 3 values", "has no tab"]),
     "bad json": (
         "a.jsonl",

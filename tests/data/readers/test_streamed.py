@@ -21,9 +21,9 @@ from weft.data.readers.streamed import (
     json_rows,
     stream_delimited,
     stream_lines,
-    stream_parquet,
     text_rows,
 )
+from weft.data.readers.streamed_parquet import stream_parquet
 from weft.errors import WeftError
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\t\x00"), max_size=12)
@@ -69,7 +69,7 @@ def test_a_bad_line_is_reported_by_itself(tmp_path):
         *((2, True), (3, False), (5, False), (6, False)),
         *((7, True), (8, False), (9, True)),
     ]
-    assert "found 1 values; expected 2: a, b" in rows[1].wrong
+    assert "found 1 value; expected 2: a, b" in rows[1].wrong
     assert "broken quotes" in rows[2].wrong
     assert "found the byte 0xff; expected UTF-8" in rows[5].wrong
 

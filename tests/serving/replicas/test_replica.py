@@ -103,6 +103,7 @@ def test_a_changed_task_is_everywhere_when_the_client_gets_its_answer(bundles):
         assert [(await predict(app, "classify"))[0] for app in (first, second, third)] == [404] * 3
         _, ready = await ask(third, "GET", "/health/ready")
         assert ready == {"status": "ready", "replica": "three", "replicas": 3}
+        assert (await ask(third, "GET", "/health/live"))[1] == {"status": "ready", "replica": "three"}
 
     run_with(test)
 

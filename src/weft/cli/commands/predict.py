@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,7 @@ from weft.cli.completion import among, task_list
 from weft.cli.options import Address, BackendOption, BundleOrExport, Device, EncoderOption, On
 from weft.cli.output import print_note, print_text
 from weft.errors import WeftError
+from weft.utils.counted import counted
 
 if TYPE_CHECKING:
     from weft.corpora.job import Settings
@@ -196,6 +198,9 @@ def predict(
         _predict_files(settings, files or [], out, workers, on, address)
         return
     refuse_without_ray(on, {"--address": address})
+    for option, value in (("--workers", workers), ("--on", on)):
+        if value is not None:
+            raise WeftError(f"{option} {value} is for files; found none: leave {option} out, or name files")
     file = files[0] if files else None
     complete = False
     output = open_output(out)
@@ -228,10 +233,7 @@ def predict(
         progress.close()
         output.close(complete)
     if counts.wrong:
-        print(
-            f"{counts.wrong:,} of {sum(counts):,} rows could not be read and have no prediction",
-            file=sys.stderr,
-        )
+        print(_unread(counts.wrong, sum(counts)), file=sys.stderr)
         raise typer.Exit(1)
 
 
@@ -250,7 +252,8 @@ def _predict_files(
     on: str | None,
     address: str | None,
 ) -> None:
-    from weft.corpora.predict import Stopped, predict_files
+    from weft.corpora.predict import predict_files
+    from weft.corpora.stopping import Stopped
 
     try:
         totals = predict_files(
@@ -264,21 +267,26 @@ def _predict_files(
             tell=print_note,
             progress=True,
         )
-    except Stopped as stopped:
+    except (Stopped, KeyboardInterrupt) as stopped:  # before a worker starts, Ctrl-C is Python's
         print("stopped; finished files stay\n  to continue, repeat the command", file=sys.stderr)
-        raise typer.Exit(128 + stopped.signal) from None
-    print_note(f"{totals.answered:,} rows of {totals.files:,} files are predicted: {out}")
+        number = stopped.signal if isinstance(stopped, Stopped) else signal.SIGINT
+        raise typer.Exit(128 + number) from None
+    rows, are = counted(totals.answered, "row"), "is" if totals.answered == 1 else "are"
+    print_note(f"{rows} of {counted(totals.files, 'file')} {are} predicted: {out}")
     if totals.wrong:
-        rows = totals.answered + totals.wrong
         print(
-            f"{totals.wrong:,} of {rows:,} rows could not be read and have no prediction: see "
-            f"{out}/*.errors.jsonl",
+            f"{_unread(totals.wrong, totals.answered + totals.wrong)}: see {out}/*.errors.jsonl",
             file=sys.stderr,
         )
     if totals.failed:
-        print(f"{len(totals.failed):,} files could not be predicted", file=sys.stderr)
+        print(f"{counted(len(totals.failed), 'file')} could not be predicted", file=sys.stderr)
     if totals.wrong or totals.failed:
         raise typer.Exit(1)
+
+
+def _unread(wrong: int, rows: int) -> str:
+    have = "has" if wrong == 1 else "have"
+    return f"{wrong:,} of {counted(rows, 'row')} could not be read and {have} no prediction"
 
 
 def _names(listed: str | None) -> list[str] | None:

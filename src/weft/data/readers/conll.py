@@ -15,6 +15,7 @@ from weft.data.readers.encoding import encoding_notes
 from weft.data.readers.lines import text_lines
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table, no_rows, wanted_columns
+from weft.utils.counted import counted
 
 _EXPECTED = "expected a word and its tag, separated by a tab or spaces, and a blank line between sentences"
 
@@ -84,12 +85,13 @@ def _width(
     if width is None:
         for column, index in (("tokens", word), ("ner_tags", tag)):
             if not -len(values) <= index < len(values):
-                message = f"found {len(values)} values; expected one at index {index}, the option's value"
+                what = counted(len(values), "value")
+                message = f"found {what}; expected one at index {index}, the option's value"
                 raise DataError(Problem(source, message, number, column, line[:80], "line"))
         return len(values)
     if len(values) != width:
         column = "ner_tags" if len(values) < width else "tokens"
-        description = f"found {len(values)} values in {show(line)}"
+        description = f"found {counted(len(values), 'value')} in {show(line)}"
         message = f"{description}; expected {width}, as in the first line; {_EXPECTED}"
         raise DataError(Problem(source, message, number, column, line[:80], "line"))
     return width

@@ -24,6 +24,7 @@ from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.short_strings import ShortStrings
 from weft.data.readers.table import Table, no_rows, wanted_columns
 from weft.errors import WeftError
+from weft.utils.counted import counted
 
 _CSV, _TSV = Dialect(), Dialect(delimiter="\t", quotes=False)
 _HINTS = {
@@ -203,5 +204,7 @@ def _ragged(
         column, value = header[-1], record[len(header)]
         detail = f"this column is followed by {show(value)}"
     origin = "the option header" if has_header_option else "the first line"
-    message = f"found {len(record)} values; expected {len(header)}, as {origin} has; {detail}; {hint}"
+    message = (
+        f"found {counted(len(record), 'value')}; expected {len(header)}, as {origin} has; {detail}; {hint}"
+    )
     return DataError(Problem(source, message, line, column, value, "line"))

@@ -174,8 +174,9 @@ def _decided(path: Path, start: bytes, valid: int, invalid: int, bytes_of: Count
     if high > _WESTERN * letters and high >= 20:
         message = (
             f"the file is not UTF-8, and {high} of {letters} letters are outside ASCII, so it is no "
-            "Western text either; name its encoding, for example: encoding: cp1251 (Cyrillic), gb18030 "
-            "(Chinese), shift_jis (Japanese); or save it as UTF-8"
+            "Western text either; save it as UTF-8, for example: iconv -f cp1251 -t utf-8 FILE > NEW; or, in "
+            "a run file, name its encoding: encoding: cp1251 (Cyrillic), gb18030 (Chinese), shift_jis "
+            "(Japanese)"
         )
         raise DataError(Problem(str(path), message))
     return "latin-1" if any(bytes_of[byte] for byte in _UNDEFINED) else "cp1252"

@@ -25,6 +25,7 @@ from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table, no_rows
 from weft.errors import WeftError, did_you_mean
 from weft.tasks.values import is_missing
+from weft.utils.counted import counted
 
 SHAPING = ("where", "listed", "filled", "separated", "values", "computed")
 _MOST = 20
@@ -162,7 +163,9 @@ def _listed(path: Path, width: int) -> set[tuple[str, ...]]:
                 continue
             values = tuple(line.split())
             if len(values) != width:
-                message = f"found {len(values)} values; expected {width}, one per column of `listed`"
+                message = (
+                    f"found {counted(len(values), 'value')}; expected {width}, one per column of `listed`"
+                )
                 raise DataError(Problem(str(path), message, number, None, line.strip()[:80], "line"))
             entries.add(values)
     if not entries:

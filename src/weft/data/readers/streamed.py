@@ -23,10 +23,9 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 from weft.data.readers.delimited import csv_records
 from weft.data.readers.dialect import Dialect, long_fields
 from weft.data.readers.encoding import open_binary
-from weft.data.readers.parquet_batches import parquet_batches
 from weft.data.readers.problem import DataError, Problem, show
 from weft.data.readers.table import Table
-from weft.errors import WeftError
+from weft.utils.counted import counted
 
 LINE = 1 << 24
 """The most characters of a line of JSON or text. The rest of a longer one is not kept in memory."""
@@ -72,6 +71,7 @@ class RowStream:
         hint: more words for a message about a missing column.
         share: returns how much of the file was read, from 0 to 1; None if that is unknown.
         close: closes the file.
+        schema: the arrow schema of its columns, if the file states one.
     """
 
     source: str
@@ -81,6 +81,7 @@ class RowStream:
     hint: str = ""
     share: Callable[[], float | None] = lambda: None
     close: Callable[[], object] = lambda: None
+    schema: Any = None
 
     def __enter__(self) -> RowStream:
         return self
@@ -190,64 +191,13 @@ def _as_dicts(records: Iterator[tuple[int, list[str] | str]], columns: tuple[str
         if isinstance(record, str):
             yield Row(number, None, record)
         elif len(record) != len(columns):
-            message = f"found {len(record)} values; expected {len(columns)}: {', '.join(columns)[:80]}"
+            message = (
+                f"found {counted(len(record), 'value')}; expected {len(columns)}: {', '.join(columns)[:80]}"
+            )
             yield Row(number, None, message)
         else:
             wrong = next(filter(None, map(wrong_bytes, record)), None)
             yield Row(number, dict(zip(columns, record, strict=True)), wrong)
-
-
-def stream_parquet(path: Path, wanted: Callable[[tuple[str, ...]], Sequence[str] | None]) -> RowStream:
-    """Open a parquet file; a row is a dict.
-
-    Args:
-        path: the file.
-        wanted: returns those of its columns that are needed; None: all.
-    """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as failed:
-        raise WeftError(f"{path}: reading parquet needs pyarrow; type: pip install pyarrow") from failed
-
-    def broken(failed: Exception) -> DataError:
-        words = str(failed).strip().split("\n")[0]
-        return DataError(
-            Problem(str(path), f"the file is not complete parquet: {words}; download or write it again")
-        )
-
-    try:
-        file = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as failed:
-        raise broken(failed) from failed
-    total, done = file.metadata.num_rows, [0]
-    columns = tuple(file.schema_arrow.names)
-
-    def rows() -> Rows:
-        chosen = wanted(columns)
-        try:
-            for batch in parquet_batches(path, file, chosen):
-                yield from _parquet_rows(batch, done[0] + 1)
-                done[0] += batch.num_rows
-        except (pa.ArrowException, OSError) as failed:
-            raise broken(failed) from failed
-
-    return RowStream(str(path), rows(), columns, "row", "", lambda: done[0] / max(total, 1), file.close)
-
-
-def _parquet_rows(batch: Any, first: int) -> Iterator[Row]:
-    try:
-        for number, value in enumerate(batch.to_pylist(), first):
-            yield Row(number, value)
-        return
-    except UnicodeDecodeError:
-        pass
-    for at in range(batch.num_rows):  # some row is no UTF-8: one by one
-        row = batch.slice(at, 1)
-        try:
-            yield Row(first + at, row.to_pylist()[0])
-        except UnicodeDecodeError as failed:
-            yield Row(first + at, None, f"found the bytes {show(failed.object)}; expected UTF-8")
 
 
 def stream_table(table: Table) -> RowStream:

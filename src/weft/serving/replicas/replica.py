@@ -137,6 +137,10 @@ class ReplicaApp(App):
             await self._shared.leave(self.name)
         await in_thread(self.engine.close)
 
+    async def _live(self, request: Request) -> Response:
+        status = 200 if self.engine.state != "failed" else 503  # no call of other processes: it must answer
+        return json_response({"status": self.engine.state, "replica": self.name}, status)
+
     async def _ready(self, request: Request) -> Response:
         ready = self.engine.state == "ready" and self.broken is None
         facts = {"status": self.engine.state, "replica": self.name, "replicas": len(await self._texts())}

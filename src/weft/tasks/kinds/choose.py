@@ -114,6 +114,10 @@ class Choose(Candidates):
         counts = Counter(number for ids in labels for number in ids)
         return {f"choice {number}": counts[number] for number in sorted(counts)[:12]}
 
+    def example_answer(self, task: Task) -> dict[str, Any]:
+        """A number, a text, and a number per choice."""
+        return {"choice": 0, "text": "", "probabilities": [0.0]}
+
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The index and the text of the best choice, and the probability of each choice."""
         number = int(logits.argmax())

@@ -92,6 +92,10 @@ class Classify(Labelled):
 
         return np.asarray(labels)[:, None] == np.arange(task.size or 0)
 
+    def example_answer(self, task: Task) -> dict[str, Any]:
+        """A label, and a number per label."""
+        return {"label": "", "probabilities": dict.fromkeys(task.labels, 0.0)}
+
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The name of the most likely label, and the probability of each label."""
         chances = softmax(logits, task.temperature)

@@ -273,6 +273,14 @@ class Kind(ABC):
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """Return the answer to one example for a user: JSON-serializable."""
 
+    def example_answer(self, task: Task) -> dict[str, Any] | None:
+        """Return an invented answer, with all fields of `answer` and values of their types.
+
+        Tables of predictions have the columns that it has, with their types, whatever the rows are. None: the
+        columns are those of the answers that come.
+        """
+        return None
+
     def answers(
         self, logits: Sequence[NDArray[np.float32]], task: Task, examples: Sequence[ExampleRows]
     ) -> list[dict[str, Any]]:

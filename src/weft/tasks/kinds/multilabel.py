@@ -145,6 +145,10 @@ class Multilabel(Labelled):
         """Any number of labels per example, [n, C]."""
         return self.gold(labels, task, ()) == 1
 
+    def example_answer(self, task: Task) -> dict[str, Any]:
+        """Labels, and a number per label."""
+        return {"labels": [""], "probabilities": dict.fromkeys(task.labels, 0.0)}
+
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The labels that hold, and the probability of each."""
         holds = _predicted(logits, task)

@@ -115,6 +115,10 @@ class Rank(Candidates):
             "queries without one": sum(count == 0 for count in relevant),
         }
 
+    def example_answer(self, task: Task) -> dict[str, Any]:
+        """A number and a score per candidate."""
+        return {"order": [0], "scores": [0.0]}
+
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The indices of the candidates, best first, and their scores in the order of the data."""
         order = [int(i) for i in (-logits).argsort(kind="stable")]

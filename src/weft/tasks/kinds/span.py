@@ -220,6 +220,10 @@ class Span(Kind):
             message = f"{len(long)} answers have more than {LONGEST} tokens, the limit of predicted answers"
             yield Oddity(message, column, len(long), long[0], "note")
 
+    def example_answer(self, task: Task) -> dict[str, Any]:
+        """A text, its place and a number."""
+        return {"answer": "", "start": 0, "end": 0, "score": 0.0}
+
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The answer, its position in the context, and its score."""
         best = best_span(logits, example)

@@ -223,6 +223,11 @@ class Tag(Labelled):
             message = f"{missing} words have no token and are always tagged {OUTSIDE}"
             yield Oddity(message, task.texts[0], missing, without_token[0], "note")
 
+    def example_answer(self, task: Task) -> dict[str, Any]:
+        """Tags; entities if the tags are BIO."""
+        entity = {"type": "", "text": "", "first": 0, "last": 0}
+        return {"tags": [""], "entities": [entity]} if is_bio(task.labels) else {"tags": [""]}
+
     def answer(self, logits: NDArray[np.float32], task: Task, example: ExampleRows) -> dict[str, Any]:
         """The tags; if they are BIO, repaired and with the entities that they name."""
         from weft.metrics.bio import entities, repaired
