@@ -91,7 +91,7 @@ def compare(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="with --page: a text that begins the page; {{average(a) - average(b)}} in it is a number",
+            help="with --page: a text that begins the page; docs/comparing.md says how it names numbers",
         ),
     ] = None,
     strict: Annotated[
