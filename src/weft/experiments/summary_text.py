@@ -27,8 +27,6 @@ from weft.utils.safe_yaml import read_text
 if TYPE_CHECKING:
     from weft.experiments.grid import Grid
 
-LONGEST = 100_000
-"""The most characters of such a text."""
 DIGITS = ".1f"
 _NUMBER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _FORM = re.compile(r"(.*):\s*(\+?\.\df)\s*", re.DOTALL)
@@ -64,8 +62,6 @@ def read_summary(path: Path, grid: Grid) -> SummaryText:
     from weft.experiments.cells import variants_of
 
     text = read_text(path)
-    if len(text) > LONGEST:
-        raise WeftError(f"{path}: {len(text):,} characters; expected at most {LONGEST:,}")
     names = [variant.name for variant in variants_of(grid)]
     parts: list[str | tuple[Node, str]] = []
     end = 0
