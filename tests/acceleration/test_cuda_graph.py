@@ -28,8 +28,10 @@ def test_after_a_capture_that_failed_random_numbers_are_drawn_as_before():
     expected = functional.dropout(ones, 0.5)
     torch.manual_seed(3)
     capture = Capturer(ones.device)
+    stream = torch.cuda.current_stream()
     with pytest.raises(RuntimeError):
         capture(stops_the_capture)
+    assert torch.cuda.current_stream() == stream
     assert functional.dropout(ones, 0.5).equal(expected)
     found = torch.empty_like(ones)
     again = capture(lambda: found.copy_(functional.dropout(ones, 0.5)))
@@ -38,6 +40,7 @@ def test_after_a_capture_that_failed_random_numbers_are_drawn_as_before():
     assert set(found.tolist()) == {0.0, 2.0}
 
 
+@pytest.mark.may_fall_back
 @pytest.mark.usefixtures("token_cache")
 def test_a_graph_that_the_user_holds_stops_the_capture_and_not_the_run(tmp_path):
     """Its backward belongs to the stream that it ran on, and no capture can run there."""

@@ -90,6 +90,14 @@ def test_parameters_that_lie_elsewhere_are_captured_anew(folder, capturing):
     assert model.captures.of(model, "float32").shapes == 0
 
 
+def test_a_model_with_a_further_buffer_is_captured_anew(folder, capturing):
+    model = model_of(folder, ONE_ROW)
+    predicted_until_captured(model, requests_of(ONE_ROW))
+    first = model.captures.of(model, "float32")
+    next(part for part in model.modules() if part._parameters).register_buffer("further", torch.zeros(1))
+    assert model.captures.of(model, "float32") is not first
+
+
 def test_copies_of_a_model_capture_for_themselves(folder, capturing):
     model = model_of(folder, ONE_ROW)
     requests = requests_of(ONE_ROW)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise, product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.inference.batches import LONG, TOKENS
 from weft.inference.examples import Examples
-from weft.inference.ladder import ROWS, Ladder, by_ladder, in_two_ways
+from weft.inference.ladder import ROWS, Ladder, by_ladder, cheapest, in_two_ways, to_capture
 
 
 class Lengths:
@@ -69,6 +71,63 @@ def test_every_example_is_in_one_batch_that_holds_it(examples, budget, spare, mo
     # of examples of one row, only the last batch has rows that carry no answer
     if tokens.one_row_each and not spare:
         assert all(cut.rows == len(cut.chosen) for cut in cuts[:-1])
+
+
+@given(
+    examples=st.lists(st.tuples(st.integers(1, 64), st.integers(1, 4)), min_size=1, max_size=60),
+    budget=st.sampled_from([64, 300, 4096]),
+    spare=st.booleans(),
+    most=st.sampled_from([None, 5]),
+    overhead=st.sampled_from([0.0, 100.0, 1800.0]),
+)
+def test_the_cheapest_batches_hold_every_example_and_cost_no_more_than_those_of_the_ladder(
+    examples, budget, spare, most, overhead
+):
+    tokens = Lengths(*zip(*examples, strict=True))
+    ladder = Ladder(64, budget, most)
+    listed = Examples.of([(0, tokens, i) for i in range(len(examples))])
+    cuts = cheapest(listed, ladder, overhead, spare)
+    assert sorted(number for cut in cuts for number in cut.chosen) == list(range(len(examples)))
+    for cut in cuts:
+        rows = sum(examples[number][1] for number in cut.chosen)
+        assert max(examples[number][0] for number in cut.chosen) <= cut.length
+        assert cut.rows == ladder.rows(rows + spare, cut.length) >= rows + spare
+        assert cut.rows <= ladder.full(cut.length) or len(cut.chosen) == 1
+    assert cost(cuts, overhead) <= cost(by_ladder(listed, ladder, spare), overhead)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 64), min_size=1, max_size=9),
+    most=st.sampled_from([None, 3, 5]),
+    overhead=st.sampled_from([0.0, 50.0, 100.0, 400.0]),
+)
+def test_no_other_batches_are_cheaper(lengths, most, overhead):
+    """Of those that take the examples in the order of their lengths."""
+    ladder = Ladder(64, 256, most)
+    tokens = Lengths(lengths, [1] * len(lengths))
+    cuts = cheapest(Examples.of([(0, tokens, i) for i in range(len(lengths))]), ladder, overhead)
+    ordered = sorted(lengths, reverse=True)
+    every = []
+    for ends in product([False, True], repeat=len(lengths) - 1):
+        stops = [i + 1 for i, end in enumerate(ends) if end]
+        batches = [ordered[a:b] for a, b in pairwise([0, *stops, len(lengths)])]
+        padded = [ladder.length(batch[0]) for batch in batches]
+        if all(len(batch) <= ladder.full(length) for batch, length in zip(batches, padded, strict=True)):
+            rows = [ladder.rows(len(b), length) for b, length in zip(batches, padded, strict=True)]
+            every.append(sum(overhead + r * length for r, length in zip(rows, padded, strict=True)))
+    assert cost(cuts, overhead) == min(every)
+
+
+def test_few_examples_are_one_coarse_batch_until_all_shapes_are_captured():
+    tokens = Lengths([100] + [10] * 19, [1] * 20)
+    listed = Examples.of([(0, tokens, i) for i in range(20)])
+    assert [(cut.rows, cut.length) for cut in to_capture(listed, 128)] == [(32, 128)]
+    assert [(cut.rows, cut.length) for cut in to_capture(listed, 128, overhead=500.0)] == [(1, 112), (32, 16)]
+    assert [(cut.rows, cut.length) for cut in to_capture(listed, 128, overhead=1e4)] == [(32, 112)]
+
+
+def cost(cuts, overhead):
+    return sum(overhead + cut.rows * cut.length for cut in cuts)
 
 
 @pytest.mark.parametrize("most", [1, 7])

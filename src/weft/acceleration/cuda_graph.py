@@ -63,11 +63,12 @@ class Capturer:
                 function()
         torch.cuda.current_stream(self.device).wait_stream(beside)
         torch.cuda.synchronize(self.device)
-        graph = torch.cuda.CUDAGraph()
+        graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.device)
         try:
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode=self._mode):
                 function()
         except BaseException:
+            torch.cuda.set_stream(current)  # torch leaves the stream of the capture as the current one
             self._pool = None  # the allocator believes that the capture continues, and would reject a new one
             _end_capture()
             raise

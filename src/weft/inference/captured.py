@@ -47,8 +47,11 @@ USES = 3
 MOST = 256
 """How many graphs are kept; beyond that the least recently used one is dropped."""
 
-TOLERANCE: dict[Precision, float] = {"float32": 1e-4, "bf16": 1e-2}
-"""How far a captured pass may be from the same eager pass: ‖a − b‖ / ‖b‖ for each head shape."""
+TOLERANCE: dict[Precision, float] = {"float32": 1e-4, "bf16": 3e-2}
+"""How far a captured pass may be from the same eager pass: ‖a − b‖ / ‖b‖ for each head shape.
+
+In bf16 a pass with a mask and one without take different kernels of attention. With random weights and rows
+that are all equal, whose errors do not cancel, their logits differed by 1.6e-2."""
 
 SMALL = 0.1
 """If the logits of a head shape are smaller than this share of all logits, their difference is relative to
@@ -73,6 +76,8 @@ class CapturedModel:
 
     Attributes:
         works: false once a capture has failed or the object is closed.
+        overhead: what a pass costs besides its rows, in token positions, once all shapes of the ladder are
+            captured (`Model.capture`); until then None.
     """
 
     def __init__(self, model: Model, precision: Precision = "float32", compiled: bool = False) -> None:
@@ -96,6 +101,7 @@ class CapturedModel:
         self._last: torch.cuda.Event | None = None
         self._closed = False
         self.works = True
+        self.overhead: float | None = None
 
     def _patches(self) -> list[Patch]:
         if not self.compiled:
@@ -154,7 +160,7 @@ class CapturedModel:
         else:
             with self._running():
                 moving = HostLogits.of(read(done.output))
-        self._read()
+        self._last = moving.arrived
         return moving
 
     def eager_logits(
@@ -226,7 +232,7 @@ class CapturedModel:
         return done
 
     def _read(self) -> None:
-        """Mark the logits of the last pass as read: the next pass, on any stream, may overwrite them."""
+        """Mark the output of the last pass as read: the next pass, on any stream, may overwrite it."""
         if self.device.type == "cuda":
             self._last = torch.cuda.Event()
             self._last.record(torch.cuda.current_stream(self.device))
@@ -277,12 +283,13 @@ class CapturedModel:
         with self._patch_stack.suspended():
             run()
             plain = kept["logits"].clone()
-            if not (self.compiled and self.precision == "bf16"):
-                return plain, [TOLERANCE[self.precision]] * len(kept["output"].by_shape)
+            if self.precision == "float32":
+                return plain, [TOLERANCE["float32"]] * len(kept["output"].by_shape)
+            least = COMPILED_BF16 if self.compiled else TOLERANCE["bf16"]
             # a model may be ill-conditioned: autocast itself is far from float32 then
             run("float32")
             distances = _distances(plain, kept["logits"], kept)
-            return plain, [max(COMPILED_BF16, 2 * x if math.isfinite(x) else 0.0) for x in distances]
+            return plain, [max(least, 2 * x if math.isfinite(x) else 0.0) for x in distances]
 
 
 def _distances(actual: Tensor, expected: Tensor, kept: Mapping[str, Any]) -> list[float]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from weft.acceleration.compiled import is_compiled
 from weft.errors import WeftError
@@ -36,7 +35,8 @@ class Captures:
         self.enabled = True
         self.requested: CapturedModel | None = None
         self._automatic: dict[Precision, CapturedModel] = {}
-        self._modules: list[nn.Module] = []
+        self._tables: list[Mapping[str, Tensor | None]] = []
+        self._places: list[tuple[Mapping[str, Tensor | None], str]] = []
         self._addresses: list[int] = []
         self._refused = False
         self._facts: TaskFacts | None = None
@@ -67,7 +67,7 @@ class Captures:
         if self.requested is None and (not self.enabled or self._refused or not can_capture(model)):
             return None
         with model.lock:  # threads share the passes made here
-            if self._modules and self._addresses != list(self._current_addresses()):
+            if self._places and self._addresses != self._current_addresses():
                 self._renew(model)
             if self.requested is not None:
                 if not exact or self.requested.precision == precision:
@@ -80,7 +80,7 @@ class Captures:
             if not self.enabled or self._refused or not can_capture(model):
                 return None
             if precision not in self._automatic:
-                if not self._modules:
+                if not self._places:
                     self._remember_addresses(model)
                 self._automatic[precision] = CapturedModel(model, precision)
             return self._automatic[precision]
@@ -91,8 +91,9 @@ class Captures:
         self._remember_addresses(model)
 
     def _remember_addresses(self, model: Model) -> None:
-        self._modules = list(model.modules())
-        self._addresses = list(self._current_addresses())
+        self._tables = [x for module in model.modules() for x in (module._parameters, module._buffers) if x]
+        self._places = [(named, name) for named in self._tables for name in named]
+        self._addresses = self._current_addresses()
 
     def _renew(self, model: Model) -> None:
         """Drop all graphs: the model was moved or its parameters were replaced, so that addresses changed."""
@@ -116,7 +117,8 @@ class Captures:
         """Drop all graphs and undo the patches of the model."""
         if self.requested is not None:
             self.requested.close()
-        self.requested, self._automatic, self._modules, self._addresses = None, {}, [], []
+        self.requested, self._automatic = None, {}
+        self._tables, self._places, self._addresses = [], [], []
         self._refused = False
 
     def check_plain(self) -> None:
@@ -127,11 +129,13 @@ class Captures:
                 "model.release() before you save, copy, load or train it"
             )
 
-    def _current_addresses(self) -> Iterator[int]:
-        """The addresses of the model's parameters and buffers."""
-        for module in self._modules:
-            tensors: Iterator[Tensor | None] = chain(module._parameters.values(), module._buffers.values())
-            yield from (x.data_ptr() for x in tensors if x is not None)
+    def _current_addresses(self) -> list[int]:
+        """The addresses of the model's parameters and buffers, after their number; 0 for what is None.
+
+        Every pass begins with this, so it looks up each tensor by its name and walks through no module.
+        """
+        tensors = [named.get(name) for named, name in self._places]
+        return [sum(map(len, self._tables)), *[0 if x is None else x.data_ptr() for x in tensors]]
 
 
 def can_capture(model: Model) -> bool:

@@ -7,7 +7,7 @@ filled before the next one begins, so that only the last batch of a call has pad
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from weft.inference.examples import Examples
 
-ROWS = (1, 4, 16, 32, 64, 128, 256, 512, 1024)
+ROWS = (1, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """The numbers of rows of a batch that is not full. There is no step between 1 and 4, because a pass over one
 row of 16 tokens takes as long as one over four: neither fills a GPU."""
 
@@ -30,6 +30,10 @@ STEPS = ((16, 16), (64, 8), (128, 16), (256, 32), (512, 64))
 FEW = 32
 """In calls of up to this many examples, lengths are powers of two. So few rows do not fill a GPU, padded or
 not, and with fewer shapes each is captured sooner."""
+
+CHEAPEST = 1024
+"""Calls of up to this many examples are cut where it costs least. In larger ones the batches are full, and
+the examples of a batch are of nearly equal length."""
 
 
 class Ladder:
@@ -111,12 +115,68 @@ def by_ladder(examples: Examples, ladder: Ladder, spare: bool = False) -> list[C
     return cuts
 
 
+def cheapest(examples: Examples, ladder: Ladder, overhead: float, spare: bool = False) -> list[Cut]:
+    """Cut examples into batches of the ladder's shapes that cost least together, the longest examples first.
+
+    A pass over r rows of L tokens costs overhead + r·L token positions, padding included. With c(i, r) the
+    cost of a batch that begins with example i, has r rows and ends before example e(i, r), the least cost of
+    the examples from i on is
+
+        C(i) = min over r of c(i, r) + C(e(i, r))
+
+    Batches of one row are considered in calls of few examples (`FEW`) only: with them, a batch may begin at
+    any example, and not only at every fourth.
+
+    Args:
+        examples: the n examples.
+        ladder: the shapes.
+        overhead: what a pass costs besides its rows, in token positions.
+        spare: as in `by_ladder`.
+    """
+    order = np.argsort(-examples.lengths, kind="stable")
+    lengths = [ladder.length(length) for length in examples.lengths[order].tolist()]
+    ends = [0, *np.cumsum(examples.counts[order]).tolist()]  # ends[i]: the rows of the first i examples
+    least: dict[int, tuple[float, int]] = {len(order): (0.0, 0)}  # by i: C(i), and e(i, r) of the best r
+    pending = [0]
+    while pending:
+        i = pending[-1]
+        choices = {} if i in least else _batches_from(i, ends, ladder, lengths[i], spare)
+        if missing := [stop for stop in choices if stop not in least]:
+            pending += missing
+            continue
+        pending.pop()
+        if choices:
+            least[i] = min((overhead + rows * lengths[i] + least[e][0], e) for e, rows in choices.items())
+    cuts: list[Cut] = []
+    i = 0
+    while i < len(order):
+        stop = least[i][1]
+        cuts.append(Cut(order[i:stop], lengths[i], ladder.rows(ends[stop] - ends[i] + spare, lengths[i])))
+        i = stop
+    return cuts
+
+
+def _batches_from(i: int, ends: Sequence[int], ladder: Ladder, length: int, spare: bool) -> dict[int, int]:
+    """The batches that may begin with example i: where each ends, and its rows, padding included."""
+    full = ladder.full(length)
+    choices: dict[int, int] = {}
+    steps = ROWS if len(ends) <= FEW + 1 else ROWS[1:]
+    for step in (*(rows for rows in steps if rows < full), full):
+        stop = max(bisect_right(ends, ends[i] + step - spare) - 1, i + 1)
+        if stop not in choices:
+            choices[stop] = ladder.rows(ends[stop] - ends[i] + spare, length)
+        if stop == len(ends) - 1:
+            break
+    return choices
+
+
 def in_two_ways(
     examples: Examples,
     limit: int | None,
     most: int | None = None,
     spare: bool = False,
     all_captured: bool = False,
+    overhead: float | None = None,
 ) -> tuple[list[Cut], list[Cut]]:
     """Cut examples into batches that run eagerly, those of long rows, and batches that may be captured.
 
@@ -126,15 +186,43 @@ def in_two_ways(
         most: the maximum number of rows of a batch.
         spare: as in `by_ladder`, for batches that may be captured.
         all_captured: whether long rows may be captured too.
+        overhead: as in `to_capture`.
     """
     are_long = long_rows(examples)
     if all_captured or not are_long.any():
-        return [], by_ladder(examples, Ladder(limit, most=most, coarse=len(examples) <= FEW), spare)
+        return [], to_capture(examples, limit, most=most, spare=spare, overhead=overhead)
     long, short = np.flatnonzero(are_long), np.flatnonzero(~are_long)
     long_examples = examples.some(long)
     eager = by_tokens(long_examples, limit) if most is None else by_rows(long_examples, most)
-    ladder = Ladder(limit, most=most, coarse=len(short) <= FEW)
-    return _renumbered(eager, long), _renumbered(by_ladder(examples.some(short), ladder, spare), short)
+    captured = to_capture(examples.some(short), limit, most=most, spare=spare, overhead=overhead)
+    return _renumbered(eager, long), _renumbered(captured, short)
+
+
+def to_capture(
+    examples: Examples,
+    limit: int | None,
+    budget: int = TOKENS,
+    most: int | None = None,
+    spare: bool = False,
+    overhead: float | None = None,
+) -> list[Cut]:
+    """Cut examples into batches that may be captured.
+
+    Few examples are one batch of a coarse shape as long as captures are made when they are needed: each
+    shape costs a capture. Once all shapes are captured, the cheapest batches are chosen.
+
+    Args:
+        examples: the examples to cut.
+        limit: the longest row that the model takes; None: no limit.
+        budget: the token positions of a full batch.
+        most: the maximum number of rows of a batch.
+        spare: as in `by_ladder`.
+        overhead: what a pass costs besides its rows, in token positions, if all shapes of the ladder are
+            captured by now; else None.
+    """
+    if overhead is not None and len(examples) <= CHEAPEST:
+        return cheapest(examples, Ladder(limit, budget, most), overhead, spare)
+    return by_ladder(examples, Ladder(limit, budget, most, coarse=len(examples) <= FEW), spare)
 
 
 def _renumbered(cuts: Sequence[Cut], numbers: NDArray[np.int64]) -> list[Cut]:

@@ -28,16 +28,19 @@ class HostLogits:
     Args:
         logits: the logits of all head shapes, concatenated, [n].
         shapes: the tensor shape of each head shape's logits, in the same order.
+
+    Attributes:
+        arrived: happens when the logits have been copied, on the stream that computes them; None on a CPU.
     """
 
     def __init__(self, logits: Tensor, shapes: Mapping[str, torch.Size]) -> None:
         self._shapes = shapes
         cuda = logits.device.type == "cuda"
         self._moving = logits.to("cpu", non_blocking=cuda)
-        self._arrived = torch.cuda.Event() if cuda else None
-        if self._arrived is not None:
+        self.arrived = torch.cuda.Event() if cuda else None
+        if self.arrived is not None:
             # on the logits' device, which need not be the current one
-            self._arrived.record(torch.cuda.current_stream(logits.device))
+            self.arrived.record(torch.cuda.current_stream(logits.device))
 
     @classmethod
     def of(cls, by_shape: Mapping[str, Tensor]) -> HostLogits:
@@ -47,8 +50,8 @@ class HostLogits:
 
     def wait(self) -> dict[str, Logits]:
         """Wait for the copy and return the logits by head shape."""
-        if self._arrived is not None:
-            self._arrived.synchronize()
+        if self.arrived is not None:
+            self.arrived.synchronize()
         flat = np.array(self._moving.numpy())  # a copy: pinned memory is scarce
         logits, first = {}, 0
         for name, shape in self._shapes.items():

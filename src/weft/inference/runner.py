@@ -223,7 +223,9 @@ def _captured(
     """Yield the logits of each batch: captured where its shape is warm, else eager; long rows eager."""
     keys = input_names(model, examples.splits)
     all_captured = always or captured.compiled
-    eager, cuts = in_two_ways(examples, model.longest, most, "example" in keys, all_captured)
+    eager, cuts = in_two_ways(
+        examples, model.longest, most, "example" in keys, all_captured, captured.overhead
+    )
     for cut in eager:
         inputs, count, of_rows = _inputs(model, examples, cut, keys)
         moving = captured.eager_logits(inputs, count if "example" in inputs else None, read=read)
@@ -231,7 +233,7 @@ def _captured(
     soon = Counter((cut.rows, cut.length) for cut in cuts)
     for cut in cuts:
         inputs, _, of_rows = _inputs(model, examples, cut, keys)
-        lengths = inputs["attention_mask"].sum(1).tolist()
+        lengths = inputs["attention_mask"].numpy().sum(1).tolist()
         # a graph has a fixed number of examples: as many as rows, though the last ones may be empty
         count = cut.rows if "example" in inputs else None
         coming = USES if always else soon[cut.rows, cut.length]

@@ -12,7 +12,7 @@ from weft.inference.batches import OVERHEAD, by_cost
 from weft.inference.captures import input_names
 from weft.inference.examples import Examples
 from weft.inference.finite import check_logits
-from weft.inference.ladder import FEW, Ladder, by_ladder
+from weft.inference.ladder import to_capture
 from weft.inference.logits import AllLogits
 from weft.inference.precision import precision_context
 from weft.inference.predict import QUEUED
@@ -155,8 +155,10 @@ class Worker:
         if not self.waits:
             return [cut.chosen for cut in by_cost(examples, self._overhead, self.tokens)]
         spare = "example" in input_names(self.model, examples.splits)
-        ladder = Ladder(self.model.longest, self.tokens, coarse=len(examples) <= FEW)
-        return [cut.chosen for cut in by_ladder(examples, ladder, spare)]
+        requested = self.model.captures.requested
+        overhead = None if requested is None else requested.overhead
+        cuts = to_capture(examples, self.model.longest, self.tokens, spare=spare, overhead=overhead)
+        return [cut.chosen for cut in cuts]
 
     def _decoded(self, items: Sequence[Item], examples: Examples, logits: AllLogits) -> list[Any]:
         model = self.model

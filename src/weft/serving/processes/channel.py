@@ -1,21 +1,25 @@
-"""A channel between two processes: messages in both directions, sent and received by threads of their own."""
+"""A channel between two processes: messages in both directions, received by a thread of its own."""
 
 from __future__ import annotations
 
 import os
 import pickle
 import socket
+import struct
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
 from typing import Any
 
 from weft.serving.request_log import log_error
 
 Message = tuple[Any, ...]
 """The name of a handler, and its arguments."""
+
+_LENGTH = struct.Struct("<Q")
+"""How many bytes of a pickled message follow."""
 
 
 def _not_for_one_request(name: str, arguments: Sequence[Any], error: Exception) -> None:
@@ -25,8 +29,9 @@ def _not_for_one_request(name: str, arguments: Sequence[Any], error: Exception) 
 class Channel:
     """One end of a channel. Both ends are processes of this server: messages are pickled.
 
-    A sender never waits for the other process: messages are put into a queue, which a thread sends. So a
-    process that hangs does not stop the other one.
+    A sender never waits for the other process. A message is written at once, by the thread that sends it, as
+    far as the pipe has room; a further thread writes the rest. So a process that hangs does not stop the
+    other one, and as a rule no thread must be woken to send.
 
     No message ends a thread without notice. What cannot be sent goes to `on_unsent`. If that or a handler
     fails, the error is logged and the channel ends on both sides, as if the other process had died: an HTTP
@@ -39,11 +44,11 @@ class Channel:
         >>> channel.send("questions", ["What is this?"])
 
     Args:
-        connection: an end of `multiprocessing.Pipe()`.
+        connection: an end of `multiprocessing.Pipe()`; nothing else reads or writes it from now on.
         handlers: called with the arguments of a message, by its name, one after the other by one thread.
         on_end: called once, when the other process has closed its end or has died.
         on_unsent: called with the name, the arguments and the error of a message that cannot be pickled, by
-            the thread that sends; it may send another one instead. By default the channel ends.
+            the thread that sends it; it may send another one instead. By default the channel ends.
     """
 
     def __init__(
@@ -53,9 +58,14 @@ class Channel:
         on_end: Callable[[], None],
         on_unsent: Callable[[str, Sequence[Any], Exception], None] = _not_for_one_request,
     ) -> None:
-        self._connection, self._handlers = connection, handlers
-        self._on_end, self._on_unsent = on_end, on_unsent
-        self._outgoing: SimpleQueue[Message | None] = SimpleQueue()
+        self._handlers, self._on_end, self._on_unsent = handlers, on_end, on_unsent
+        self._socket = socket.socket(fileno=os.dup(connection.fileno()))
+        connection.close()
+        self._stream = self._socket.makefile("rb", 1 << 16)
+        self._lock = threading.RLock()  # `on_unsent` may send
+        self._left: deque[memoryview] = deque()  # the first one is being written
+        self._work = threading.Condition(self._lock)
+        self._closing = self._broken = False
         self._sender = threading.Thread(target=self._run_sender, name="weft-send", daemon=True)
         self._receiver = threading.Thread(target=self._run_receiver, name="weft-receive", daemon=True)
 
@@ -65,34 +75,66 @@ class Channel:
         self._receiver.start()
 
     def send(self, name: str, *arguments: Any) -> None:
-        """Send a message soon."""
-        self._outgoing.put((name, *arguments))
+        """Send a message, after all that were sent before."""
+        with self._lock:
+            if self._broken:
+                return
+            try:
+                data = self._pickled((name, *arguments))
+            except Exception as error:
+                log_error("failure", error)
+                self._broken = True
+                self._shut_down()
+                return
+            if data is None:
+                return
+            frame = memoryview(_LENGTH.pack(len(data)) + data)
+            written = 0 if self._left else self._written_at_once(frame)
+            if written < len(frame):
+                self._left.append(frame[written:])
+                self._work.notify()
 
     def close(self) -> None:
         """Send what is waiting, then close this end; the other process gets its `on_end`."""
-        self._outgoing.put(None)
+        with self._lock:
+            self._closing = True
+            self._work.notify()
         self._sender.join(10)
         self._shut_down()
-        with suppress(OSError):
-            self._connection.close()
+        self._socket.close()
 
     def _shut_down(self) -> None:
         """Wake the threads that read, here and in the other process: closing alone would not."""
-        with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as same:
-            same.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _written_at_once(self, frame: memoryview) -> int:
+        """Write as much as the pipe has room for, and return how many bytes that was."""
+        try:
+            return self._socket.send(frame, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+        except OSError:  # the receiver notices, too
+            self._broken = True
+            return len(frame)
 
     def _run_sender(self) -> None:
-        while (message := self._outgoing.get()) is not None:
+        while True:
+            with self._lock:
+                while not self._left:
+                    if self._closing:
+                        return
+                    self._work.wait()
+                rest = self._left[0]
             try:
-                data = self._pickled(message)
-                if data is not None:
-                    self._connection.send_bytes(data)
-            except OSError:
-                return  # the receiver notices, too
-            except Exception as error:
-                log_error("failure", error)
-                self._shut_down()
+                self._socket.sendall(rest)
+            except OSError:  # the receiver notices, too
+                with self._lock:
+                    self._broken = True
+                    self._left.clear()
                 return
+            with self._lock:
+                self._left.popleft()
 
     def _pickled(self, message: Message) -> bytes | None:
         try:
@@ -112,9 +154,14 @@ class Channel:
             log_error("failure", error)
             self._shut_down()
         self._on_end()
+        self._stream.close()
 
     def _received(self) -> bytes | None:
         """The next message; None if the other process has closed its end."""
-        with suppress(EOFError, OSError):
-            return self._connection.recv_bytes()
+        with suppress(OSError, ValueError):
+            head = self._stream.read(_LENGTH.size)
+            if len(head) == _LENGTH.size:
+                (length,) = _LENGTH.unpack(head)
+                data = self._stream.read(length)
+                return data if len(data) == length else None
         return None

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from weft.errors import command_line
+from weft.serving.engine import SWITCH
 from weft.serving.http.application import App, in_thread
 from weft.serving.processes.http_engine import HttpEngine
 from weft.serving.server import run_application
@@ -70,6 +71,7 @@ def main() -> None:
         settings: ServeSettings = pickle.loads(connection.recv_bytes())
     except EOFError:
         return
+    sys.setswitchinterval(SWITCH)  # a thread that tokenizes must not wait for the one that reads requests
     with command_line():  # only `weft serve` starts it
         run_application(HttpApp(connection, settings), settings, listener)
 
