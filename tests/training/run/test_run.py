@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,7 @@ from weft.errors import RunFailed, WeftError
 from weft.evaluation.evaluate import fixed_rows
 from weft.training.optim.schedule import lr_factor
 from weft.training.run.plan import unused_rates
+from weft.training.step.driver import Driver
 from weft.training.step.gradients import step_seed
 
 pytestmark = pytest.mark.usefixtures("token_cache")
@@ -53,6 +55,21 @@ def test_a_run_leaves_its_folder(folder, tmp_path):
     # the loaded bundle gives the metrics of the run to the last digit
     assert evaluate(weft.load(run.folder), folder) == run.metrics
     assert evaluate(model, folder) == run.metrics
+
+
+def test_the_speed_of_a_run_counts_the_time_that_a_device_is_waited_for(folder, tmp_path, monkeypatch):
+    """A GPU works on after a step was started: reading the losses waits for it."""
+    losses = Driver.losses
+
+    def late(driver):
+        time.sleep(0.05)
+        return losses(driver)
+
+    monkeypatch.setattr(Driver, "losses", late)
+    _, run = go(folder, tmp_path / "out", ["train.log_every=1", "train.evaluate_every=0"])
+    said = json.loads((run.folder / "metrics.json").read_text())
+    steps = [event for event in log_of(run) if event["event"] == "step"]
+    assert said["examples_per_second"] * 0.05 * len(steps) <= 8 * len(steps)  # 8 rows a step at most
 
 
 def last_window(run):

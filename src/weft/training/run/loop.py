@@ -190,7 +190,7 @@ class Loop:
             self._count(prepared.step)
             self.state.note_time(began, step_began, prepared.step.real)
             done, last = self.state.step, self.state.step == self.total
-            progress.step(done, self._losses(done))
+            progress.step(done, self._waited_for(done))
             if self.before and done == self.before:
                 self._next_phase()
             every = self.training.evaluate_every
@@ -272,6 +272,13 @@ class Loop:
         events, self.driver.events = self.driver.events, []
         for name, facts in events:
             self.log.write(name, **facts)
+
+    def _waited_for(self, done: int) -> dict[str, float] | None:
+        """The losses to show after a step. A GPU is still working then: waiting for it is time of the steps."""
+        began = time.monotonic()
+        losses = self._losses(done)
+        self.state.step_seconds += time.monotonic() - began
+        return losses
 
     def _losses(self, done: int) -> dict[str, float] | None:
         """The losses to show after a step, if any; they are logged every `log_every` steps."""
