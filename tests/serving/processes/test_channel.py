@@ -66,6 +66,32 @@ def test_a_sender_does_not_wait_for_a_process_that_hangs():
     assert here.ended.wait(10)
 
 
+def test_messages_of_several_threads_arrive_whole_while_the_other_end_is_slow():
+    """A message that does not fit into the pipe is written in parts, and no other one comes between them."""
+    one, other = multiprocessing.Pipe()
+    here, there = End(one), End(other, 4 * 40)
+    here.channel.start()
+
+    def send(thread):
+        for number in range(40):
+            here.channel.send("note", thread, number, bytes([thread]) * (7919 * number))
+
+    threads = [threading.Thread(target=send, args=(thread,)) for thread in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)  # by now the pipe is full
+    there.channel.start()
+    for thread in threads:
+        thread.join()
+    assert there.complete.wait(30)
+    for thread in range(4):
+        own = [(number, data) for sender, number, data in there.messages if sender == thread]
+        assert own == [(number, bytes([thread]) * (7919 * number)) for number in range(40)]
+    here.channel.close()
+    assert there.ended.wait(10)
+    there.channel.close()
+
+
 def test_the_end_is_noticed_once_on_both_sides():
     ends = []
     here, there = multiprocessing.Pipe()

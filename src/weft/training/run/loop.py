@@ -274,7 +274,7 @@ class Loop:
             self.log.write(name, **facts)
 
     def _waited_for(self, done: int) -> dict[str, float] | None:
-        """The losses to show after a step. A GPU is still working then: waiting for it is time of the steps."""
+        """The losses to show after a step. A GPU still works then: waiting for it is time of the steps."""
         began = time.monotonic()
         losses = self._losses(done)
         self.state.step_seconds += time.monotonic() - began
