@@ -48,7 +48,7 @@ def start_from(model: Model, folder: str | Path) -> list[str]:
         def read() -> tuple[dict[str, Any], dict[str, Task], OpenFiles]:
             manifest = read_manifest(folder)
             _check_encoder(model, manifest, folder)
-            tasks = read_tasks(folder, manifest, model.encoder_source.sha256)
+            tasks = read_tasks(folder, manifest, manifest["encoder"]["sha256"])
             return manifest, tasks, open_files(folder, tasks, stack)
 
         manifest, tasks, files = consistently(folder, read)
@@ -68,7 +68,8 @@ def start_from(model: Model, folder: str | Path) -> list[str]:
 
 def _check_encoder(model: Model, manifest: Mapping[str, Any], folder: Path) -> None:
     """Refuse a bundle with a different encoder, or whose heads read something else."""
-    if manifest["encoder"]["sha256"] != model.encoder_source.sha256:
+    # the included copy is a file of its own: transformers may have named its tensors in another way
+    if model.encoder_source.sha256 not in (manifest["encoder"]["sha256"], manifest["encoder"]["included"]):
         raise WeftError(
             f"start: {folder} needs a different encoder, {manifest['encoder']['name']!r}; "
             f"expected the weights of {model.encoder_source.name!r}"

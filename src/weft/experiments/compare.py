@@ -34,6 +34,7 @@ def compare(
     keep: bool = False,
     progress: bool = True,
     on: OnRay | None = None,
+    again: int = 0,
 ) -> Results:
     """Train the runs of a grid that have not been made yet, and compare them.
 
@@ -51,13 +52,14 @@ def compare(
         keep: whether to keep the weights of all runs.
         progress: whether to show progress.
         on: the Ray cluster to train on, `weft.experiments.on_ray.OnRay(...)`; None: this machine.
+        again: how many finished runs to train once more, on this machine: `results.again` has both scores.
 
     Returns:
         The results; `to_dict()` returns all numbers. The tables are also written to `out`.
     """
     grid = load_any(source, overrides)
     display: Callable[[int, int], Display] = display_for if progress else lambda cells, done: Silent()
-    compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep, display=display, on=on)
+    compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep, display=display, on=on, again=again)
     return written(compared, Path(out))
 
 

@@ -16,6 +16,7 @@ from weft.experiments.claims.evaluate import FEWEST_SEEDS, HELD
 from weft.experiments.measure_tables import measure_tables
 from weft.experiments.results import Results
 from weft.experiments.tables import (
+    again_table,
     averages_table,
     claims_table,
     contrasts_table,
@@ -94,6 +95,8 @@ def page(results: Results, call: Call | None = None, web: str | None = None, wor
     parts += [section(table) for table in measure_tables(results)]
     if grid.published.get("rows"):
         parts += [section(published_table(results))]
+    if results.again:
+        parts += [section(again_table(results))]
     parts += [section(cost_table(results)), cautions(results), how_to_read(results)]
     if call is not None:
         parts += ["## Repeat it\n```\n" + "\n".join(call.lines()) + "\n```", repeated(call, results)]

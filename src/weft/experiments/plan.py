@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,11 @@ class Plan:
             for planned in self.cells.values()
             if planned.record is None or (planned.cell.name in needed and not self.has_weights(planned))
         ]
+
+    def only(self, names: Iterable[str]) -> Plan:
+        """Leave out all other cells; returns this plan."""
+        self.cells = {name: self.cells[name] for name in names}
+        return self
 
     def has_weights(self, planned: Planned) -> bool:
         """Whether the weights of a cell are there."""

@@ -39,6 +39,8 @@ OPTIONAL: dict[str, type] = {"chosen_by": dict, "memory": int, "step": int, "fai
 """The types of fields that may be null."""
 CELLS = "cells.json"
 """The file in a packed file that lists the grid's cells."""
+AGAIN = "again"
+"""The folder, here and in a packed file, of the records of runs that were trained a second time."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,11 @@ class Records:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "records"
 
+    @property
+    def again(self) -> Records:
+        """The records of runs that were trained a second time; see `weft.experiments.again`."""
+        return Records(self.folder.parent / AGAIN)
+
     def path(self, identity: str) -> Path:
         """The file of a record."""
         return self.folder / f"{identity}{ENDING}"
@@ -183,6 +190,8 @@ class Records:
     def pack(self, identities: Iterable[str], file: Path, cells: Mapping[str, Any] | None = None) -> int:
         """Write records into one file; returns how many. Equal records make equal files.
 
+        With each record goes that of the same run in `again`, if there is one; it is not counted.
+
         Args:
             identities: those of the records.
             file: the file.
@@ -201,6 +210,9 @@ class Records:
                 if path.is_file():
                     archive.writestr(zipfile.ZipInfo(path.name), path.read_bytes())
                     count += 1
+                second = self.again.path(identity)
+                if second.is_file():
+                    archive.writestr(zipfile.ZipInfo(f"{AGAIN}/{second.name}"), second.read_bytes())
         write_output(file, packed.getvalue())
         return count
 
@@ -209,15 +221,16 @@ class Records:
         new = old = 0
         for name, content in packed_records(file):
             record = read_record(content, f"{file}: {name}")
-            if name != f"{record.identity}{ENDING}":
+            where = self.again if name.startswith(f"{AGAIN}/") else self
+            if name.removeprefix(f"{AGAIN}/") != f"{record.identity}{ENDING}":
                 raise WeftError(f"{file}: {name} holds the record of {record.identity}; the file is damaged")
-            known = self.path(record.identity)
-            if known.is_file() and self.read(record.identity) is not None:
-                old += 1
+            known = where.path(record.identity)
+            if known.is_file() and where.read(record.identity) is not None:
+                old += where is self
                 continue
-            self.folder.mkdir(parents=True, exist_ok=True)
+            where.folder.mkdir(parents=True, exist_ok=True)
             write_bytes(known, content)
-            new += 1
+            new += where is self
         return new, old
 
 

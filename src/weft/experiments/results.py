@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import WeftError
+from weft.experiments.again import Repeated, repeated
 from weft.experiments.cells import variants_of
 from weft.experiments.claims import ClaimResult, claim_results, claim_sums
 from weft.experiments.claims.of_records import RecordedData
@@ -50,6 +51,7 @@ class Results:
             task, and `versions`; {}: no run has finished.
         metrics: the metric that is the score of each task.
         runs: the identity of each finished run by variant and seed: its record has this name.
+        again: the runs that were trained once more.
     """
 
     grid: Grid
@@ -60,6 +62,7 @@ class Results:
     setup: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, str] = field(default_factory=dict)
     runs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    again: tuple[Repeated, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, JSON-ready."""
@@ -77,6 +80,7 @@ class Results:
             "missing": self.missing,
             "claims": [claim.to_dict() for claim in self.claims],
             "runs": {name: {str(seed): x for seed, x in seeds.items()} for name, seeds in self.runs.items()},
+            "again": [run.to_dict() for run in self.again],
         }
 
 
@@ -92,7 +96,7 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
     records = compared.records
     facts = {variant.name: _facts(variant.name, compared) for variant in variants_of(grid)}
     done = sum(planned.record is not None for planned in plan.cells.values())
-    missing = len(plan.cells) - done - len(compared.failed)
+    missing = len(plan.cells) - done - sum(name in plan.cells for name in compared.failed)
     if not records:
         return Results(grid, {}, facts, missing, tuple(claim_results(grid, records)))
     identities = {
@@ -114,7 +118,9 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
         statistics = _statistics(grid, records, resamples)
         write_json(plan.out / FILE, {"key": key, "statistics": statistics})
     claims = tuple(claim_results(grid, records, statistics))
-    return Results(grid, statistics, facts, missing, claims, _setup(records), _metrics(records), identities)
+    setup, metrics = _setup(records), _metrics(records)
+    again = repeated(plan, records)
+    return Results(grid, statistics, facts, missing, claims, setup, metrics, identities, again)
 
 
 def _setup(records: Mapping[str, Mapping[int, Record]]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError, words
+from weft.experiments.again import to_repeat
 from weft.experiments.display import Display, display_for
 from weft.experiments.environment import environment, on_nodes
 from weft.experiments.estimate import expected_seconds
@@ -23,7 +24,8 @@ from weft.experiments.grid import Grid
 from weft.experiments.job import Job
 from weft.experiments.plan import Plan, Planned
 from weft.experiments.pool import CellPool, Pool
-from weft.experiments.records import Record
+from weft.experiments.records import AGAIN, Record
+from weft.experiments.signals import Signals
 from weft.experiments.tuning import Choice, choose
 from weft.utils.lock import LOCK, locked
 from weft.utils.notes import print_note
@@ -88,6 +90,7 @@ def run_grid(
     kept: Callable[[Plan], object] | None = None,
     display: Callable[[int, int], Display] = display_for,
     on: OnRay | None = None,
+    again: int = 0,
 ) -> Compared:
     """Run the cells of a grid that have no record.
 
@@ -102,6 +105,7 @@ def run_grid(
         kept: called with the plan before cells run, and after each that ends: what is to be kept of them.
         display: makes the progress display, from the number of cells and of those that are done.
         on: the Ray cluster that cells run on, as many as it has room for; None: this machine.
+        again: how many finished cells to run once more; see `weft.experiments.again`.
     """
     folder = Path(out)
     if folder.is_file():
@@ -113,7 +117,7 @@ def run_grid(
     grid = halved(grid)
     call = _Call(grid, folder, jobs, device, keep or grid.keep, display, minutes, kept, on)
     plan = Plan(grid, folder)
-    if not plan.waiting and grid.tune is None:
+    if not plan.waiting and grid.tune is None and not again:
         return call.result(plan, {})
     with locked(
         folder / LOCK,
@@ -125,9 +129,12 @@ def run_grid(
     ):
         call.run(plan)
         choices = _choices(grid, plan)
+        chosen = {name: choice.labels for name, choice in choices.items()}
         if choices:
-            plan = Plan(grid, folder, {name: choice.labels for name, choice in choices.items()})
+            plan = Plan(grid, folder, chosen)
             call.run(plan)
+        if again:
+            call.run_again(plan, Plan(grid, folder / AGAIN, chosen or None).only(to_repeat(plan, again)))
         if not call.keep:
             plan.delete_weights()
     return call.result(plan, choices)
@@ -221,10 +228,24 @@ class _Call:
         with shared_gpu(jobs, self.device, print_note) as sharing:
             self._run(plan, waiting, Pool(jobs, {**environment(jobs), **sharing}), bool(sharing))
 
+    def run_again(self, plan: Plan, second: Plan) -> None:
+        """Run some cells of the plan once more.
+
+        Args:
+            plan: the plan, whose cells are done.
+            second: the cells to run, with a folder of their own.
+        """
+        kept = lambda _: self._keep(plan)  # noqa: E731
+        call = _Call(self.grid, second.out, self.jobs, self.device, False, self.display, self.minutes, kept)
+        call.until = self.until
+        call.run(second)
+        self.ran, self.steps = self.ran + call.ran, self.steps + call.steps
+        self.failed |= {f"{name}, once more": why for name, why in call.failed.items()}
+
     def _run(self, plan: Plan, waiting: dict[str, Planned], pool: CellPool, shared: bool) -> None:
         shown = self.display(len(plan.cells), len(plan.cells) - len(waiting))
         try:
-            with _Signals(pool) as signals:
+            with Signals(pool) as signals:
                 for job, message in pool.run(lambda: self._ready(plan, waiting, pool.running), shown.workers):
                     if signals.caught is not None and DONE not in message:
                         continue
@@ -293,30 +314,3 @@ class _Call:
             if lost:
                 del waiting[identity]
                 self._note_failure(plan, planned, f"it uses the run {lost[0]!r}, which failed")
-
-
-class _Signals:
-    """While cells run, SIGINT and SIGTERM let them write their checkpoints."""
-
-    def __init__(self, pool: CellPool) -> None:
-        self._pool = pool
-        self.caught: int | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> _Signals:
-        import threading
-
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._catch)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _catch(self, number: int, frame: object) -> None:
-        if self.caught is not None:  # a second one: end at once
-            raise KeyboardInterrupt
-        self.caught = number
-        self._pool.stop(number)

@@ -19,6 +19,8 @@ def tables_of(results: Results) -> list[TextTable]:
         tables.append(contrasts_table(results))
     if results.grid.published.get("rows"):
         tables.append(published_table(results))
+    if results.again:
+        tables.append(again_table(results))
     return tables
 
 
@@ -44,6 +46,13 @@ def notes_of(results: Results) -> list[str]:
     for name, facts in results.facts.items():
         for seed, reason in facts["failed"].items():
             notes.append(f"{name}, seed {seed} failed: {reason.splitlines()[0]}")
+    if results.again:
+        noise = results.again[0].noise
+        spread = "" if noise is None else f", which is {100 * noise:.2f} points here"
+        notes.append(
+            "a run that was trained again agrees if both averages differ by at most 2·√2 times the standard "
+            f"deviation between seeds{spread}"
+        )
     if results.missing:
         notes.append(f"{results.missing} runs have not been made yet")
     return notes
@@ -201,6 +210,29 @@ def published_table(results: Results) -> TextTable:
     source = results.grid.published.get("source", "published")
     pairs = [f"{column}, {which}" for column in columns for which in ("published", "ours")]
     return TextTable(f"published ({source}) and ours", ("variant", *pairs), tuple(rows))
+
+
+def again_table(results: Results) -> TextTable:
+    """One row per run that was trained once more: both averages, and whether they agree."""
+    rows = []
+    for run in results.again:
+        difference = None if run.then is None or run.now is None else run.now - run.then
+        rows.append(
+            (
+                run.run,
+                NONE if run.then is None else f"{100 * run.then:.2f}",
+                NONE if run.now is None else f"{100 * run.now:.2f}",
+                "0, bit by bit" if run.equal else NONE if difference is None else f"{100 * difference:+.2f}",
+                NONE if run.equal else f"{run.task} {100 * run.difference:+.2f}",
+                NONE if run.agrees is None else "yes" if run.agrees else "no",
+                " and ".join(dict.fromkeys(run.machines)),
+            )
+        )
+    columns = (
+        *("run", "average", "trained again", "difference, points", "largest of a task", "agrees"),
+        "trained on",
+    )
+    return TextTable("runs that were trained again", columns, tuple(rows))
 
 
 def claim_lines(results: Results) -> list[str]:

@@ -96,6 +96,18 @@ def test_a_page_from_packed_records_alone(grid, tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("warm_workers")
+def test_a_run_that_is_trained_again_is_on_both_pages(grid, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    call = ["compare", str(grid), "--out", str(tmp_path / "out"), "--device", "cpu", "--again", "1"]
+    assert cli.run([*call, "--page", str(page)]) == 0
+    shown = capsys.readouterr()
+    assert "runs that were trained again" in shown.out
+    assert "[1/1]" in shown.err
+    assert "## Runs that were trained again\n| run | average |" in page.read_text()
+    assert "1 of 1 runs agree with their record" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.usefixtures("warm_workers")
 def test_a_failed_run_is_a_row_with_its_reason(grid, tmp_path, capsys):
     call = ["compare", str(grid), "train.lr=1.0e+30", "--out", str(tmp_path / "out"), "--device", "cpu"]
     assert cli.run(call) == 1
@@ -115,6 +127,8 @@ NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not inst
         (["{grid}", "train.stepz=3"], "train.stepz"),
         (["{grid}", "--unpack", "none.records"], "there is no file 'none.records'"),
         (["{grid}", "--jobs", "0"], "--jobs"),
+        (["{grid}", "--again", "0"], "--again"),
+        (["{grid}", "--again", "1", "--dry-run"], "--again trains runs on this machine; leave out --dry-run"),
         (["{grid}", "--out", "{grid}"], "is a file"),
         (["{grid}", "--gpus-per-cell", "0.25"], "--gpus-per-cell needs --on ray"),
         (["{grid}", "--on", "slurm"], "--on slurm: unknown; expected ray"),

@@ -70,6 +70,25 @@ def test_claims_have_their_reason(data):
     assert claim["why"] in shown
 
 
+def test_runs_that_were_trained_again_stand_beside_their_records(data):
+    assert "again" not in sections(data)
+    run = {"run": "a · seed 1", "then": 0.5, "now": 0.51, "task": "cola", "difference": -0.02, "equal": False}
+    run |= {"noise": 0.01, "agrees": True, "machines": ["H200", "CPU"]}
+    same = {**run, "run": "b · seed 2", "now": 0.5, "equal": True, "machines": ["H200", "H200"]}
+    none = {**run, "then": None, "now": None, "agrees": None}
+    shown = texts(replace(data, results={**data.results, "again": [run, same, none]}), "again")
+    for text in (
+        "a · seed 1",
+        "50.00",
+        "51.00",
+        "cola -2.00",
+        "H200 and CPU",
+        "equal bit by bit",
+        "2 of 3 runs",
+    ):
+        assert text in shown
+
+
 def test_curves_are_medians_over_seeds(data):
     curves = curves_of_comparison(data)
     assert list(curves.curves) == ["", *data.tasks]

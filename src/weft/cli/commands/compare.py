@@ -66,6 +66,12 @@ def compare(
         float | None,
         typer.Option(metavar="M", help="begin no run after M minutes; those that have begun end"),
     ] = None,
+    again: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="train N finished runs once more: the page says whether they agree"
+        ),
+    ] = None,
     pack: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="write the records of the grid into one file, after every run"),
@@ -131,6 +137,8 @@ def compare(
     grid = load_any(source, overrides or [])
     if records is not None and (dry_run or unpack or pack is not None):
         raise WeftError("--records makes tables alone; leave out --dry-run, --pack and --unpack")
+    if again is not None and (dry_run or records is not None or cluster is not None):
+        raise WeftError("--again trains runs on this machine; leave out --dry-run, --records and --on")
     if page is not None:
         web_page_of(page)  # a wrong name is reported before anything is trained
     elif summary is not None:
@@ -156,6 +164,7 @@ def compare(
                 minutes=minutes,
                 kept=kept,
                 on=cluster,
+                again=again or 0,
             )
     except Stopped as stopped:
         print(f"{stopped}\n  to continue, repeat the command", file=sys.stderr)

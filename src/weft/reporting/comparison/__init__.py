@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from weft.reporting.comparison.again import again_section
 from weft.reporting.comparison.claims import claims_section
 from weft.reporting.comparison.contrasts import contrasts_section
 from weft.reporting.comparison.cost import cost_section
@@ -28,6 +29,7 @@ SECTIONS: tuple[tuple[str, str, Maker], ...] = (
     ("cost", "Score against cost", cost_section),
     ("covariance", "Covariance and scores", covariance_section),
     ("settings", "Chosen settings", settings_section),
+    ("again", "Trained again", again_section),
     ("runs", "Runs", runs_section),
 )
 """The key, the title and the function of each section, in the order of the page."""

@@ -1,0 +1,35 @@
+"""The runs of a comparison that were trained once more."""
+
+from __future__ import annotations
+
+from weft.reporting.comparison_data import ComparisonData
+from weft.reporting.page import Section
+from weft.reporting.tables import NONE, Cell, Table
+from weft.utils.markup import join, tag
+
+AGREES = {True: Cell("yes", class_="better"), False: Cell("no", class_="worse"), None: Cell(NONE)}
+
+
+def again_section(data: ComparisonData, key: str) -> Section | None:
+    """One row per run: the average of both trainings, and whether they agree."""
+    runs = data.results.get("again")
+    if not runs:
+        return None
+    rows = [
+        [
+            run["run"],
+            *(NONE if run[name] is None else f"{100 * run[name]:.2f}" for name in ("then", "now")),
+            "equal bit by bit" if run["equal"] else f"{run['task']} {100 * run['difference']:+.2f}",
+            AGREES[run["agrees"]],
+            " and ".join(dict.fromkeys(run["machines"])),
+        ]
+        for run in runs
+    ]
+    columns = ("run", "average", "trained again", "largest difference of a task", "agrees", "trained on")
+    table = Table("Runs that were trained again", columns, rows, texts=(3, 4, 5))
+    count = sum(run["agrees"] is True for run in runs)
+    words = (
+        f"{count} of {len(runs)} runs agree with their record: their averages differ by at most 2·√2 times "
+        "the standard deviation between seeds."
+    )
+    return Section(key, "Trained again", join([tag("p", words), table.html()]))
