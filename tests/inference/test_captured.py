@@ -90,11 +90,13 @@ def test_parameters_that_lie_elsewhere_are_captured_anew(folder, capturing):
     assert model.captures.of(model, "float32").shapes == 0
 
 
-def test_a_model_with_a_further_buffer_is_captured_anew(folder, capturing):
+@pytest.mark.parametrize("has_some", [True, False])
+def test_a_model_with_a_further_buffer_is_captured_anew(folder, capturing, has_some):
     model = model_of(folder, ONE_ROW)
     predicted_until_captured(model, requests_of(ONE_ROW))
     first = model.captures.of(model, "float32")
-    next(part for part in model.modules() if part._parameters).register_buffer("further", torch.zeros(1))
+    part = next(part for part in model.modules() if bool(part._buffers) == has_some)
+    part.register_buffer("further", torch.zeros(1))
     assert model.captures.of(model, "float32") is not first
 
 

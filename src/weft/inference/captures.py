@@ -91,7 +91,7 @@ class Captures:
         self._remember_addresses(model)
 
     def _remember_addresses(self, model: Model) -> None:
-        self._tables = [x for module in model.modules() for x in (module._parameters, module._buffers) if x]
+        self._tables = [x for module in model.modules() for x in (module._parameters, module._buffers)]
         self._places = [(named, name) for named in self._tables for name in named]
         self._addresses = self._current_addresses()
 
