@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tiny_grid import run_here, untimed, write_grid
+from weft.errors import WeftError
 from weft.experiments.again import repeated, seed_deviation, to_repeat
 from weft.experiments.grid import load_grid
 from weft.experiments.packing import pack, unpacked
@@ -18,7 +19,7 @@ from weft.experiments.page import page
 from weft.experiments.records import Record, Records
 from weft.experiments.results import results_of
 from weft.experiments.run_grid import recorded
-from weft.experiments.tables import tables_of
+from weft.experiments.tables import notes_of, tables_of
 
 TEXT = "seeds: 2\naxes: {method: [full, lora]}\nbaseline: full\n"
 TUNED = "seeds: 2\nvariants: {a: {}}\ntune: {over: {train.lr: [1.0e-9, 1.0e-2]}, seeds: 1}\n"
@@ -90,6 +91,74 @@ def test_a_run_whose_scores_differ_is_judged_by_the_spread_of_seeds(made, tmp_pa
         (row,) = [row for row in table.rows if row[0] == name]
         assert row[5] == ("yes" if agrees else "no")
         assert row[3] == f"{100 * change:+.2f}"
+
+
+def test_equal_runs_under_several_names_are_trained_again_once(tmp_path, warm_workers):
+    text = "seeds: 2\nvariants: {a: {}, b: {}, c: {method: lora}}\n"
+    grid = write_grid(tmp_path, text, steps=3)
+    done = run_here(grid, tmp_path / "out", jobs=2, again=9)
+    assert done.ran == 4 + 4
+    again = results_of(done).again
+    assert len(again) == 4
+    assert all(run.equal for run in again)
+
+
+def test_a_run_that_fails_when_it_is_trained_again_is_on_the_page(tmp_path, warm_workers):
+    grid = write_grid(tmp_path, TEXT, steps=3)
+    run_here(grid, tmp_path / "out", jobs=2)
+    (tmp_path / "out" / "again").mkdir()
+    (tmp_path / "out" / "again" / "runs").write_text("in the way")
+    done = run_here(grid, tmp_path / "out", again=1)
+    assert not done.failed
+    assert len(done.not_repeated) == 1
+    results = results_of(done)
+    (run,) = results.again
+    assert run.failed
+    assert run.agrees is False
+    assert results.missing == 0
+    assert "| failed | – | – | no |" in page(results)
+    assert any(note.startswith(f"{run.run} failed when it was trained again: ") for note in notes_of(results))
+
+
+def test_if_the_time_is_over_the_results_of_the_grid_are_there_all_the_same(tmp_path, warm_workers, capsys):
+    grid = write_grid(tmp_path, TEXT, steps=3)
+    run_here(grid, tmp_path / "out", jobs=2)
+    done = run_here(grid, tmp_path / "out", again=1, minutes=1e-9)
+    assert done.ran == 0
+    assert results_of(done).missing == 0
+    assert "0 of 1 runs are done once more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("metrics", [{}, {"cat": {}}])
+def test_a_second_record_without_metrics_does_not_agree(made, tmp_path, metrics):
+    grid, out, _, _ = made
+    pack(recorded(load_grid(grid), out).plan, tmp_path / "all.records")
+    compared = unpacked(load_grid(grid), tmp_path / "all.records", tmp_path / "there")
+    (name, *_) = to_repeat(compared.plan, 1)
+    second = compared.plan.records.again
+    second.write(replace(second.read(compared.plan.cells[name].identity), metrics=metrics))
+    (run,) = [run for run in repeated(compared.plan, compared.records) if run.run == name]
+    assert run.now is None
+    assert not run.equal
+    assert run.agrees is None
+    assert page(results_of(compared))
+
+
+def test_a_damaged_second_record_is_not_packed(made, tmp_path):
+    grid, out, _, _ = made
+    pack(recorded(load_grid(grid), out).plan, tmp_path / "all.records")
+    compared = unpacked(load_grid(grid), tmp_path / "all.records", tmp_path / "there")
+    (name, *_) = to_repeat(compared.plan, 1)
+    path = compared.plan.records.again.path(compared.plan.cells[name].identity)
+    path.write_bytes(b"damaged")
+    with pytest.raises(WeftError, match=f"{path.name} is damaged"):
+        pack(compared.plan, tmp_path / "new.records")
+
+
+def test_a_negative_number_is_refused(tmp_path):
+    grid = write_grid(tmp_path, TEXT, steps=3)
+    with pytest.raises(WeftError, match="again must be at least 0; found -1"):
+        run_here(grid, tmp_path / "out", again=-1)
 
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=4), min_size=1, max_size=4))

@@ -126,6 +126,20 @@ def test_few_examples_are_one_coarse_batch_until_all_shapes_are_captured():
     assert [(cut.rows, cut.length) for cut in to_capture(listed, 128, overhead=1e4)] == [(32, 112)]
 
 
+@given(
+    examples=st.lists(st.tuples(st.integers(1, 128), st.integers(1, 3)), min_size=1, max_size=40),
+    overhead=st.sampled_from([100.0, 760.0, 1800.0, 8000.0]),
+)
+def test_a_batch_that_was_cut_is_one_batch_when_it_is_cut_again(examples, overhead):
+    """A server cuts what waits, and `all_logits` cuts each of these batches again."""
+    tokens = Lengths(*zip(*examples, strict=True))
+    listed = [(0, tokens, i) for i in range(len(examples))]
+    for cut in to_capture(Examples.of(listed), 128, overhead=overhead):
+        chosen = [listed[int(i)] for i in cut.chosen]
+        (again,) = to_capture(Examples.of(chosen), 128, overhead=overhead)
+        assert (again.rows, again.length) == (cut.rows, cut.length)
+
+
 def cost(cuts, overhead):
     return sum(overhead + cut.rows * cut.length for cut in cuts)
 

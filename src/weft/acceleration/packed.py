@@ -60,9 +60,9 @@ def pack(tensors: Mapping[str, Tensor], pinned: bool) -> Tensor:
     for name, size in zip(tensors, map(_bytes, fields), strict=True):
         source = tensors[name]
         part = block[at : at + size]
-        if source.dtype == torch.bfloat16:
+        if source.dtype == torch.bfloat16 and size:
             torch.from_numpy(part).view(source.dtype).view(source.shape).copy_(source)
-        else:
+        elif size:
             values = source.numpy()
             part.view(values.dtype).reshape(values.shape)[...] = values
         at += _rounded(size)

@@ -38,6 +38,7 @@ class Repeated:
             two seeds.
         agrees: whether both averages agree within the noise; None: there is nothing to judge by.
         machines: the devices of both runs.
+        failed: why the second run failed; None: it did not.
     """
 
     run: str
@@ -48,7 +49,8 @@ class Repeated:
     equal: bool
     noise: float | None
     agrees: bool | None
-    machines: tuple[str, str]
+    machines: tuple[str, ...]
+    failed: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, JSON-ready."""
@@ -64,7 +66,7 @@ def to_repeat(plan: Plan, count: int) -> list[str]:
         plan: the plan of the finished grid.
         count: how many.
     """
-    runs = [planned for planned in plan.cells.values() if _can_be_repeated(planned)]
+    runs = _repeatable(plan)
     runs.sort(key=lambda planned: hashlib.sha256(planned.identity.encode()).hexdigest())
     seen: dict[str, int] = {}
     turns = []
@@ -74,24 +76,24 @@ def to_repeat(plan: Plan, count: int) -> list[str]:
     return [name for _, name in sorted(turns, key=lambda each: each[0])][:count]
 
 
-def repeated(plan: Plan, records: Mapping[str, Mapping[int, Record]]) -> tuple[Repeated, ...]:
+def repeated(
+    plan: Plan, records: Mapping[str, Mapping[int, Record]], failed: Mapping[str, str] | None = None
+) -> tuple[Repeated, ...]:
     """The runs of a grid that were trained again, as far as their second records are there.
 
     Args:
         plan: the plan of the grid.
         records: the first records by variant and seed.
+        failed: why runs could not be trained again, by their names.
     """
-    second = {
-        name: (planned.record, record)
-        for name, planned in plan.cells.items()
-        if _can_be_repeated(planned) and (record := plan.records.again.read(planned.identity)) is not None
-    }
-    noise = seed_deviation(plan.grid, records) if second else None
-    return tuple(
-        _compared(plan.grid, name, then, now, noise)
-        for name, (then, now) in second.items()
-        if then is not None and now.failed is None
-    )
+    failed = failed or {}
+    pairs = []
+    for planned in _repeatable(plan):
+        now = plan.records.again.read(planned.identity)
+        if planned.record is not None and (now is not None or planned.cell.name in failed):
+            pairs.append((planned.cell.name, planned.record, now))
+    noise = seed_deviation(plan.grid, records) if pairs else None
+    return tuple(_compared(plan.grid, name, then, now, noise, failed.get(name)) for name, then, now in pairs)
 
 
 def seed_deviation(grid: Grid, records: Mapping[str, Mapping[int, Record]]) -> float | None:
@@ -101,29 +103,47 @@ def seed_deviation(grid: Grid, records: Mapping[str, Mapping[int, Record]]) -> f
     """
     squares, free = [], 0
     for seeds in records.values():
-        values = [x for r in seeds.values() if (x := average_of(grid.average, r.metrics)) is not None]
+        values = [x for record in seeds.values() if (x := _average(grid, record)) is not None]
         mean = fsum(values) / len(values) if values else 0.0
         squares += [(value - mean) ** 2 for value in values]
         free += max(len(values) - 1, 0)
     return sqrt(fsum(squares) / free) if free else None
 
 
-def _can_be_repeated(planned: Planned) -> bool:
-    record = planned.record
-    return record is not None and record.failed is None and not (planned.cell.trial or planned.cell.needs)
+def _repeatable(plan: Plan) -> list[Planned]:
+    """The runs that can be repeated; of equal runs under several names the first."""
+    runs: dict[str, Planned] = {}
+    for planned in plan.cells.values():
+        record = planned.record
+        if record is not None and record.failed is None and not (planned.cell.trial or planned.cell.needs):
+            runs.setdefault(planned.identity, planned)
+    return list(runs.values())
 
 
-def _compared(grid: Grid, name: str, then: Record, now: Record, noise: float | None) -> Repeated:
-    before, after = (average_of(grid.average, record.metrics) for record in (then, now))
+def _compared(
+    grid: Grid, name: str, then: Record, now: Record | None, noise: float | None, failed: str | None
+) -> Repeated:
+    before = _average(grid, then)
+    machine = str(then.machine.get("device"))
+    if now is None or now.failed is not None:
+        why = failed if now is None or now.failed is None else now.failed
+        return Repeated(name, before, None, "", 0.0, False, noise, False, (machine,), why or "no record")
+    after = _average(grid, now)
     differences: Sequence[tuple[str, float]] = [
         (task, main_score(now.metrics[task]) - main_score(metrics))
         for task, metrics in then.metrics.items()
-        if task in now.metrics
+        if metrics and now.metrics.get(task)
     ]
     task, difference = max(differences, key=lambda each: abs(each[1]), default=("", 0.0))
-    equal = then.metrics == now.metrics
+    equal = bool(differences) and then.metrics == now.metrics
     agrees: bool | None = True if equal else None
     if agrees is None and noise is not None and before is not None and after is not None:
         agrees = abs(after - before) <= DIFFERS * sqrt(2) * noise
-    machines = str(then.machine.get("device")), str(now.machine.get("device"))
+    machines = machine, str(now.machine.get("device"))
     return Repeated(name, before, after, task, difference, equal, noise, agrees, machines)
+
+
+def _average(grid: Grid, record: Record) -> float | None:
+    """The average of a record; None if it has none, such as one from a damaged file."""
+    metrics = {task: values for task, values in record.metrics.items() if values}
+    return average_of(grid.average, metrics) if metrics else None

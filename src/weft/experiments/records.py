@@ -210,8 +210,10 @@ class Records:
                 if path.is_file():
                     archive.writestr(zipfile.ZipInfo(path.name), path.read_bytes())
                     count += 1
-                second = self.again.path(identity)
-                if second.is_file():
+                if (
+                    self.again.read(identity) is not None
+                ):  # a damaged one is reported here, not where it is read
+                    second = self.again.path(identity)
                     archive.writestr(zipfile.ZipInfo(f"{AGAIN}/{second.name}"), second.read_bytes())
         write_output(file, packed.getvalue())
         return count

@@ -96,7 +96,7 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
     records = compared.records
     facts = {variant.name: _facts(variant.name, compared) for variant in variants_of(grid)}
     done = sum(planned.record is not None for planned in plan.cells.values())
-    missing = len(plan.cells) - done - sum(name in plan.cells for name in compared.failed)
+    missing = len(plan.cells) - done - len(compared.failed)
     if not records:
         return Results(grid, {}, facts, missing, tuple(claim_results(grid, records)))
     identities = {
@@ -119,7 +119,7 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
         write_json(plan.out / FILE, {"key": key, "statistics": statistics})
     claims = tuple(claim_results(grid, records, statistics))
     setup, metrics = _setup(records), _metrics(records)
-    again = repeated(plan, records)
+    again = repeated(plan, records, compared.not_repeated)
     return Results(grid, statistics, facts, missing, claims, setup, metrics, identities, again)
 
 

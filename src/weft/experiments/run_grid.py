@@ -44,6 +44,7 @@ class Compared:
         plan: the cells, with their records.
         choices: the tuned values of each variant; {} without `tune`.
         failed: why cells failed, by name.
+        not_repeated: why cells could not be run once more, by name.
         ran: how many cells this call has run.
         steps: how many optimizer steps this call has taken.
     """
@@ -53,6 +54,7 @@ class Compared:
     failed: Mapping[str, str] = field(default_factory=dict)
     ran: int = 0
     steps: int = 0
+    not_repeated: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def records(self) -> dict[str, dict[int, Record]]:
@@ -72,10 +74,11 @@ class Stopped(Exception):
         signal: the number of the signal; SIGINT if the time was over.
         done: how many cells have a record.
         cells: how many cells there are.
+        over: whether the time was over.
     """
 
-    def __init__(self, signal: int, done: int, cells: int, why: str = "stopped") -> None:
-        self.signal, self.done, self.cells = signal, done, cells
+    def __init__(self, signal: int, done: int, cells: int, why: str = "stopped", over: bool = False) -> None:
+        self.signal, self.done, self.cells, self.over = signal, done, cells, over
         super().__init__(f"{why}; {done} of {cells} runs are done")
 
 
@@ -112,6 +115,8 @@ def run_grid(
         raise WeftError(f"{folder} is a file; expected a folder as {words('--out', 'out')}")
     if jobs < 1:
         raise WeftError(f"{words('--jobs', 'jobs')} must be at least 1; found {jobs}")
+    if again < 0:
+        raise WeftError(f"{words('--again', 'again')} must be at least 0; found {again}")
     if minutes is not None and not minutes > 0:
         raise WeftError(f"{words('--minutes', 'minutes')} must be above 0; found {minutes}")
     grid = halved(grid)
@@ -196,10 +201,11 @@ class _Call:
         self.until = None if minutes is None else time.monotonic() + 60 * minutes
         self.retried: set[str] = set()
         self.failed: dict[str, str] = {}
+        self.not_repeated: dict[str, str] = {}
         self.ran = self.steps = 0
 
     def result(self, plan: Plan, choices: Mapping[str, Choice]) -> Compared:
-        return Compared(plan, choices, dict(self.failed), self.ran, self.steps)
+        return Compared(plan, choices, dict(self.failed), self.ran, self.steps, self.not_repeated)
 
     def run(self, plan: Plan) -> None:
         """Run all cells that wait."""
@@ -238,9 +244,14 @@ class _Call:
         kept = lambda _: self._keep(plan)  # noqa: E731
         call = _Call(self.grid, second.out, self.jobs, self.device, False, self.display, self.minutes, kept)
         call.until = self.until
-        call.run(second)
+        try:
+            call.run(second)
+        except Stopped as stopped:
+            if not stopped.over:
+                raise self._stopped(plan, stopped.signal, "stopped") from None
+            print_note(f"{stopped} once more; the others are begun when the command is repeated")
         self.ran, self.steps = self.ran + call.ran, self.steps + call.steps
-        self.failed |= {f"{name}, once more": why for name, why in call.failed.items()}
+        self.not_repeated = dict(call.failed)
 
     def _run(self, plan: Plan, waiting: dict[str, Planned], pool: CellPool, shared: bool) -> None:
         shown = self.display(len(plan.cells), len(plan.cells) - len(waiting))
@@ -257,7 +268,8 @@ class _Call:
             if signals.caught is not None:
                 raise self._stopped(plan, signals.caught, "stopped")
             if waiting and self.minutes is not None:
-                raise self._stopped(plan, signal.SIGINT, f"the {self.minutes:g} minutes are over")
+                why = f"the {self.minutes:g} minutes are over"
+                raise self._stopped(plan, signal.SIGINT, why, over=True)
         finally:
             pool.close()
             shown.close()
@@ -266,9 +278,9 @@ class _Call:
         if self.kept is not None:
             self.kept(plan)
 
-    def _stopped(self, plan: Plan, number: int, why: str) -> Stopped:
+    def _stopped(self, plan: Plan, number: int, why: str, over: bool = False) -> Stopped:
         done = sum(planned.record is not None for planned in plan.cells.values())
-        return Stopped(number, done, len(plan.cells), why)
+        return Stopped(number, done, len(plan.cells), why, over)
 
     def _try_again(self, job: Job, message: Mapping[str, Any]) -> bool:
         """Whether a cell runs once more: with MPS, an error of one process on the GPU ends all others too."""

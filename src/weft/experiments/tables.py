@@ -53,6 +53,9 @@ def notes_of(results: Results) -> list[str]:
             "a run that was trained again agrees if both averages differ by at most 2·√2 times the standard "
             f"deviation between seeds{spread}"
         )
+        for run in results.again:
+            if run.failed:
+                notes.append(f"{run.run} failed when it was trained again: {run.failed.splitlines()[0]}")
     if results.missing:
         notes.append(f"{results.missing} runs have not been made yet")
     return notes
@@ -221,9 +224,9 @@ def again_table(results: Results) -> TextTable:
             (
                 run.run,
                 NONE if run.then is None else f"{100 * run.then:.2f}",
-                NONE if run.now is None else f"{100 * run.now:.2f}",
+                "failed" if run.failed else NONE if run.now is None else f"{100 * run.now:.2f}",
                 "0, bit by bit" if run.equal else NONE if difference is None else f"{100 * difference:+.2f}",
-                NONE if run.equal else f"{run.task} {100 * run.difference:+.2f}",
+                f"{run.task} {100 * run.difference:+.2f}" if run.task and not run.equal else NONE,
                 NONE if run.agrees is None else "yes" if run.agrees else "no",
                 " and ".join(dict.fromkeys(run.machines)),
             )

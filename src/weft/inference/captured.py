@@ -57,6 +57,9 @@ SMALL = 0.1
 """If the logits of a head shape are smaller than this share of all logits, their difference is relative to
 that share."""
 
+MOST_BF16 = 0.3
+"""And never farther than this, however far autocast is from float32."""
+
 COMPILED_BF16 = 0.1
 """The same for compiled passes in bf16, which round in different places than autocast."""
 
@@ -289,7 +292,7 @@ class CapturedModel:
             # a model may be ill-conditioned: autocast itself is far from float32 then
             run("float32")
             distances = _distances(plain, kept["logits"], kept)
-            return plain, [max(least, 2 * x if math.isfinite(x) else 0.0) for x in distances]
+            return plain, [min(max(least, 2 * x if math.isfinite(x) else 0.0), MOST_BF16) for x in distances]
 
 
 def _distances(actual: Tensor, expected: Tensor, kept: Mapping[str, Any]) -> list[float]:

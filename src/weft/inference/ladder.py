@@ -31,9 +31,9 @@ FEW = 32
 """In calls of up to this many examples, lengths are powers of two. So few rows do not fill a GPU, padded or
 not, and with fewer shapes each is captured sooner."""
 
-CHEAPEST = 1024
-"""Calls of up to this many examples are cut where it costs least. In larger ones the batches are full, and
-the examples of a batch are of nearly equal length."""
+CHEAPEST = 512
+"""Calls of up to this many rows are cut where it costs least; a quarter of it if examples have several rows.
+In larger calls the batches are full, and the search takes as long as it saves."""
 
 
 class Ladder:
@@ -209,7 +209,8 @@ def to_capture(
     """Cut examples into batches that may be captured.
 
     Few examples are one batch of a coarse shape as long as captures are made when they are needed: each
-    shape costs a capture. Once all shapes are captured, the cheapest batches are chosen.
+    shape costs a capture. Once all shapes are captured, and full batches would have much padding, the
+    cheapest batches are chosen.
 
     Args:
         examples: the examples to cut.
@@ -220,9 +221,17 @@ def to_capture(
         overhead: what a pass costs besides its rows, in token positions, if all shapes of the ladder are
             captured by now; else None.
     """
-    if overhead is not None and len(examples) <= CHEAPEST:
-        return cheapest(examples, Ladder(limit, budget, most), overhead, spare)
-    return by_ladder(examples, Ladder(limit, budget, most, coarse=len(examples) <= FEW), spare)
+    if overhead is None:
+        return by_ladder(examples, Ladder(limit, budget, most, coarse=len(examples) <= FEW), spare)
+    ladder = Ladder(limit, budget, most)
+    full = by_ladder(examples, ladder, spare)
+    rows = int(examples.counts.sum())
+    padding = sum(int(cut.rows or 0) * int(cut.length or 0) for cut in full)
+    padding -= int((examples.lengths * examples.counts).sum())
+    # what one more pass could save must be worth a pass
+    if padding <= overhead or rows > (CHEAPEST if rows == len(examples) else CHEAPEST // 4):
+        return full
+    return cheapest(examples, ladder, overhead, spare)
 
 
 def _renumbered(cuts: Sequence[Cut], numbers: NDArray[np.int64]) -> list[Cut]:

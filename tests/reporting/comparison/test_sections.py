@@ -74,8 +74,9 @@ def test_runs_that_were_trained_again_stand_beside_their_records(data):
     assert "again" not in sections(data)
     run = {"run": "a · seed 1", "then": 0.5, "now": 0.51, "task": "cola", "difference": -0.02, "equal": False}
     run |= {"noise": 0.01, "agrees": True, "machines": ["H200", "CPU"]}
+    run["failed"] = None
     same = {**run, "run": "b · seed 2", "now": 0.5, "equal": True, "machines": ["H200", "H200"]}
-    none = {**run, "then": None, "now": None, "agrees": None}
+    none = {**run, "then": None, "now": None, "agrees": False, "failed": "no memory\nat all"}
     shown = texts(replace(data, results={**data.results, "again": [run, same, none]}), "again")
     for text in (
         "a · seed 1",

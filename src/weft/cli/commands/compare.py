@@ -184,7 +184,7 @@ def compare(
         print_json(results.to_dict())
     else:
         _print_results(results, out)
-    if compared.failed or (strict and not all_held(results.claims)):
+    if compared.failed or compared.not_repeated or (strict and not all_held(results.claims)):
         raise typer.Exit(1)
 
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from weft.reporting.comparison_data import ComparisonData
 from weft.reporting.page import Section
 from weft.reporting.tables import NONE, Cell, Table
 from weft.utils.markup import join, tag
 
 AGREES = {True: Cell("yes", class_="better"), False: Cell("no", class_="worse"), None: Cell(NONE)}
+
+
+def _difference(run: Mapping[str, Any]) -> str:
+    if run["failed"]:
+        return f"failed: {run['failed'].splitlines()[0]}"
+    if run["equal"]:
+        return "equal bit by bit"
+    return f"{run['task']} {100 * run['difference']:+.2f}" if run["task"] else NONE
 
 
 def again_section(data: ComparisonData, key: str) -> Section | None:
@@ -19,7 +30,7 @@ def again_section(data: ComparisonData, key: str) -> Section | None:
         [
             run["run"],
             *(NONE if run[name] is None else f"{100 * run[name]:.2f}" for name in ("then", "now")),
-            "equal bit by bit" if run["equal"] else f"{run['task']} {100 * run['difference']:+.2f}",
+            _difference(run),
             AGREES[run["agrees"]],
             " and ".join(dict.fromkeys(run["machines"])),
         ]

@@ -60,9 +60,10 @@ class Channel:
     ) -> None:
         self._handlers, self._on_end, self._on_unsent = handlers, on_end, on_unsent
         self._socket = socket.socket(fileno=os.dup(connection.fileno()))
+        self._socket.setblocking(True)  # whatever the process has set as the default
         connection.close()
         self._stream = self._socket.makefile("rb", 1 << 16)
-        self._lock = threading.RLock()  # `on_unsent` may send
+        self._lock = threading.Lock()
         self._left: deque[memoryview] = deque()  # the first one is being written
         self._work = threading.Condition(self._lock)
         self._closing = self._broken = False
@@ -75,20 +76,19 @@ class Channel:
         self._receiver.start()
 
     def send(self, name: str, *arguments: Any) -> None:
-        """Send a message, after all that were sent before."""
+        """Send a message, after all that this thread has sent before."""
+        if self._broken:
+            return
+        try:
+            data = self._pickled((name, *arguments))
+        except Exception as error:
+            log_error("failure", error)
+            self._break()
+            return
+        if data is None:
+            return
+        frame = memoryview(_LENGTH.pack(len(data)) + data)
         with self._lock:
-            if self._broken:
-                return
-            try:
-                data = self._pickled((name, *arguments))
-            except Exception as error:
-                log_error("failure", error)
-                self._broken = True
-                self._shut_down()
-                return
-            if data is None:
-                return
-            frame = memoryview(_LENGTH.pack(len(data)) + data)
             written = 0 if self._left else self._written_at_once(frame)
             if written < len(frame):
                 self._left.append(frame[written:])
@@ -108,14 +108,19 @@ class Channel:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
+    def _break(self) -> None:
+        """End the channel on both sides: a message is lost."""
+        self._broken = True
+        self._shut_down()
+
     def _written_at_once(self, frame: memoryview) -> int:
         """Write as much as the pipe has room for, and return how many bytes that was."""
         try:
             return self._socket.send(frame, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return 0
-        except OSError:  # the receiver notices, too
-            self._broken = True
+        except OSError:
+            self._break()
             return len(frame)
 
     def _run_sender(self) -> None:
@@ -128,9 +133,9 @@ class Channel:
                 rest = self._left[0]
             try:
                 self._socket.sendall(rest)
-            except OSError:  # the receiver notices, too
+            except OSError:
+                self._break()
                 with self._lock:
-                    self._broken = True
                     self._left.clear()
                 return
             with self._lock:

@@ -39,6 +39,7 @@ from weft.utils.processes import Processes
 if TYPE_CHECKING:
     from weft.data.tokens.tokens import Tokens
     from weft.model.model import Model
+    from weft.training.step.task_losses import TaskLosses
 
 
 class Loop:
@@ -105,6 +106,7 @@ class Loop:
         }
         self.state = State.fresh(len(train))
         self.finished = False
+        self._began = time.monotonic()
         self.records = Records(self.names, self.processes)
         self.validation = Validation(
             model, training, validation, self.names, self.checkpoints, self.processes, self.records
@@ -179,7 +181,7 @@ class Loop:
     def _steps(self, interruptions: Interruptions) -> None:
         """Take all steps that are left."""
         log, progress = self.log, self.progress
-        began = time.monotonic() - self.state.seconds
+        began = self._began = time.monotonic() - self.state.seconds
         while not self.ended:
             step_began = time.monotonic()
             prepared = self._next()
@@ -190,7 +192,7 @@ class Loop:
             self._count(prepared.step)
             self.state.note_time(began, step_began, prepared.step.real)
             done, last = self.state.step, self.state.step == self.total
-            progress.step(done, self._waited_for(done))
+            progress.step(done, self._losses(done))
             if self.before and done == self.before:
                 self._next_phase()
             every = self.training.evaluate_every
@@ -259,7 +261,7 @@ class Loop:
 
     def _next_phase(self) -> None:
         """Begin the second phase: gates are decided, weights are kept, optimizers are new."""
-        self.records.lost(self.driver.losses())
+        self.records.lost(self._waited_for())
         self.driver.close()
         self.components.at_phase(resumed=False)
         self.model.release()  # captured passes use the old gates
@@ -273,11 +275,13 @@ class Loop:
         for name, facts in events:
             self.log.write(name, **facts)
 
-    def _waited_for(self, done: int) -> dict[str, float] | None:
-        """The losses to show after a step. A GPU still works then: waiting for it is time of the steps."""
-        began = time.monotonic()
-        losses = self._losses(done)
-        self.state.step_seconds += time.monotonic() - began
+    def _waited_for(self) -> TaskLosses:
+        """The losses since the last call. A GPU still works then: waiting for it is time of the steps."""
+        waiting = time.monotonic()
+        losses = self.driver.losses()
+        now = time.monotonic()
+        self.state.step_seconds += now - waiting
+        self.state.seconds = now - self._began
         return losses
 
     def _losses(self, done: int) -> dict[str, float] | None:
@@ -285,13 +289,13 @@ class Loop:
         if done % self.training.log_every == 0 or done == self.total:
             return self._log_losses()
         if early(done):  # a first loss within seconds, whatever log_every is
-            self.records.lost(self.driver.losses())
+            self.records.lost(self._waited_for())
             return self.records.losses_so_far(self.state)
         return None
 
     def _log_losses(self) -> dict[str, float]:
         """Log the mean loss of each task that had examples since the last line."""
-        self.records.lost(self.driver.losses())
+        self.records.lost(self._waited_for())
         losses = self.records.mean_losses(self.state)
         line: dict[str, Any] = {"step": self.state.step, "loss": losses, "lr": self.optimizers.lr}
         line |= self.components.log_fields("step", [*line, "seconds"])
@@ -301,7 +305,7 @@ class Loop:
     def _evaluate(self) -> None:
         """Score the validation rows; save the weights if they are the best so far; stop tasks."""
         state = self.state
-        self.records.lost(self.driver.losses())  # a run that has diverged ends before it is evaluated
+        self.records.lost(self._waited_for())  # a run that has diverged ends before it is evaluated
         # else the gates are not decided, or were decided just now
         counts = state.step > self.before or not self.before
         # at rest: the best weights must be saved unpatched, in full precision
@@ -319,7 +323,7 @@ class Loop:
                 self.run_plan.follow(state.stops)
 
     def _checkpoint(self) -> None:
-        self.records.lost(self.driver.losses())
+        self.records.lost(self._waited_for())
         self.records.sum_losses(self.state)
         with self.driver.engine.at_rest():
             # the last good checkpoint is not replaced by a bad one
