@@ -277,11 +277,9 @@ class Loop:
 
     def _waited_for(self) -> TaskLosses:
         """The losses since the last call. A GPU still works then: waiting for it is time of the steps."""
-        waiting = time.monotonic()
+        since = time.monotonic()
         losses = self.driver.losses()
-        now = time.monotonic()
-        self.state.step_seconds += now - waiting
-        self.state.seconds = now - self._began
+        self.state.note_time(self._began, since, 0)
         return losses
 
     def _losses(self, done: int) -> dict[str, float] | None:

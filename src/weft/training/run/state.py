@@ -79,12 +79,12 @@ class State:
         return [task for _, task in self.stops]
 
     def note_time(self, began: float, step_began: float, examples: int) -> None:
-        """Count the time of a step that ends now.
+        """Count the time of a step that ends now, or of waiting for steps that were started before.
 
         Args:
             began: when the run began, as `time.monotonic` counts; earlier for a resumed run.
-            step_began: when the step began.
-            examples: the number of examples of the step.
+            step_began: when the step, or the wait, began.
+            examples: the number of examples of the step; 0 for a wait.
         """
         now = time.monotonic()
         self.seconds = now - began
