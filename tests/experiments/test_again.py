@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.support.tiny_grid import run_here, untimed, write_grid
 from weft.errors import WeftError
 from weft.experiments.again import repeated, seed_deviation, to_repeat
+from weft.experiments.compared import recorded
 from weft.experiments.grid import load_grid
 from weft.experiments.packing import pack, unpacked
 from weft.experiments.page import page
 from weft.experiments.records import Record, Records
 from weft.experiments.results import results_of
-from weft.experiments.run_grid import recorded
 from weft.experiments.tables import notes_of, tables_of
 
 TEXT = "seeds: 2\naxes: {method: [full, lora]}\nbaseline: full\n"

@@ -15,9 +15,9 @@ import pytest
 from tests.support.ray_nodes import CALL, ended, python, ray_nodes, weft
 from tests.support.tiny_grid import results, run_here, write_grid
 from weft.errors import WeftError, command_line
+from weft.experiments.compared import recorded
 from weft.experiments.grid import load_grid
 from weft.experiments.on_ray import OnRay, checked_gpus
-from weft.experiments.run_grid import recorded
 
 pytest.importorskip("ray")
 

@@ -19,6 +19,7 @@ from weft.evaluation.averages import AVERAGES
 from weft.experiments.cells import Cell, cells_of, in_order, trials_of, variants_of
 from weft.experiments.claims import check_claims
 from weft.experiments.claims.functions import FUNCTIONS, SERIES_ABOUT
+from weft.experiments.compared import halved
 from weft.experiments.grid import Grid
 from weft.experiments.measures import VALUES
 from weft.experiments.plan import Plan
@@ -31,7 +32,6 @@ from weft.experiments.recipes import (
     recipe_sections,
     run_count,
 )
-from weft.experiments.run_grid import halved
 from weft.methods import METHODS, build_method
 
 SCALED = [(name, scale) for name in recipe_names() for scale in recipe_scales(name)]

@@ -280,7 +280,10 @@ def test_after_its_minutes_no_run_begins_and_nothing_is_lost(tmp_path):
         run_here(grid, tmp_path / "out", minutes=1e-5)
     assert stopped.value.signal == signal.SIGINT
     done = run_here(
-        grid, tmp_path / "out", minutes=60, kept=lambda plan: kept.append(len(plan.cells) - len(plan.waiting))
+        grid,
+        tmp_path / "out",
+        minutes=60,
+        kept=lambda plans: kept.append(sum(len(plan.cells) - len(plan.waiting) for plan in plans)),
     )
     assert kept == [0, 1, 2, 3]
     assert done.ran == 3
@@ -297,6 +300,7 @@ def test_with_mps_a_process_that_broke_off_is_tried_once_more(tmp_path, message,
     from weft.experiments.grid import load_grid
     from weft.experiments.plan import Plan
     from weft.experiments.run_grid import _Call
+    from weft.experiments.schedule import Schedule
 
     class Breaks:
         """A pool in which every process breaks off."""
@@ -315,9 +319,9 @@ def test_with_mps_a_process_that_broke_off_is_tried_once_more(tmp_path, message,
     grid = load_grid(write_grid(tmp_path, "", steps=2))
     from weft.experiments.display import Silent
 
-    call = _Call(grid, tmp_path / "out", 2, "cpu", False, lambda cells, done: Silent(), None, None)
-    plan = Plan(grid, tmp_path / "out")
+    call = _Call(tmp_path / "out", 2, "cpu", False, lambda cells, done: Silent(), None, None)
+    schedule = Schedule([Plan(grid, tmp_path / "out")])
     pool = Breaks()
-    call._run(plan, {planned.identity: planned for planned in plan.waiting}, pool, shared)
+    call._run(schedule, pool, shared)
     assert pool.jobs == (2 if shared else 1)
-    assert call.failed == {"run · seed 1": message["failed"]}
+    assert call.results(schedule)[0].failed == {"run · seed 1": message["failed"]}

@@ -10,10 +10,10 @@ import pytest
 
 from tests.support.tiny_grid import run_here, write_grid
 from weft.experiments.compare import TABLES, compare, load_any, written
+from weft.experiments.compared import recorded
 from weft.experiments.grid import load_grid
 from weft.experiments.page import page
 from weft.experiments.results import FILE, results_of
-from weft.experiments.run_grid import recorded
 from weft.experiments.tables import chosen, notes_of, score, tables_of, to_csv, verdict
 
 pytestmark = pytest.mark.usefixtures("warm_workers")

@@ -14,11 +14,11 @@ from tests.support.simulated_runs import WORLDS, labelled
 from tests.support.tiny_run import rows_of, save_encoder, write_rows
 from weft.evaluation.rows import RunRows
 from weft.evaluation.rows.pack import pack
+from weft.experiments.compared import recorded
 from weft.experiments.grid import Grid, load_grid
 from weft.experiments.plan import Plan
 from weft.experiments.records import Record, Records
 from weft.experiments.results import Results, results_of
-from weft.experiments.run_grid import recorded
 from weft.utils.files import write_json
 
 STEPS = 1000

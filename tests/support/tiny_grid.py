@@ -11,10 +11,11 @@ from typing import Any
 
 from tests.support.paths import ROOT
 from tests.support.tiny_run import write_run
+from weft.experiments.compared import Compared
 from weft.experiments.display import Silent
 from weft.experiments.grid import load_grid
 from weft.experiments.records import Record
-from weft.experiments.run_grid import Compared, run_grid
+from weft.experiments.run_grid import run_grid
 
 CALL = (
     "import sys; from weft.experiments.grid import load_grid; from weft.experiments.run_grid import run_grid;"

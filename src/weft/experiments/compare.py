@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from weft.errors import WeftError
 from weft.experiments.claims import check_claims
+from weft.experiments.compared import Compared
 from weft.experiments.display import Display, Silent, display_for
 from weft.experiments.grid import Grid, load_grid
 from weft.experiments.page import Call, page
 from weft.experiments.recipes import is_recipe, load_recipe
 from weft.experiments.results import Results, results_of
-from weft.experiments.run_grid import Compared, run_grid
+from weft.experiments.run_grid import run_grid
 from weft.experiments.tables import to_csv
 from weft.utils.files import write_json, write_text
 

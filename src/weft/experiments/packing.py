@@ -13,10 +13,10 @@ from typing import Any
 
 from weft.errors import WeftError, words
 from weft.experiments.cells import Cell, cells_of, trials_of, variants_of
+from weft.experiments.compared import Compared, halved, recorded
 from weft.experiments.grid import Grid
 from weft.experiments.plan import Plan
 from weft.experiments.records import Records, packed_cells, without_paths
-from weft.experiments.run_grid import Compared, halved, recorded
 
 
 def pack(plan: Plan, file: Path) -> int:

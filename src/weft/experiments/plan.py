@@ -60,17 +60,10 @@ class Plan:
     ) -> None:
         self.grid, self.out = grid, out
         self._identities = identities
+        self._chosen: dict[str, Mapping[str, str]] = {}
         self.records = Records(out)
         self.cells: dict[str, Planned] = {}
-        mistakes: dict[str, list[str]] = {}
-        with suites_found_once():
-            for cell in in_order(cells_of(grid, chosen)):
-                try:
-                    self.cells[cell.name] = self._planned(cell)
-                except WeftError as wrong:
-                    mistakes.setdefault(str(wrong), []).append(cell.name)
-        if mistakes:
-            raise WeftError("\n".join(_explained(grid, text, names) for text, names in mistakes.items()))
+        self._add(chosen or {})
         if identities is None:
             self._check_average()
 
@@ -84,6 +77,15 @@ class Plan:
             for planned in self.cells.values()
             if planned.record is None or (planned.cell.name in needed and not self.has_weights(planned))
         ]
+
+    def choose(self, chosen: Mapping[str, Mapping[str, str]]) -> None:
+        """Add the runs of variants whose tuned values have been chosen.
+
+        Args:
+            chosen: the chosen labels by variant.
+        """
+        if new := {name: labels for name, labels in chosen.items() if name not in self._chosen}:
+            self._add(new)
 
     def only(self, names: Iterable[str]) -> Plan:
         """Leave out all other cells; returns this plan."""
@@ -119,7 +121,7 @@ class Plan:
             needs=tuple(str(folder) for folder in needs),
             keep=keep or used,
             device=device,
-            measures=self._measures(planned),
+            measures=self.measures(planned),
         )
 
     def delete_weights(self) -> None:
@@ -135,6 +137,20 @@ class Plan:
         for name, planned in self.cells.items():
             if planned.identity == identity:
                 self.cells[name] = Planned(planned.cell, planned.run_file, identity, record)
+
+    def _add(self, chosen: Mapping[str, Mapping[str, str]]) -> None:
+        """Plan all cells that are not there yet, and put them in order."""
+        self._chosen |= chosen
+        before, self.cells = self.cells, {}
+        mistakes: dict[str, list[str]] = {}
+        with suites_found_once():
+            for cell in in_order(cells_of(self.grid, self._chosen or None)):
+                try:
+                    self.cells[cell.name] = before.get(cell.name) or self._planned(cell)
+                except WeftError as wrong:
+                    mistakes.setdefault(str(wrong), []).append(cell.name)
+        if mistakes:
+            raise WeftError("\n".join(_explained(self.grid, text, names) for text, names in mistakes.items()))
 
     def _planned(self, cell: Cell) -> Planned:
         if self._identities is not None:
@@ -186,7 +202,7 @@ class Plan:
             return ()
         return tuple(name for name in self.grid.measures if applies(name, run_file))
 
-    def _measures(self, planned: Planned) -> tuple[str, ...]:
+    def measures(self, planned: Planned) -> tuple[str, ...]:
         """What is measured when a cell runs: also what a record of it holds, which another grid may need."""
         record = self.records.read(planned.identity)
         before = _measured(record) if record is not None else ()

@@ -19,12 +19,12 @@ from weft.experiments.again import Repeated, repeated
 from weft.experiments.cells import variants_of
 from weft.experiments.claims import ClaimResult, claim_results, claim_sums
 from weft.experiments.claims.of_records import RecordedData
+from weft.experiments.compared import Compared
 from weft.experiments.grid import Grid
 from weft.experiments.groups import group_facts
 from weft.experiments.identity import digest
 from weft.experiments.measure_tables import measured_means
 from weft.experiments.records import Record
-from weft.experiments.run_grid import Compared
 from weft.experiments.tuning import Choice
 from weft.utils.files import write_json
 from weft.utils.safe_json import parse_json

@@ -6,9 +6,10 @@ tables report the other, so that a choice among many values does not make a vari
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
+from typing import TYPE_CHECKING
 
 from weft.evaluation.averages import AVERAGES, average
 from weft.evaluation.scores import main_score
@@ -16,6 +17,9 @@ from weft.evaluation.selection import AVERAGE
 from weft.experiments.cells import trials_of, tuned_axes, variants_of
 from weft.experiments.grid import Axis, Grid
 from weft.experiments.records import Record
+
+if TYPE_CHECKING:
+    from weft.experiments.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,23 @@ class Choice:
     labels: dict[str, str]
     scores: dict[tuple[str, ...], float]
     edges: tuple[str, ...]
+
+
+def choices_of(plan: Plan, unfinished: Container[str] = ()) -> dict[str, Choice]:
+    """The tuned values of each variant, by the trials that have a record; {} without `tune`.
+
+    Args:
+        plan: the plan.
+        unfinished: variants that are left out, because some of their trials are still to run.
+    """
+    if plan.grid.tune is None:
+        return {}
+    trials = {
+        (planned.cell.variant, tuple(planned.cell.tuned.values()), planned.cell.seed): planned.record
+        for planned in plan.cells.values()
+        if planned.cell.trial and planned.cell.variant not in unfinished
+    }
+    return choose(plan.grid, trials)
 
 
 def choose(grid: Grid, trials: Mapping[tuple[str, tuple[str, ...], int], Record | None]) -> dict[str, Choice]:

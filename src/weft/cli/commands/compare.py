@@ -124,12 +124,13 @@ def compare(
     from weft.experiments.claims import all_held
     from weft.experiments.claims.of_records import RecordedData
     from weft.experiments.compare import load_any, written
+    from weft.experiments.compared import halved
     from weft.experiments.packing import pack as pack_records
     from weft.experiments.packing import unpacked
     from weft.experiments.page import Call
     from weft.experiments.plan import Plan
     from weft.experiments.records import Records
-    from weft.experiments.run_grid import Stopped, halved, run_grid
+    from weft.experiments.run_grid import Stopped, run_grid
     from weft.experiments.summary_text import read_summary
     from weft.reporting.results_page import web_page_of, write_results_page
 
@@ -150,7 +151,7 @@ def compare(
     if dry_run:
         _print_plan(Plan(halved(grid), out), jobs or 1, device, estimate and cluster is None, as_json)
         return
-    kept = None if pack is None else (lambda plan: pack_records(plan, pack))
+    kept = None if pack is None else (lambda plans: pack_records(plans[0], pack))
     try:
         if records is not None:
             compared = unpacked(grid, records, out)
