@@ -14,6 +14,7 @@ from weft.experiments.grid import load_grid
 from weft.experiments.packing import pack, unpacked
 from weft.experiments.records import CELLS, Records
 from weft.experiments.results import results_of
+from weft.experiments.run_grid import run_grids
 
 TEXT = "seeds: 3\naxes: {method: [full, lora]}\nbaseline: full\n"
 TUNED = "seeds: 2\nvariants: {a: {}}\ntune: {over: {train.lr: [1.0e-9, 1.0e-2]}, seeds: 1}\n"
@@ -107,3 +108,46 @@ def test_the_file_names_no_folder_of_the_machine(packed):
         listed = json.loads(text)["cells"]
     assert list(listed) == list(compared.plan.cells)
     assert str(compared.plan.out.parent) not in text
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory, warm_workers):
+    """Two grids that share a run, and the file of their records."""
+    folder = tmp_path_factory.mktemp("two")
+    first = load_grid(
+        write_grid(folder, "seeds: 2\nvariants: {run: {method: full}}\n", steps=3).rename(
+            folder / "first.yaml"
+        )
+    )
+    second = load_grid(write_grid(folder, TEXT, steps=3).rename(folder / "second.yaml"))
+    compared = run_grids([first, second], folder / "out", jobs=2, device="cpu")
+    assert (
+        pack([each.plan for each in compared], folder / "all.records") == 6
+    )  # two runs of the first are shared
+    return compared, folder / "all.records"
+
+
+def test_records_of_several_grids_in_one_file(two, tmp_path):
+    compared, file = two
+    for each in compared:
+        there = unpacked(each.plan.grid, file, tmp_path / "out")
+        assert results(there) == results(each)
+        assert results_of(there, folder=tmp_path).to_dict() == results_of(each, folder=tmp_path).to_dict()
+    other = tmp_path / "third.yaml"
+    shutil.copy(file.parent / "run.yaml", tmp_path)
+    other.write_text("base: run.yaml\n")
+    with pytest.raises(WeftError, match="has no runs of 'third'; it has those of first, second"):
+        unpacked(load_grid(other), file, tmp_path / "out")
+
+
+def test_a_grid_without_a_run_yet_is_in_a_file_of_several(two, tmp_path):
+    """Pages are made while other grids of the file are still to be trained."""
+    from weft.experiments.plan import Plan
+
+    compared, file = two
+    new = load_grid(file.parent / "second.yaml", ["train.lr=1.0e-3"])
+    plans = [compared[0].plan, Plan(new, file.parent / "out")]
+    assert pack(plans, tmp_path / "all.records") == 2
+    there = unpacked(new, tmp_path / "all.records", tmp_path / "out")
+    assert not there.records
+    assert results_of(there).missing == 6

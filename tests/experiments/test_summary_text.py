@@ -26,7 +26,7 @@ GRID = read_grid(
 def read(tmp_path, text):
     file = tmp_path / "words.md"
     file.write_text(text, encoding="utf-8")
-    return read_summary(file, GRID)
+    return read_summary(file, [GRID])
 
 
 SCORES = st.lists(st.floats(0, 100), min_size=3, max_size=3)
@@ -37,7 +37,7 @@ def test_numbers_are_means_over_seeds(tmp_path_factory, a, b):
     data = two(a, b)
     data = Results({"a": data.scores["a"], "b, annealed": data.scores["b"]})
     text = "{{average(a)}}, {{ average(a) - average('b, annealed') : +.2f}}\n{{score(a, cola)/2:.3f}} {x}"
-    filled = read(tmp_path_factory.mktemp("words"), text).filled(data)
+    filled = read(tmp_path_factory.mktemp("words"), text).filled({"grid": data})
     mean, other = sum(a) / 3, sum(b) / 3
     found = filled.replace(",", "").split()
     assert found.pop() == "{x}"
@@ -47,7 +47,7 @@ def test_numbers_are_means_over_seeds(tmp_path_factory, a, b):
 
 
 def test_what_is_not_there_is_a_dash(tmp_path):
-    assert read(tmp_path, "{{average(a)}} and {{score(a, nothing)}}").filled(Results()) == "– and –"
+    assert read(tmp_path, "{{average(a)}} and {{score(a, nothing)}}").filled({"grid": Results()}) == "– and –"
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,35 @@ def test_mistakes(tmp_path, text, expected):
 
 def test_a_file_that_cannot_be_read(tmp_path):
     with pytest.raises(WeftError, match="cannot be read"):
-        read_summary(tmp_path / "missing.md", GRID)
+        read_summary(tmp_path / "missing.md", [GRID])
     (tmp_path / "latin.md").write_bytes(b"gr\xfc\xdfe")
     with pytest.raises(WeftError, match="is not UTF-8"):
-        read_summary(tmp_path / "latin.md", GRID)
+        read_summary(tmp_path / "latin.md", [GRID])
+
+
+def test_expressions_about_several_grids_and_a_title(tmp_path):
+    other = read_grid(
+        "run: {encoder: minilm, tasks: {suite: swatch}}\nvariants: {c: {}}\n", "recipe:pals-curves", Path()
+    )
+    numbers = "**{{average(a)}}** {{pals-curves: average(c) : .2f}} {{ grid : average(a): +.1f }}"
+    text = f"# What to use\n\n{numbers}\n"
+    file = tmp_path / "words.md"
+    file.write_text(text)
+    read = read_summary(file, [GRID, other])
+    assert read.title == "What to use"
+    data = {
+        "grid": two([1.0, 2.0], [0.0, 0.0]),
+        "pals-curves": Results({"c": two([3.0, 4.0], [0.0, 0.0]).scores["a"]}),
+    }
+    assert read.filled(data) == "**1.5** 3.50 +1.5"
+    for wrong, expected in (
+        ("{{average(c)}}", "no variant 'c'"),
+        ("{{pals: average(c)}}", "there is no grid 'pals'; known: grid, pals-curves"),
+        ("{{pals-curves: average(a)}}", "no variant 'a'"),
+    ):
+        file.write_text(f"# Title\n{wrong}")
+        with pytest.raises(WeftError, match=rf"words\.md, line 2: .*{expected}"):
+            read_summary(file, [GRID, other])
 
 
 @pytest.mark.usefixtures("warm_workers")

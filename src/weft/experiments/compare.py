@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from weft.errors import WeftError
 from weft.experiments.claims import check_claims
@@ -14,7 +14,7 @@ from weft.experiments.grid import Grid, load_grid
 from weft.experiments.page import Call, page
 from weft.experiments.recipes import is_recipe, load_recipe
 from weft.experiments.results import Results, results_of
-from weft.experiments.run_grid import run_grid
+from weft.experiments.run_grid import run_grids
 from weft.experiments.tables import to_csv
 from weft.utils.files import write_json, write_text
 
@@ -25,8 +25,42 @@ TABLES = {"markdown": "tables.md", "csv": "tables.csv", "json": "tables.json"}
 """The files with the results, in the folder of a comparison."""
 
 
+Source = str | Path | Grid
+"""A grid: a YAML file, `recipe:NAME`, or a `Grid`."""
+
+
+@overload
 def compare(
-    source: str | Path | Grid,
+    source: Source,
+    overrides: Sequence[str] = ...,
+    out: str | Path = ...,
+    *,
+    jobs: int = ...,
+    device: str | None = ...,
+    keep: bool = ...,
+    progress: bool = ...,
+    on: OnRay | None = ...,
+    again: int = ...,
+) -> Results: ...
+
+
+@overload
+def compare(
+    source: list[Source] | tuple[Source, ...],
+    overrides: Sequence[str] = ...,
+    out: str | Path = ...,
+    *,
+    jobs: int = ...,
+    device: str | None = ...,
+    keep: bool = ...,
+    progress: bool = ...,
+    on: OnRay | None = ...,
+    again: int = ...,
+) -> list[Results]: ...
+
+
+def compare(
+    source: Source | list[Source] | tuple[Source, ...],
     overrides: Sequence[str] = (),
     out: str | Path = "runs/compare",
     *,
@@ -36,7 +70,7 @@ def compare(
     progress: bool = True,
     on: OnRay | None = None,
     again: int = 0,
-) -> Results:
+) -> Results | list[Results]:
     """Train the runs of a grid that have not been made yet, and compare them.
 
     Example:
@@ -45,9 +79,10 @@ def compare(
         'undecided'
 
     Args:
-        source: a grid: a YAML file, or a `Grid`.
+        source: a grid: a YAML file, `recipe:NAME`, or a `Grid`; or a list of grids, which run together: a run
+            that several of them have is trained once.
         overrides: such as `seeds=3` or `train.steps=500`; values are read as YAML.
-        out: the folder of records, logs and tables.
+        out: the folder of records, logs and tables; of several grids each has a folder in it for its tables.
         jobs: how many runs are trained at once.
         device: cpu, cuda, …; None: a GPU if there is one.
         keep: whether to keep the weights of all runs.
@@ -56,12 +91,40 @@ def compare(
         again: how many finished runs to train once more, on this machine: `results.again` has both scores.
 
     Returns:
-        The results; `to_dict()` returns all numbers. The tables are also written to `out`.
+        The results; `to_dict()` returns all numbers. The tables are also written to `out`. Of a list of grids
+        a list.
     """
-    grid = load_any(source, overrides)
+    several = isinstance(source, list | tuple)
+    grids = load_all(source if isinstance(source, list | tuple) else [source], overrides)
     display: Callable[[int, int], Display] = display_for if progress else lambda cells, done: Silent()
-    compared = run_grid(grid, out, jobs=jobs, device=device, keep=keep, display=display, on=on, again=again)
-    return written(compared, Path(out))
+    compared = run_grids(grids, out, jobs=jobs, device=device, keep=keep, display=display, on=on, again=again)
+    results = all_written(compared, Path(out))
+    return results if several else results[0]
+
+
+def load_all(sources: Sequence[str | Path | Grid], overrides: Sequence[str] = ()) -> list[Grid]:
+    """Read several grids, each with the overrides; their names must differ.
+
+    Args:
+        sources: at least one.
+        overrides: `key=value` settings; see `load_any`.
+    """
+    grids = [load_any(source, overrides) for source in sources]
+    names = [grid.name for grid in grids]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise WeftError(f"two grids are called {twice!r}: name each once, and files differently")
+    return grids
+
+
+def folder_of(grid: Grid, out: Path, grids: int) -> Path:
+    """The folder of a grid's tables: that of the comparison, or if it has several grids one in it.
+
+    Args:
+        grid: the grid.
+        out: the folder of the comparison, which has the records.
+        grids: how many grids it has.
+    """
+    return out if grids == 1 else out / grid.name
 
 
 def load_any(source: str | Path | Grid, overrides: Sequence[str] = ()) -> Grid:
@@ -75,6 +138,11 @@ def load_any(source: str | Path | Grid, overrides: Sequence[str] = ()) -> Grid:
     return grid
 
 
+def all_written(compared: Sequence[Compared], out: Path, call: Call | None = None) -> list[Results]:
+    """Compute the results of grids and write the tables of each, in every format; see `written`."""
+    return [written(each, folder_of(each.plan.grid, out, len(compared)), call) for each in compared]
+
+
 def written(compared: Compared, out: Path, call: Call | None = None) -> Results:
     """Compute the results and write the tables into the folder, in every format.
 
@@ -83,7 +151,9 @@ def written(compared: Compared, out: Path, call: Call | None = None) -> Results:
         out: the folder.
         call: the command, for the page; None: the page names none.
     """
-    results = results_of(compared)
+    if compared.records:
+        out.mkdir(parents=True, exist_ok=True)
+    results = results_of(compared, folder=out)
     if results.statistics:
         write_text(out / TABLES["markdown"], page(results, call))
         write_text(out / TABLES["csv"], to_csv(results))

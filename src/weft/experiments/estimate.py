@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import fsum
 
 from weft.experiments.cells import trials_of
@@ -13,26 +13,27 @@ SEPARATE = 3.0
 RECORDS, TIMED = "by finished runs of this grid", "by a few timed batches of each method"
 
 
-def estimate_minutes(plan: Plan, jobs: int = 1, device: str | None = None) -> tuple[float | None, str]:
+def estimate_minutes(
+    plans: Sequence[Plan], jobs: int = 1, device: str | None = None
+) -> tuple[float | None, str]:
     """Estimate the minutes of the cells that wait, and how they were estimated; None: not known.
 
     Cells that use the models of others, and those that follow a choice (`tune`), count as much as the mean of
-    the others.
+    the others. A cell that several plans have counts once.
 
     Args:
-        plan: the plan.
+        plans: the plans.
         jobs: how many cells run at once.
         device: where they run; None: a GPU if there is one.
     """
-    waiting = plan.waiting
+    waiting = {planned.identity: (plan, planned) for plan in plans for planned in plan.waiting}
     if not waiting:
         return 0.0, RECORDS
-    known = _seconds_per_step(plan)
-    how = RECORDS if all(_kind(plan, planned) in known for planned in waiting if planned.run_file) else TIMED
+    known = {kind: seconds for plan in plans for kind, seconds in _seconds_per_step(plan).items()}
+    runs = [(plan, planned) for plan, planned in waiting.values() if planned.run_file is not None]
+    how = RECORDS if all(_kind(plan, planned) in known for plan, planned in runs) else TIMED
     seconds = []
-    for planned in waiting:
-        if planned.run_file is None:
-            continue
+    for plan, planned in runs:
         kind = _kind(plan, planned)
         if kind not in known:
             timed = _timed(planned, device)
@@ -42,7 +43,7 @@ def estimate_minutes(plan: Plan, jobs: int = 1, device: str | None = None) -> tu
         seconds.append(known[kind] * max(1, _steps(planned)))
     if not seconds:
         return None, how
-    total = fsum(seconds) / len(seconds) * (len(waiting) + _following(plan))
+    total = fsum(seconds) / len(seconds) * (len(waiting) + sum(map(_following, plans)))
     return total / jobs / 60, how
 
 

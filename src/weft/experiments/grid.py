@@ -55,6 +55,9 @@ KEYS = (
 )
 """The keys of a grid."""
 
+RECIPE = "recipe:"
+"""What the source of a recipe begins with."""
+
 Place = tuple[str, ...]
 """A key of a run file, such as ("train", "lr")."""
 
@@ -155,6 +158,13 @@ class Grid:
     measures: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of the recipe, or of the file without its ending: it names folders."""
+        if self.source.startswith(RECIPE):
+            return self.source.removeprefix(RECIPE)
+        return Path(self.source).stem
 
 
 def load_grid(source: str | Path, overrides: Sequence[str] = ()) -> Grid:

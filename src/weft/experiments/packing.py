@@ -1,4 +1,4 @@
-"""Packed records: all records of a grid in one file, and tables from such a file alone.
+"""Packed records: all records of one or several grids in one file, and tables from such a file alone.
 
 The file lists the grid's cells with the settings of their runs. `unpacked` compares these with the settings
 of the grid, so that records of different settings are refused. Left out are the encoder and the folder of the
@@ -7,7 +7,7 @@ data: they may have other names, or be absent, where the tables are made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +19,29 @@ from weft.experiments.plan import Plan
 from weft.experiments.records import Records, packed_cells, without_paths
 
 
-def pack(plan: Plan, file: Path) -> int:
-    """Write the records of a grid into one file; returns how many. Without any record no file is written.
+def pack(plans: Plan | Sequence[Plan], file: Path) -> int:
+    """Write the records of grids into one file; returns how many. Without any record no file is written.
 
     Args:
-        plan: the cells with their records.
+        plans: the cells with their records; those of several grids have one folder.
         file: the file.
     """
-    done = {name: planned for name, planned in plan.cells.items() if planned.record is not None}
-    if not done:
+    several = [plans] if isinstance(plans, Plan) else list(plans)
+    cells = {plan.grid.name: _listed(plan) for plan in several}
+    identities = [facts["identity"] for of_grid in cells.values() for facts in of_grid.values()]
+    if not identities:
         return 0
-    cells = {
+    listed = {"grids": cells} if len(cells) > 1 else {"cells": cells[several[0].grid.name]}
+    return several[0].records.pack(identities, file, listed)
+
+
+def _listed(plan: Plan) -> dict[str, dict[str, Any]]:
+    """The finished cells of a plan: identity and settings of each."""
+    return {
         name: {"identity": planned.identity, "settings": settings_of(planned.cell)}
-        for name, planned in done.items()
+        for name, planned in plan.cells.items()
+        if planned.record is not None
     }
-    return plan.records.pack([planned.identity for planned in done.values()], file, cells)
 
 
 def unpacked(grid: Grid, file: Path, out: Path) -> Compared:
@@ -44,9 +52,9 @@ def unpacked(grid: Grid, file: Path, out: Path) -> Compared:
         file: the packed file.
         out: the folder that the records are written to.
     """
-    listed = packed_cells(file)
+    listed = packed_cells(file, grid.name)
     cells = {cell.name: cell for cell in _all_cells(halved(grid))}
-    if not any(name in cells for name in listed):
+    if listed and not any(name in cells for name in listed):
         raise WeftError(f"{file} has no run of {grid.source}: its first one is {next(iter(listed))!r}")
     for name, cell in cells.items():
         if name in listed:

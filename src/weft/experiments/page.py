@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from weft.experiments.claims.evaluate import FEWEST_SEEDS, HELD
+from weft.experiments.grid import RECIPE
 from weft.experiments.measure_tables import measure_tables
 from weft.experiments.results import Results
 from weft.experiments.tables import (
@@ -39,6 +41,7 @@ class Call:
         records: the file of packed records that the tables are made from; None: they are trained.
         page: the file of the page; None: it is in the comparison's folder.
         summary: the file with the words that begin the page; None: there are none.
+        more: further grids or recipes.
     """
 
     source: str
@@ -46,61 +49,97 @@ class Call:
     records: str | None = None
     page: str | None = None
     summary: str | None = None
+    more: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The commands: first the one that trains, then the one that makes the page from records alone."""
         settings = [_without_folder(override) for override in self.overrides]
-        source = _name(self.source)
-        recipe = source.startswith("recipe:")
+        sources = [_name(source) for source in (self.source, *self.more)]
+        recipe = any(source.startswith(RECIPE) for source in sources)
         if recipe and not any(override.startswith("tasks.root=") for override in settings):
             settings.append("tasks.root=DATA")
-        folder = f"runs/{source.removeprefix('recipe:').rpartition('/')[2].removesuffix('.yaml')}"
+        named = sources[0] if not self.more or self.records is None else self.records
+        folder = (
+            f"runs/{Path(named.removeprefix(RECIPE)).name.removesuffix('.yaml').removesuffix('.records')}"
+        )
         pack = "" if self.records is None else f" --pack {_name(self.records)}"
-        lines = [" ".join(["weft compare", source, *settings, f"--out {folder}{pack}"])]
+        lines = [" ".join(["weft compare", *sources, *settings, f"--out {folder}{pack}"])]
         if self.records is not None:
             kept = [text for text in settings if not text.startswith(("tasks.root=", "encoder="))]
             to = "" if self.summary is None else f" --summary {_name(self.summary)}"
             to += "" if self.page is None else f" --page {_name(self.page)}"
-            lines.append(" ".join(["weft compare", source, *kept, f"--records {_name(self.records)}{to}"]))
+            lines.append(" ".join(["weft compare", *sources, *kept, f"--records {_name(self.records)}{to}"]))
         return lines
 
 
-def page(results: Results, call: Call | None = None, web: str | None = None, words: str = "") -> str:
-    """The page of a grid.
+def page(
+    results: Sequence[Results] | Results,
+    call: Call | None = None,
+    web: str | None = None,
+    words: str = "",
+    title: str = "",
+) -> str:
+    """The page of a grid, or of several with a chapter for each.
 
     Args:
         results: the results.
         call: the command that made them; None: the page names none.
         web: the address of the web page of the same results; None: there is none.
         words: what begins the page, Markdown; see `weft.experiments.summary_text`.
+        title: the title of the page; "": that of the grid.
     """
-    grid = results.grid
-    parts = [f"# {grid.title}", words, summary(results), " ".join(grid.about.split()), setup(results)]
-    if web is not None:
-        parts.append(
+    several = [results] if isinstance(results, Results) else list(results)
+    title = title or "; ".join(each.grid.title for each in several)
+    link = (
+        ""
+        if web is None
+        else (
             f"[{web}]({web}) shows the same as a web page with pictures: download it, and open it in a "
             "browser."
         )
-    counts = counts_only(results)
-    if not counts:
-        parts += [section(averages_table(results))]
-    if results.statistics.get("contrasts") and not counts:
-        parts += [section(contrasts_table(results))]
-    if results.claims:
-        parts += [section(claims_table(results))]
-    if grid.groups and not counts:
-        parts += [section(groups_table(results))]
-    if not counts:
-        parts += [section(tasks_table(results))]
-    parts += [section(table) for table in measure_tables(results)]
-    if grid.published.get("rows"):
-        parts += [section(published_table(results))]
-    if results.again:
-        parts += [section(again_table(results))]
-    parts += [section(cost_table(results)), cautions(results), how_to_read(results)]
+    )
+    if len(several) == 1:
+        parts = [f"# {title}", words, *opening(several[0]), link, *tables(several[0])]
+    else:
+        parts = [f"# {title}", words, link]
+        for each in several:
+            parts += [f"## {each.grid.title}", *opening(each), *tables(each, level=3)]
+    parts += [cautions(several), how_to_read(several)]
     if call is not None:
-        parts += ["## Repeat it\n```\n" + "\n".join(call.lines()) + "\n```", repeated(call, results)]
+        parts += ["## Repeat it\n```\n" + "\n".join(call.lines()) + "\n```", repeated(call, several)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def opening(results: Results) -> list[str]:
+    """What was found, and how it was measured."""
+    return [summary(results), " ".join(results.grid.about.split()), setup(results)]
+
+
+def tables(results: Results, level: int = 2) -> list[str]:
+    """All tables of a grid.
+
+    Args:
+        results: the results.
+        level: that of their headings.
+    """
+    grid, counts = results.grid, counts_only(results)
+    shown: list[TextTable] = []
+    if not counts:
+        shown.append(averages_table(results))
+    if results.statistics.get("contrasts") and not counts:
+        shown.append(contrasts_table(results))
+    if results.claims:
+        shown.append(claims_table(results))
+    if grid.groups and not counts:
+        shown.append(groups_table(results))
+    if not counts:
+        shown.append(tasks_table(results))
+    shown += measure_tables(results)
+    if grid.published.get("rows"):
+        shown.append(published_table(results))
+    if results.again:
+        shown.append(again_table(results))
+    return [section(table, level) for table in (*shown, cost_table(results))]
 
 
 def counts_only(results: Results) -> bool:
@@ -166,10 +205,10 @@ def setup(results: Results) -> str:
     )
 
 
-def cautions(results: Results) -> str:
+def cautions(results: Sequence[Results]) -> str:
     """What must not be concluded."""
     listed = [
-        *results.grid.cautions,
+        *dict.fromkeys(caution for each in results for caution in each.grid.cautions),
         "A verdict is about these tasks, this encoder and these settings. `undecided` does not mean equal: "
         "see the column *could show*.",
         "Scores of single tasks have no verdicts: of twenty tasks one differs by chance.",
@@ -178,24 +217,34 @@ def cautions(results: Results) -> str:
     return "## What must not be concluded\n" + "\n".join(f"- {text}" for text in listed)
 
 
-def how_to_read(results: Results) -> str:
-    """The notes of the tables."""
-    return "## How to read the tables\n" + "\n".join(f"- {_sentence(note)}" for note in notes_of(results))
+def how_to_read(results: Sequence[Results]) -> str:
+    """The notes of the tables; one that is about some of several grids names them."""
+    of_note: dict[str, list[str]] = {}
+    for each in results:
+        for note in notes_of(each):
+            of_note.setdefault(note, []).append(each.grid.title)
+    lines = [
+        f"- {_sentence(note)}" if len(titles) == len(results) else f"- {', '.join(titles)}: {note}"
+        for note, titles in of_note.items()
+    ]
+    return "## How to read the tables\n" + "\n".join(lines)
 
 
-def repeated(call: Call, results: Results) -> str:
+def repeated(call: Call, results: Sequence[Results]) -> str:
     """What the commands need, and where the runs were made."""
     text = "The first command trains all runs; DATA is the folder of the data."
     if call.records is not None:
         text += " The second makes this page from the records alone, without data, encoder or GPU."
-    machines = sorted({machine for facts in results.facts.values() for machine in facts["machines"]})
-    versions = results.setup.get("versions", []) if results.setup else []
+    machines = sorted(
+        {machine for each in results for facts in each.facts.values() for machine in facts["machines"]}
+    )
+    versions = list(dict.fromkeys(text for each in results for text in each.setup.get("versions", ())))
     return f"{text} Trained on: {', '.join(machines) or NONE} ({'; '.join(versions) or NONE})."
 
 
-def section(table: TextTable) -> str:
-    """A table with its title."""
-    return f"## {table.title[:1].upper()}{table.title[1:]}\n" + "\n".join(markdown_lines(table))
+def section(table: TextTable, level: int = 2) -> str:
+    """A table with its title, a heading of this level."""
+    return f"{'#' * level} {table.title[:1].upper()}{table.title[1:]}\n" + "\n".join(markdown_lines(table))
 
 
 def markdown_lines(table: TextTable) -> Iterable[str]:

@@ -30,10 +30,9 @@ import yaml
 from weft.config.presets import preset_text
 from weft.errors import WeftError, did_you_mean
 from weft.experiments.cells import cells_of, trials_of, variants_of
-from weft.experiments.grid import Grid, read_grid
+from weft.experiments.grid import RECIPE, Grid, read_grid
 from weft.utils.safe_yaml import parse_yaml
 
-PREFIX = "recipe:"
 """What a recipe's name begins with on the command line: `weft compare recipe:pals-table3`."""
 FILES = "weft.experiments.recipe_files"
 OF_RECIPES = ("paper", "like")
@@ -79,7 +78,7 @@ def recipe_names() -> list[str]:
 
 def is_recipe(source: str | Path) -> bool:
     """Whether a name on the command line is that of a recipe, `recipe:NAME`."""
-    return str(source).startswith(PREFIX)
+    return str(source).startswith(RECIPE)
 
 
 def load_recipe(name: str, overrides: Sequence[str] = ()) -> Grid:
@@ -90,14 +89,14 @@ def load_recipe(name: str, overrides: Sequence[str] = ()) -> Grid:
         overrides: as of `weft.experiments.grid.load_grid`; `tasks.root=DATA` names the folder of the data,
             `scale=paper` the scale.
     """
-    name = name.removeprefix(PREFIX)
+    name = name.removeprefix(RECIPE)
     sections = recipe_sections(name)
     text = yaml.safe_dump(
         {key: value for key, value in sections.items() if key not in OF_RECIPES},
         sort_keys=False,
         allow_unicode=True,
     )
-    return read_grid(text, f"{PREFIX}{name}", Path.cwd(), overrides)
+    return read_grid(text, f"{RECIPE}{name}", Path.cwd(), overrides)
 
 
 def recipe_scales(name: str) -> list[str]:

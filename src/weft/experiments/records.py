@@ -187,7 +187,7 @@ class Records:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_bytes(self.path(record.identity), record.to_bytes())
 
-    def pack(self, identities: Iterable[str], file: Path, cells: Mapping[str, Any] | None = None) -> int:
+    def pack(self, identities: Iterable[str], file: Path, listed: Mapping[str, Any] | None = None) -> int:
         """Write records into one file; returns how many. Equal records make equal files.
 
         With each record goes that of the same run in `again`, if there is one; it is not counted.
@@ -195,15 +195,14 @@ class Records:
         Args:
             identities: those of the records.
             file: the file.
-            cells: the grid's cells by their names, for `packed_cells`.
+            listed: what the file says of the runs, for `packed_cells`: `cells`, those of a grid by their
+                names; or `grids`, the cells of several grids by theirs.
         """
         packed = io.BytesIO()
         count = 0
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
-            if cells is not None:
-                text = json.dumps(
-                    {"format": FORMAT, "cells": dict(cells)}, separators=(",", ":"), default=str
-                )
+            if listed is not None:
+                text = json.dumps({"format": FORMAT, **listed}, separators=(",", ":"), default=str)
                 archive.writestr(zipfile.ZipInfo(CELLS), text, zipfile.ZIP_DEFLATED)
             for identity in sorted(set(identities)):
                 path = self.path(identity)
@@ -241,19 +240,27 @@ def packed_records(file: Path) -> list[tuple[str, bytes]]:
     return [(name, content) for name, content in _packed(file) if name != CELLS]
 
 
-def packed_cells(file: Path) -> dict[str, dict[str, Any]]:
-    """The grid's cells in a packed file, by their names: the `identity` and the `settings` of each."""
+def packed_cells(file: Path, grid: str) -> dict[str, dict[str, Any]]:
+    """The cells of a grid in a packed file, by their names: the `identity` and the `settings` of each.
+
+    Args:
+        file: the file.
+        grid: the name of the grid, which counts if the file has several.
+    """
     listed = [content for name, content in _packed(file) if name == CELLS]
     try:
-        facts = parse_json(listed[0]) if listed else None
-        cells = {str(name): dict(cell) for name, cell in facts["cells"].items()} if facts else {}
+        facts = parse_json(listed[0]) if listed else {}
+        grids = facts["grids"] if "grids" in facts else {grid: facts["cells"]}
+        grids = {name: {str(key): dict(cell) for key, cell in cells.items()} for name, cells in grids.items()}
     except (ValueError, TypeError, KeyError, AttributeError):
-        cells = {}
-    known = [cell for cell in cells.values() if IDENTITY.fullmatch(str(cell.get("identity")))]
-    if not cells or len(known) < len(cells):
+        grids = {}
+    cells = [cell for of_grid in grids.values() for cell in of_grid.values()]
+    if not cells or not all(IDENTITY.fullmatch(str(cell.get("identity"))) for cell in cells):
         how = words("weft compare GRID.yaml --pack FILE", "Records.pack")
         raise WeftError(f"{file} has no list of its runs; write the file again by {how}")
-    return cells
+    if grid not in grids:
+        raise WeftError(f"{file} has no runs of {grid!r}; it has those of {', '.join(grids)}")
+    return grids[grid]
 
 
 def _packed(file: Path) -> list[tuple[str, bytes]]:

@@ -84,15 +84,16 @@ class Results:
         }
 
 
-def results_of(compared: Compared, resamples: int = 10_000) -> Results:
-    """Compute the results of a grid, or take them from the folder if nothing has changed.
+def results_of(compared: Compared, resamples: int = 10_000, folder: Path | None = None) -> Results:
+    """Compute the results of a grid, or take them from its folder if nothing has changed.
 
     Args:
         compared: the grid's cells with their records.
         resamples: the number of bootstrap resamples.
+        folder: the folder of its tables; None: that of the records.
     """
     plan = compared.plan
-    grid = plan.grid
+    grid, folder = plan.grid, folder or plan.out
     records = compared.records
     facts = {variant.name: _facts(variant.name, compared) for variant in variants_of(grid)}
     done = sum(planned.record is not None for planned in plan.cells.values())
@@ -113,10 +114,10 @@ def results_of(compared: Compared, resamples: int = 10_000) -> Results:
             "records": identities,
         }
     )
-    statistics = _cached(plan.out / FILE, key)
+    statistics = _cached(folder / FILE, key)
     if statistics is None:
         statistics = _statistics(grid, records, resamples)
-        write_json(plan.out / FILE, {"key": key, "statistics": statistics})
+        write_json(folder / FILE, {"key": key, "statistics": statistics})
     claims = tuple(claim_results(grid, records, statistics))
     setup, metrics = _setup(records), _metrics(records)
     again = repeated(plan, records, compared.not_repeated)

@@ -144,7 +144,12 @@ def _points(record: Record, average: str) -> dict[str, dict[int, float]]:
 
 def is_comparison(folder: Path) -> bool:
     """Whether a folder holds a comparison, with tables or not yet."""
-    return (folder / RESULTS).is_file() or (folder / "records").is_dir()
+    return has_tables(folder) or (folder / "records").is_dir()
+
+
+def has_tables(folder: Path) -> bool:
+    """Whether a folder holds the tables of a comparison."""
+    return (folder / RESULTS).is_file()
 
 
 def read_comparison(folder: Path) -> ComparisonData:
@@ -164,7 +169,8 @@ def read_comparison(folder: Path) -> ComparisonData:
         if not isinstance(facts, dict) or not all(isinstance(facts.get(k), t) for k, t in FACTS.items()):
             raise WeftError(f"{folder / RESULTS}: variants.{name} is not what weft compare writes; {again}")
     runs = results.get("runs")
-    stored = Records(folder)
+    # of several grids in one comparison each has a folder for its tables, beside that of all records
+    stored = Records(folder if (folder / "records").is_dir() else folder.parent)
     records: dict[str, dict[int, Record]] = {}
     lost = 0
     for variant, seeds in runs.items() if isinstance(runs, dict) else ():

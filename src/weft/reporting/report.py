@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weft.errors import WeftError, words
 from weft.reporting.comparison import comparison_sections
-from weft.reporting.comparison_data import ComparisonData, is_comparison, read_comparison
+from weft.reporting.comparison_data import ComparisonData, has_tables, is_comparison, read_comparison
 from weft.reporting.page import Section, page
 from weft.reporting.run import run_sections
 from weft.reporting.run_data import RunData, is_run, read_run
@@ -51,11 +51,17 @@ def inside_of(folder: Path) -> list[Path]:
     """The folder itself, or the runs and comparisons directly inside a folder that is neither.
 
     Args:
-        folder: a folder of a run or of a comparison, or one that holds some.
+        folder: a folder of a run or of a comparison, or one that holds some. A comparison of several grids
+            has a folder for the tables of each.
     """
-    if is_run(folder) or is_comparison(folder) or not folder.is_dir():
+    if is_run(folder) or has_tables(folder) or not folder.is_dir():
         return [folder]
-    inside = sorted(path for path in folder.iterdir() if is_run(path) or is_comparison(path))
+    of_grids = is_comparison(folder)
+    inside = sorted(
+        path
+        for path in folder.iterdir()
+        if has_tables(path) or (not of_grids and (is_run(path) or is_comparison(path)))
+    )
     if len(inside) > MOST:
         some = " ".join(map(str, inside[:2]))
         raise WeftError(
@@ -96,12 +102,13 @@ def read_source(folder: Path) -> Source:
     raise WeftError(f"{folder} holds neither a run nor a comparison; {EXPECTED}")
 
 
-def report_html(sources: Sequence[Source], made_by: str | None = None) -> str:
+def report_html(sources: Sequence[Source], made_by: str | None = None, title: str = "") -> str:
     """The page of runs and comparisons, as a text.
 
     Args:
         sources: at least one.
         made_by: the command that writes the page again; by default `weft report` with the folders.
+        title: its title; "": that of the source, or the names of several.
     """
     sections: list[Section] = []
     several = len(sources) > 1
@@ -118,7 +125,7 @@ def report_html(sources: Sequence[Source], made_by: str | None = None) -> str:
     if made_by is None:
         folders = " ".join(str(source.folder) for source in sources)
         made_by = f"weft {__version__}: weft report {folders}"
-    return page(_title(sources), _about(sources), sections, made_by)
+    return page(title or _title(sources), _about(sources), sections, made_by)
 
 
 def _title(sources: Sequence[Source]) -> str:
@@ -130,7 +137,8 @@ def _title(sources: Sequence[Source]) -> str:
 
 def _about(sources: Sequence[Source]) -> list[str]:
     if len(sources) > 1:
-        return ["Runs and comparisons on one page."]
+        titles = [f"{of.name}: {of.title}" for of in sources if isinstance(of, ComparisonData)]
+        return ["Runs and comparisons on one page.", *titles]
     source = sources[0]
     if isinstance(source, RunData):
         return [f"{len(source.tasks)} tasks: {', '.join(source.tasks)}"]

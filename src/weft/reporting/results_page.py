@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from weft.errors import WeftError
+from weft.experiments.compare import folder_of
 from weft.experiments.page import Call, page
 from weft.experiments.results import Results
 from weft.reporting.report import read_source, report_html
@@ -29,20 +31,25 @@ def web_page_of(file: Path) -> Path:
     return file.with_suffix(SUFFIX)
 
 
-def write_results_page(file: Path, results: Results, call: Call, folder: Path, words: str = "") -> list[Path]:
+def write_results_page(
+    file: Path, results: Sequence[Results], call: Call, folder: Path, words: str = "", title: str = ""
+) -> list[Path]:
     """Write both pages, and return their names. Without results there is no web page.
 
     Args:
         file: the Markdown page.
-        results: the results.
+        results: the results of one grid or several.
         call: the command; both pages name it.
         folder: the comparison's folder, with its records and tables.
         words: what begins the Markdown page.
+        title: the title of both pages; "": that of the grids.
     """
     web = web_page_of(file)
-    if not results.statistics:
-        write_output(file, page(results, call, words=words))
+    finished = [each for each in results if each.statistics]
+    if not finished:
+        write_output(file, page(results, call, words=words, title=title))
         return [file]
-    write_output(file, page(results, call, web.name, words))
-    write_output(web, report_html([read_source(folder)], made_by=call.lines()[-1]))
+    write_output(file, page(results, call, web.name, words, title))
+    sources = [read_source(folder_of(each.grid, folder, len(results))) for each in finished]
+    write_output(web, report_html(sources, made_by=call.lines()[-1], title=title))
     return [file, web]

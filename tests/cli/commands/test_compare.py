@@ -116,6 +116,66 @@ def test_a_failed_run_is_a_row_with_its_reason(grid, tmp_path, capsys):
     assert "Traceback" not in shown.err
 
 
+@pytest.mark.usefixtures("warm_workers")
+def test_several_grids_run_together_and_make_one_page(tmp_path, capsys, monkeypatch):
+    text = "seeds: 3\nvariants: {run: {method: full}}\nclaims: [{text: It runs, test: average(run) >= 0}]\n"
+    one = write_grid(tmp_path, text, steps=3).rename(tmp_path / "one.yaml")
+    text = "seeds: 3\naxes: {method: [full, lora]}\nbaseline: full\ncautions: [Rows are invented.]\n"
+    two = write_grid(tmp_path, text, steps=3).rename(tmp_path / "two.yaml")
+    two.write_text(two.read_text().replace("title: tiny", "title: Full or LoRA?"))
+    words = tmp_path / "words.md"
+    words.write_text("# Tiny runs\n\nLoRA gains {{two: average(lora) - average(full) : +.2f}} points.\n")
+    call = ["compare", str(one), "train.seed=1", str(two), "--out", str(tmp_path / "out"), "--device", "cpu"]
+    assert cli.run([*call, "--dry-run", "--no-estimate"]) == 0
+    shown = capsys.readouterr().out
+    assert "6 of 6 runs to do" in shown  # three of the nine are in both grids
+    page = tmp_path / "page.md"
+    packed = tmp_path / "all.records"
+    assert cli.run([*call, "--jobs", "2", "--pack", str(packed)]) == 0
+    assert "[6/6]" in capsys.readouterr().err
+    made = ["--page", str(page), "--summary", str(words), "--records", str(packed)]
+    assert cli.run([*call, *made]) == 0
+    shown = capsys.readouterr()
+    assert f"tables: {tmp_path / 'out' / 'two' / 'tables.md'}" in shown.out
+    text = page.read_text()
+    assert text.startswith("# Tiny runs\n\nLoRA gains ")
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        "## tiny",
+        "## Full or LoRA?",
+        "## What must not be concluded",
+        "## How to read the tables",
+        "## Repeat it",
+    ]
+    assert text.count("### Average scores\n") == 2
+    assert text.count("- Rows are invented.\n") == 1
+    assert "- tiny: the average" not in text
+    assert "weft compare one.yaml two.yaml train.seed=1 --out runs/all --pack all.records\n" in text
+    again = (
+        "weft compare one.yaml two.yaml train.seed=1 --records all.records --summary words.md --page page.md"
+    )
+    assert again in text
+    web = page.with_suffix(".html").read_text()
+    outline = check_page(web)
+    assert outline.inside("h1") == ["Tiny runs"]
+    assert "Full or LoRA?" in web
+
+    # from the records alone, by the command that the page names, where the data is not
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("one.yaml", "two.yaml", "run.yaml", "words.md", "all.records"):
+        shutil.copy(tmp_path / name, bare)
+    monkeypatch.chdir(bare)
+    assert cli.run([*again.removeprefix("weft ").split(), "--quiet"]) == 0
+    assert (bare / "page.md").read_text() == text
+    assert (bare / "page.html").read_text() == web
+
+    capsys.readouterr()
+    assert cli.run([*call, "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["grids"]) == ["one", "two"]
+    assert cli.run(["report", str(tmp_path / "out"), "--out", str(tmp_path / "report.html")]) == 0
+    assert "Full or LoRA?" in (tmp_path / "report.html").read_text()
+
+
 NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
 
@@ -125,6 +185,9 @@ NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not inst
         (["none.yaml"], "there is no grid 'none.yaml'"),
         (["{grid}", "seeds=x"], "command line, seeds: expected the number of seeds"),
         (["{grid}", "train.stepz=3"], "train.stepz"),
+        (["{grid}", "train.steps"], "'train.steps' is neither a setting nor a grid; expected KEY=VALUE"),
+        (["{grid}", "{grid}"], "two grids are called 'grid': name each once, and files differently"),
+        (["{grid}", "recipe:pals"], "there is no recipe 'pals'"),
         (["{grid}", "--unpack", "none.records"], "there is no file 'none.records'"),
         (["{grid}", "--jobs", "0"], "--jobs"),
         (["{grid}", "--again", "0"], "--again"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,11 +27,12 @@ def compare(
             metavar="GRID.yaml|recipe:NAME", help="grid: a base run file and what varies; or a recipe"
         ),
     ],
-    overrides: Annotated[
+    more: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KEY=VALUE",
-            help="settings of the grid, such as seeds=3, or of all its runs, such as train.steps=500",
+            metavar="KEY=VALUE|GRID",
+            help="settings of the grids, such as seeds=3, or of all their runs, such as train.steps=500; "
+            "further grids or recipes, which run together with the first",
         ),
     ] = None,
     out: Annotated[
@@ -120,22 +122,25 @@ def compare(
     Example: weft compare grid.yaml --out /shared/grid --on ray --gpus-per-cell 0.25
 
     Example: weft compare recipe:sampling --records sampling.records --page sampling.md
+
+    Example: weft compare recipe:pals-table3 recipe:pals-curves tasks.root=DATA --out runs/pals --jobs 7
     """
     from weft.experiments.claims import all_held
     from weft.experiments.claims.of_records import RecordedData
-    from weft.experiments.compare import load_any, written
+    from weft.experiments.compare import all_written, load_all
     from weft.experiments.compared import halved
     from weft.experiments.packing import pack as pack_records
     from weft.experiments.packing import unpacked
     from weft.experiments.page import Call
     from weft.experiments.plan import Plan
     from weft.experiments.records import Records
-    from weft.experiments.run_grid import Stopped, run_grid
+    from weft.experiments.run_grid import Stopped, run_grids
     from weft.experiments.summary_text import read_summary
     from weft.reporting.results_page import web_page_of, write_results_page
 
     cluster = _cluster(on, jobs, address, cpus_per_cell, gpus_per_cell)
-    grid = load_any(source, overrides or [])
+    further, overrides = _separated(more or [])
+    grids = load_all([source, *further], overrides)
     if records is not None and (dry_run or unpack or pack is not None):
         raise WeftError("--records makes tables alone; leave out --dry-run, --pack and --unpack")
     if again is not None and (dry_run or records is not None or cluster is not None):
@@ -144,20 +149,21 @@ def compare(
         web_page_of(page)  # a wrong name is reported before anything is trained
     elif summary is not None:
         raise WeftError("--summary begins a page; add --page FILE")
-    text = None if summary is None else read_summary(summary, grid)
+    text = None if summary is None else read_summary(summary, grids)
     for file in unpack or ():
         new, known = Records(out).unpack(file)
         print_notes([f"{file}: {new} new records, {known} that were there already"])
     if dry_run:
-        _print_plan(Plan(halved(grid), out), jobs or 1, device, estimate and cluster is None, as_json)
+        plans = [Plan(halved(grid), out) for grid in grids]
+        _print_plans(plans, jobs or 1, device, estimate and cluster is None, as_json)
         return
-    kept = None if pack is None else (lambda plans: pack_records(plans[0], pack))
+    kept = None if pack is None else (lambda plans: pack_records(plans, pack))
     try:
         if records is not None:
-            compared = unpacked(grid, records, out)
+            compared = [unpacked(grid, records, out) for grid in grids]
         else:
-            compared = run_grid(
-                grid,
+            compared = run_grids(
+                grids,
                 out,
                 jobs=jobs or 1,
                 device=device,
@@ -170,23 +176,41 @@ def compare(
     except Stopped as stopped:
         print(f"{stopped}\n  to continue, repeat the command", file=sys.stderr)
         raise typer.Exit(128 + stopped.signal) from None
-    files = (None if f is None else str(f) for f in (records, page, summary))
-    call = Call(source, tuple(overrides or ()), *files)
-    results = written(compared, out, call)
+    named = {"records": records, "page": page, "summary": summary}
+    files = {name: None if file is None else str(file) for name, file in named.items()}
+    call = Call(source, tuple(overrides), **files, more=tuple(further))
+    results = all_written(compared, out, call)
     if pack is not None:
-        count = pack_records(compared.plan, pack)
+        count = pack_records([each.plan for each in compared], pack)
         if count == 0:
             raise WeftError(f"--pack {pack}: {out} has no records of this grid yet; run it first")
         print_notes([f"{pack}: {count} records"])
     if page is not None:
-        words = text.filled(RecordedData(grid, compared.records, results.statistics)) if text else ""
-        print_notes([f"{file}: written" for file in write_results_page(page, results, call, out, words)])
-    if as_json:
-        print_json(results.to_dict())
-    else:
-        _print_results(results, out)
-    if compared.failed or compared.not_repeated or (strict and not all_held(results.claims)):
+        data = {
+            each.plan.grid.name: RecordedData(each.plan.grid, each.records, of.statistics)
+            for each, of in zip(compared, results, strict=True)
+        }
+        words, title = (text.filled(data), text.title) if text else ("", "")
+        pages = write_results_page(page, results, call, out, words, title)
+        print_notes([f"{file}: written" for file in pages])
+    _print_results(results, out, as_json)
+    broken = any(each.failed or each.not_repeated for each in compared)
+    if broken or (strict and not all(all_held(each.claims) for each in results)):
         raise typer.Exit(1)
+
+
+def _separated(more: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Further grids, and settings."""
+    from weft.experiments.recipes import is_recipe
+
+    grids = [text for text in more if is_recipe(text) or "=" not in text]
+    for text in grids:
+        if not is_recipe(text) and not Path(text).is_file():
+            raise WeftError(
+                f"{text!r} is neither a setting nor a grid; expected KEY=VALUE, such as train.steps=500, a "
+                "YAML file, or recipe:NAME (to list the recipes: weft show recipes)"
+            )
+    return grids, [text for text in more if text not in grids]
 
 
 def _cluster(
@@ -206,34 +230,48 @@ def _cluster(
     return OnRay(address, 1.0 if cpus is None else cpus, gpus)
 
 
-def _print_results(results: Results, out: Path) -> None:
+def _print_results(results: Sequence[Results], out: Path, as_json: bool) -> None:
+    from weft.experiments.compare import folder_of
     from weft.experiments.tables import claim_lines, notes_of, tables_of
 
-    for table in tables_of(results):
-        print_table(table.title, list(table.columns), [list(row) for row in table.rows])
-    for line in claim_lines(results):
-        print_text(line)
-    print_notes(notes_of(results))
-    if results.statistics:
-        print_text(f"tables: {out / 'tables.md'}, tables.csv, tables.json")
+    if as_json:
+        of_grids = {each.grid.name: each.to_dict() for each in results}
+        print_json({"grids": of_grids} if len(results) > 1 else results[0].to_dict())
+        return
+    for each in results:
+        for table in tables_of(each):
+            print_table(table.title, list(table.columns), [list(row) for row in table.rows])
+        for line in claim_lines(each):
+            print_text(line)
+        print_notes(notes_of(each))
+        if each.statistics:
+            folder = folder_of(each.grid, out, len(results))
+            print_text(f"tables: {folder / 'tables.md'}, tables.csv, tables.json")
 
 
-def _print_plan(plan: Plan, jobs: int, device: str | None, estimate: bool, as_json: bool) -> None:
+def _print_plans(plans: Sequence[Plan], jobs: int, device: str | None, estimate: bool, as_json: bool) -> None:
     """List the cells, which are done, and the estimated minutes."""
     from weft.experiments.estimate import estimate_minutes
 
-    waiting = {planned.cell.name for planned in plan.waiting}
-    minutes, how = estimate_minutes(plan, jobs, device) if estimate else (None, None)
-    rows = [
-        (planned.cell.name, planned.identity[:16], "to do" if planned.cell.name in waiting else "done")
-        for planned in plan.cells.values()
-    ]
+    minutes, how = estimate_minutes(plans, jobs, device) if estimate else (None, None)
+    to_do = {planned.identity for plan in plans for planned in plan.waiting}
+    every = {planned.identity for plan in plans for planned in plan.cells.values()}
+    rows = {
+        plan.grid.title: [
+            (planned.cell.name, planned.identity[:16], "to do" if planned.identity in to_do else "done")
+            for planned in plan.cells.values()
+        ]
+        for plan in plans
+    }
     if as_json:
-        facts = [dict(zip(("run", "identity", "state"), row, strict=True)) for row in rows]
-        print_json({"runs": facts, "to_do": len(waiting), "minutes": minutes, "estimated_by": how})
+        runs = [
+            dict(zip(("run", "identity", "state"), row, strict=True)) for of in rows.values() for row in of
+        ]
+        print_json({"runs": runs, "to_do": len(to_do), "minutes": minutes, "estimated_by": how})
         return
-    print_table(plan.grid.title, ["run", "identity", ""], [list(row) for row in rows])
+    for title, of_grid in rows.items():
+        print_table(title, ["run", "identity", ""], [list(row) for row in of_grid])
     time = "" if minutes is None else f"; about {minutes:.1f} minutes with --jobs {jobs} ({how})"
-    print_text(f"{len(waiting)} of {len(rows)} runs to do{time}")
-    if plan.grid.tune is not None:
+    print_text(f"{len(to_do)} of {len(every)} runs to do{time}")
+    if any(plan.grid.tune is not None for plan in plans):
         print_text("these are the trials of tune; the runs with the chosen values follow")
