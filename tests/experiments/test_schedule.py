@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+import shutil
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.tiny_grid import results, run_here, write_grid
 from weft.experiments.display import Silent
@@ -13,6 +17,7 @@ from weft.experiments.plan import Plan
 from weft.experiments.records import Record
 from weft.experiments.run_grid import Stopped, run_grids
 from weft.experiments.schedule import Schedule
+from weft.experiments.tuning import choices_of
 
 TUNED = """
 seeds: 3
@@ -87,6 +92,53 @@ def test_a_variant_whose_trials_failed_has_no_cells_and_a_failed_value_is_not_ch
         "a · train.lr=0.001 · seed 1",
         "b · train.lr=0.001 · seed 1",
     ]
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Tuned grids and one whose cells use each other; some cells are in two of them."""
+    folder = tmp_path_factory.mktemp("several")
+    chain = "seeds: 2\nvariants: {first: {method: lora}, second: {start_from: first}, other: {}}\n"
+    return [
+        grid_of(folder, TUNED, "one"),
+        grid_of(folder, TUNED.replace("1.0e-3]", "1.0e-3, 1.0e-2]"), "two"),
+        grid_of(folder, chain, "three"),
+    ]
+
+
+@given(seed=st.integers(0, 1000), at_once=st.integers(1, 5), fails=st.sampled_from([0.0, 0.2]))
+def test_in_whatever_order_cells_end_each_runs_once_and_the_choices_are_those_of_all_trials(
+    several, tmp_path_factory, seed, at_once, fails
+):
+    out = tmp_path_factory.mktemp("out")
+    schedule = schedule_of(*several, out=out)
+    draw, scores = random.Random(seed), random.Random(7)
+    values: dict[str, float] = {}
+    running: list[str] = []
+    begun: list[str] = []
+    while schedule.waiting:
+        new = [job.identity for job in schedule.ready(running, "cpu", False)][: at_once - len(running)]
+        running += new
+        begun += new
+        assert running
+        identity = running.pop(draw.randrange(len(running)))
+        entry = schedule.waiting[identity]
+        assert not any(need in schedule.waiting for need in entry.needs)
+        if draw.random() < fails:
+            schedule.ended(identity, "it diverged")
+            continue
+        metrics = {"cat": {"accuracy": values.setdefault(identity, scores.random())}}
+        entry.plan.records.write(Record(identity, metrics=metrics, chosen_by=metrics))
+        schedule.ended(identity, None)
+    assert len(set(begun)) == len(begun)
+    for plan, choices in zip(schedule.plans, schedule.choices, strict=True):
+        assert choices == choices_of(plan)
+        done = {name for name, planned in plan.cells.items() if planned.record is not None}
+        assert done | {*schedule.failed_of(plan)} == {*plan.cells}
+        seeds = {planned.cell.seed for planned in plan.cells.values() if not planned.cell.trial}
+        assert not choices or seeds == set(plan.grid.seeds)
+    assert schedule.done + len(schedule.failed) == schedule.count
+    shutil.rmtree(out)
 
 
 def test_cells_that_use_a_failed_one_fail(tmp_path):
