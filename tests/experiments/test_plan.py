@@ -6,6 +6,9 @@ import pytest
 
 from tests.support.tiny_grid import run_here, write_grid
 from weft.errors import WeftError
+from weft.experiments.measure_tables import measure_tables
+from weft.experiments.measures import FAILED, MEASURED
+from weft.experiments.results import results_of
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -21,6 +24,45 @@ def test_a_measured_run_serves_grids_that_measure_less(tmp_path):
     (record,) = again.records["run"].values()
     assert {"data_used", "incremental", "bundled"} <= set(record.measures)
     assert run_here(grid, out).ran == 0
+
+
+def test_what_costs_nothing_is_measured_in_every_run(tmp_path):
+    grid = write_grid(tmp_path, "", steps=9, log_every=3)
+    first = run_here(grid, tmp_path / "out")
+    (record,) = first.records["run"].values()
+    assert record.measures[MEASURED] == ["composition", "data_used", "examples_per_second", "speed"]
+    assert 0 < record.measures["data_used"] <= 100
+    assert sum(record.measures["composition"].values()) == pytest.approx(100)
+    assert record.measures["speed"] > 0
+    later = "measures: [data_used, composition, speed, examples_per_second, sparsity]\n"
+    again = run_here(write_grid(tmp_path, later, steps=9, log_every=3), tmp_path / "out")
+    assert again.ran == 0
+    # pages show what their grid lists
+    titles = [table.title for table in measure_tables(results_of(first, resamples=50))]
+    assert titles == []
+    shown = measure_tables(results_of(again, resamples=50))
+    assert [table.columns for table in shown] == [
+        ("variant", "data used", "speed", "examples per second"),
+        ("variant", "cat", "same", "count"),
+    ]
+
+
+def test_a_measure_that_fails_leaves_a_record_and_is_taken_again(tmp_path):
+    out = tmp_path / "out"
+    files = "train: count.train.jsonl, validation: count.validation.jsonl"
+    text = f"variants: {{one: {{tasks: {{count: {{kind: regress, {files}}}}}}}}}\nmeasures: [difficulty]\n"
+    grid = write_grid(tmp_path, text, steps=2)
+    compared = run_here(grid, out)
+    assert not compared.failed
+    (record,) = compared.records["one"].values()
+    assert record.metrics["count"]
+    assert "difficulty" not in record.measures[MEASURED]
+    assert "data_used" in record.measures[MEASURED]
+    (reason,) = record.measures[FAILED].values()
+    (log,) = (out / "logs").iterdir()
+    assert f"measure difficulty could not be taken: {reason}" in log.read_text()
+    assert run_here(grid, out).ran == 1
+    assert run_here(write_grid(tmp_path, text.replace("difficulty", "data_used"), steps=2), out).ran == 0
 
 
 def test_a_chosen_run_is_not_trained_again(tmp_path):
