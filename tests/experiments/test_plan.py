@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
+from dataclasses import replace
+
 import pytest
 
 from tests.support.tiny_grid import run_here, write_grid
 from weft.errors import WeftError
+from weft.experiments.grid import load_grid
 from weft.experiments.measure_tables import measure_tables
-from weft.experiments.measures import FAILED, MEASURED
+from weft.experiments.measures import FAILED, MEASURED, MEASURES
+from weft.experiments.plan import Plan
 from weft.experiments.results import results_of
+from weft.experiments.worker import Line, run_job
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -47,22 +54,27 @@ def test_what_costs_nothing_is_measured_in_every_run(tmp_path):
     ]
 
 
-def test_a_measure_that_fails_leaves_a_record_and_is_taken_again(tmp_path):
-    out = tmp_path / "out"
-    files = "train: count.train.jsonl, validation: count.validation.jsonl"
-    text = f"variants: {{one: {{tasks: {{count: {{kind: regress, {files}}}}}}}}}\nmeasures: [difficulty]\n"
-    grid = write_grid(tmp_path, text, steps=2)
-    compared = run_here(grid, out)
-    assert not compared.failed
-    (record,) = compared.records["one"].values()
-    assert record.metrics["count"]
-    assert "difficulty" not in record.measures[MEASURED]
-    assert "data_used" in record.measures[MEASURED]
-    (reason,) = record.measures[FAILED].values()
-    (log,) = (out / "logs").iterdir()
-    assert f"measure difficulty could not be taken: {reason}" in log.read_text()
-    assert run_here(grid, out).ran == 1
-    assert run_here(write_grid(tmp_path, text.replace("difficulty", "data_used"), steps=2), out).ran == 0
+def test_a_measure_that_fails_leaves_a_record_and_is_taken_again(tmp_path, monkeypatch, token_cache):
+    def broken(folder):
+        raise MemoryError("too many tasks")
+
+    monkeypatch.setitem(MEASURES, "storage", broken)
+    plan = Plan(load_grid(write_grid(tmp_path, "measures: [storage]\n", steps=2)), tmp_path / "out")
+    (planned,) = plan.cells.values()
+    job = plan.job(planned, "cpu", keep=False)
+    lines = io.StringIO()
+    with redirect_stdout(lines):
+        assert run_job(job, Line(io.StringIO()))["done"] == planned.identity
+    assert "measure storage could not be taken: MemoryError: too many tasks" in lines.getvalue()
+    record = plan.records.read(planned.identity)
+    assert list(record.metrics) == ["cat", "same", "count"]
+    assert record.measures[FAILED] == {"storage": "MemoryError: too many tasks"}
+    assert record.measures[MEASURED] == ["composition", "data_used", "examples_per_second", "speed"]
+    # the grid lacks a number, and runs the cell again; one that does not ask for it has its record
+    (again,) = Plan(plan.grid, tmp_path / "out").cells.values()
+    assert again.record is None
+    (other,) = Plan(replace(plan.grid, measures=()), tmp_path / "out").cells.values()
+    assert other.record == record
 
 
 def test_a_chosen_run_is_not_trained_again(tmp_path):

@@ -95,7 +95,9 @@ def test_a_record_says_what_was_trained_on_over_time(variant, records):
     examples = record.trace["examples"]
     assert [entry["step"] for entry in examples] == [3, 6, 9, 10]
     totals = {task: sum(entry["examples"][task] for entry in examples) for task in examples[0]["examples"]}
-    assert sum(totals.values()) == 10 * record.settings["train"]["batch_size"]
+    # a batch of a small task may be short
+    full = 10 * record.settings["train"]["batch_size"]
+    assert 0.8 * full < sum(totals.values()) <= full
     shares = {task: 100 * count / sum(totals.values()) for task, count in totals.items()}
     assert shares == pytest.approx(record.measures["composition"])
 

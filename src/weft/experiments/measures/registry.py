@@ -181,7 +181,8 @@ def measured(measures: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def applies(name: str, run: RunFile) -> bool:
-    """Whether a measure can be taken of a run: of updates, if its method adds any; of choices, if it chooses.
+    """Whether a measure can be taken of a run: of updates, if its method adds any; of gates, if it has
+    some; of choices and of uncertainty, if the run has lines of them in its log.
 
     Args:
         name: the measure.
@@ -191,6 +192,8 @@ def applies(name: str, run: RunFile) -> bool:
         return not run.method.separate and len(run.tasks) > 1 and all(part.adds for part in run.method.parts)
     if name == "first_peak":
         return bool(run.training.sampler["use"] == "mt_uncertainty")
+    if name == "uncertainty":
+        return run.training.measure_uncertainty > 0
     if name == "sparsity":
         return l0_of(run.method) is not None
     return True
