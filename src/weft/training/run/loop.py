@@ -296,7 +296,6 @@ class Loop:
         self.records.lost(self._waited_for())
         losses = self.records.mean_losses(self.state)
         line: dict[str, Any] = {"step": self.state.step, "loss": losses, "lr": self.optimizers.lr}
-        line |= {"examples": self.records.counted(self.state)}
         line |= self.components.log_fields("step", [*line, "seconds", "step_seconds"])
         self.log.write("step", **line, **self.state.seconds_so_far())
         return losses

@@ -48,7 +48,6 @@ class Records:
         window.steps += 1
         self._last = counts = np.bincount(task, minlength=len(self.names))
         window.examples = [int(n) for n in counts + window.examples]
-        state.counted = [int(n) for n in counts + state.counted]
         window.draws = [int(n) for n in (counts if mixed else np.minimum(counts, 1)) + window.draws]
         if share is None:
             window.share = []
@@ -77,15 +76,6 @@ class Records:
         state.losses = [0.0] * len(self.names)
         state.examples = [0.0] * len(self.names)
         return losses
-
-    def counted(self, state: State) -> dict[str, int]:
-        """The number of examples of each task that were trained on since the last call.
-
-        Unlike the windows of evaluations, the lines of the log have them in every run.
-        """
-        counted = dict(zip(self.names, state.counted, strict=True))
-        state.counted = [0] * len(self.names)
-        return counted
 
     def losses_so_far(self, state: State) -> dict[str, float]:
         """The same without a new beginning: the next call of `mean_losses` includes these examples."""

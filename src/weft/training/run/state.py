@@ -51,7 +51,6 @@ class State:
         best_step: the number of steps done at the best score; its weights are in best-STEP.safetensors.
         losses: the sum of each task's example losses since the log's last line, [T].
         examples: the number of these examples, [T].
-        counted: the number of examples of each task that were trained on since the log's last line, [T].
         seconds: the training time, over all sessions of an interrupted run, with evaluations in between.
         step_seconds: the time of the steps alone.
         step_examples: the number of examples that these steps trained on.
@@ -66,7 +65,6 @@ class State:
     best_step: int | None = None
     losses: list[float] = field(default_factory=list)
     examples: list[float] = field(default_factory=list)
-    counted: list[int] = field(default_factory=list)
     seconds: float = 0.0
     step_seconds: float = 0.0
     step_examples: int = 0
@@ -111,7 +109,6 @@ class State:
         return cls(
             losses=list(zeros),
             examples=list(zeros),
-            counted=[0] * tasks,
             tasks=[TaskProgress() for _ in range(tasks)],
             window=fresh_window(tasks),
         )
@@ -123,7 +120,6 @@ class State:
         fields["stops"] = [(int(step), int(task)) for step, task in fields.get("stops", [])]
         fields["tasks"] = [TaskProgress(**task) for task in fields.get("tasks", [])]
         fields["tasks"] = fields["tasks"] or [TaskProgress() for _ in range(tasks)]
-        fields["counted"] = fields.get("counted") or [0] * tasks
         window = fields.pop("window", None)
         return cls(**fields, window=Window(**window) if window else fresh_window(tasks))
 
