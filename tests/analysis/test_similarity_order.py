@@ -12,7 +12,7 @@ import weft
 from tests.support.tiny import build, scramble
 from weft import suites
 from weft.analysis.similarity import Similarity, SiteSimilarity, similarity
-from weft.analysis.similarity_order import clustered, in_blocks, ordered, read_order
+from weft.analysis.similarity_order import blocks_of, clustered, in_blocks, ordered, read_order
 from weft.encoder.sites import Site
 from weft.errors import WeftError
 
@@ -92,6 +92,12 @@ def test_the_papers_order():
         WeftError, match=r"one suite \(glue\).*task 'mine' is in none of them; use clustered.*cola,mine"
     ):
         in_blocks(["cola", "mine"])
+
+
+def test_tasks_by_their_kind():
+    kinds = blocks_of(["rte", "cola", "mnli"])
+    assert kinds == {"single sentence": ["cola"], "inference": ["mnli", "rte"]}
+    assert blocks_of(["cola", "mine"]) == {}
 
 
 def test_tasks_of_two_suites_are_refused(monkeypatch):

@@ -36,8 +36,11 @@ def files(tmp_path_factory):
         made = write_run_folder(folder / name, tasks)
         (made / "errors.json").write_text(json.dumps(error_report(tasks, tasks[0], tasks[1])))
         pages[name] = report([made])
-    compared = large_comparison(folder / "grid", variants=8, tasks=3, seeds=3)
+    compared = large_comparison(folder / "grid", variants=8, tasks=3, seeds=3, over_time=True)
     pages["comparison"] = report([compared])
+    pages["two"] = report(
+        [large_comparison(folder / "two", variants=2, tasks=("a_task_with_a_long_name", "b"), seeds=2)]
+    )
     pages["several"] = report([folder / "run", folder / "hostile", compared], folder / "several.html")
     pages["curves"], pages["composition"] = folder / "curves.html", folder / "composition.html"
     assert weft(["show", "curves", str(compared), "--plot", str(pages["curves"])]) == 0
@@ -61,7 +64,7 @@ def attention_page():
     return attention_html(AttentionMap(HOSTILE[0], (HOSTILE[1],), tokens, layers), 2)
 
 
-PAGES = ("run", "hostile", "comparison", "several", "curves", "composition", "attention")
+PAGES = ("run", "hostile", "comparison", "two", "several", "curves", "composition", "attention")
 
 
 @pytest.mark.parametrize("screen", some_of(SCREENS, 1))
@@ -142,6 +145,18 @@ def test_series_are_switched_in_all_charts(started, files):
         for box in page.query_selector_all("#curves input:checked"):
             box.uncheck()
         assert off() == 8 * 4
+
+
+def test_tasks_are_switched_in_the_charts_of_all_variants(started, files):
+    """Also in those that are folded away, and in no other section."""
+    with opened(started, files["comparison"]) as shown:
+        page = shown.page
+        off = lambda key: page.eval_on_selector_all(f"#{key} g.series.off", "found => found.length")  # noqa: E731
+        page.query_selector("#entropy input[data-series='1']").uncheck()
+        assert off("entropy") == 8
+        assert off("sampling") == 0
+        page.query_selector("#entropy details:not(figure details) summary").click()
+        assert page.query_selector("#entropy details:not(figure details) svg.picture").is_visible()
 
 
 def test_values_are_shown_at_the_pointer(started, files):

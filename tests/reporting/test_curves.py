@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from statistics import median
+from statistics import fmean, median
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +24,11 @@ def test_median_and_range_of_the_seeds_that_have_a_value(seeds):
         assert curve.middle[place] == median(values)
         assert (curve.low[place], curve.high[place]) == (min(values), max(values))
         assert curve.seeds[place] == len(values) > 0
+
+
+def test_the_line_may_be_the_mean():
+    curve = curve_of([{1: 1.0}, {1: 2.0}, {1: 6.0}], fmean)
+    assert (curve.low, curve.middle, curve.high) == ((1.0,), (3.0,), (6.0,))
 
 
 def test_a_curve_says_if_seeds_are_missing_somewhere():

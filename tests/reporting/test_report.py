@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,8 @@ from tests.support.report_runs import error_report, write_run_folder
 from weft.errors import WeftError
 from weft.reporting.report import FILE, read_source, report, report_html
 
+LARGE = 500_000
+"""The most bytes of a page of 4 or 9 variants, 8 tasks and 3 seeds with traces and similarities."""
 LARGEST = 2_000_000
 """The most bytes of a page of 25 variants, 8 tasks and 5 seeds."""
 
@@ -87,6 +90,30 @@ def test_the_page_of_a_comparison(comparison):
     assert titles == expected
     # three curves, steps to a score, the forest of the average and of two tasks, four costs
     assert len([a for a in outline.named("svg") if a.get("role") == "img"]) == 3 + 1 + 3 + 4
+
+
+def test_the_page_of_a_comparison_with_traces_and_similarities(tmp_path):
+    out = large_comparison(tmp_path, variants=3, tasks=2, seeds=2, over_time=True)
+    outline = check_page(report_html([read_source(out)]))
+    expected = ["Learning curves", "Steps to a score", "Sampling over time", "Uncertainty over time"]
+    expected += ["Score against cost", "Similarity of tasks", "Chosen settings"]
+    assert [title for title in outline.inside("h2") if title in expected] == expected
+
+
+@pytest.mark.slow
+def test_comparisons_of_the_papers_stay_small(tmp_path):
+    """Four variants with every picture, and nine that were trained on the same, without entropies."""
+    four = large_comparison(tmp_path / "four", variants=4, tasks=8, seeds=3, over_time=True)
+    assert len(report_html([read_source(four)]).encode()) < LARGE
+    nine = read_source(large_comparison(tmp_path / "nine", variants=9, tasks=8, seeds=3, over_time=True))
+    examples = nine.first("variant 0").trace["examples"]
+    records = {
+        name: {seed: replace(record, trace={"examples": examples}) for seed, record in seeds.items()}
+        for name, seeds in nine.records.items()
+    }
+    page = report_html([replace(nine, records=records)])
+    assert len(page.encode()) < LARGE
+    assert "Similarity of tasks" in Outline(page).inside("h2")
 
 
 def test_equal_folders_make_equal_pages(comparison):

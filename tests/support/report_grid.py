@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import math
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from weft.evaluation.rows import RunRows
 from weft.evaluation.rows.pack import pack
 from weft.experiments.compared import recorded
 from weft.experiments.grid import Grid, load_grid
+from weft.experiments.measures import TIMES
 from weft.experiments.plan import Plan
 from weft.experiments.records import Record, Records
 from weft.experiments.results import Results, results_of
@@ -24,10 +28,13 @@ from weft.utils.files import write_json
 STEPS = 1000
 
 
-def write_many(folder: Path, variants: int, tasks: int, seeds: int, **more: Any) -> Path:
-    """A grid with tiny data files; `more` are further keys of the grid."""
+def write_many(
+    folder: Path, variants: int | Sequence[str], tasks: int | Sequence[str], seeds: int, **more: Any
+) -> Path:
+    """A grid with tiny data files, variants and tasks by number or by name; `more` are keys of the grid."""
     save_encoder(folder / "encoder")
-    names = [f"task{n}" for n in range(tasks)]
+    names = [f"task{n}" for n in range(tasks)] if isinstance(tasks, int) else list(tasks)
+    rows = [f"variant {n}" for n in range(variants)] if isinstance(variants, int) else list(variants)
     for name in names:
         write_rows(folder / f"{name}.jsonl", rows_of("cat", 8, 1))
     files = {name: f"{name}.jsonl" for name in names}
@@ -45,10 +52,10 @@ def write_many(folder: Path, variants: int, tasks: int, seeds: int, **more: Any)
         "about": "Simulated runs.",
         "run": run,
         "seeds": seeds,
-        "variants": {f"variant {n}": {"train.lr": 1e-4 * (n + 1)} for n in range(variants)},
-        "baseline": "variant 0",
-        "claims": [{"text": "the second is better", "test": "average('variant 1') > average('variant 0')"}],
-        "published": {"source": "A paper", "rows": {"variant 0": {"average": 80.0, "task0": 71.0}}},
+        "variants": {name: {"train.lr": 1e-4 * (n + 1)} for n, name in enumerate(rows)},
+        "baseline": rows[0],
+        "claims": [{"text": "the second is better", "test": f"average('{rows[1]}') > average('{rows[0]}')"}],
+        "published": {"source": "A paper", "rows": {rows[0]: {"average": 80.0, names[0]: 71.0}}},
         **more,
     }
     path = folder / "grid.yaml"
@@ -57,9 +64,23 @@ def write_many(folder: Path, variants: int, tasks: int, seeds: int, **more: Any)
 
 
 def simulated(
-    grid: Grid, out: Path, rows: int = 60, evaluations: int = 20, encoder: int = 22_000_000
+    grid: Grid,
+    out: Path,
+    rows: int = 60,
+    evaluations: int = 20,
+    encoder: int = 22_000_000,
+    over_time: bool = False,
 ) -> Results:
-    """Write a record of every run of a grid, and the tables of the comparison."""
+    """Write a record of every run of a grid, and the tables of the comparison.
+
+    Args:
+        grid: the grid.
+        out: the folder of the comparison.
+        rows: the rows of each task.
+        evaluations: how often each run was evaluated.
+        encoder: the parameters of the encoder.
+        over_time: whether records have a trace and the similarities of tasks.
+    """
     plan = Plan(grid, out)
     cells = list(plan.cells.values())
     variants = list(dict.fromkeys(planned.cell.variant for planned in cells))
@@ -74,7 +95,10 @@ def simulated(
     for planned in cells:
         v, s = variants.index(planned.cell.variant), seeds.index(planned.cell.seed)
         run = RunRows({task: sets[task][v][s] for task in tasks})
-        records.write(_record(planned.identity, planned.run_file.resolved, run, v, s, evaluations, encoder))
+        record = _record(planned.identity, planned.run_file.resolved, run, v, s, evaluations, encoder)
+        if over_time:
+            record = replace(record, trace=trace_of(tasks, v, s), measures=pairs_of(tasks, v, s))
+        records.write(record)
     compared = recorded(grid, out)
     results = results_of(compared, resamples=200)
     write_json(out / "tables.json", results.to_dict())
@@ -115,9 +139,55 @@ def _record(
     )
 
 
-def large_comparison(folder: Path, variants: int = 25, tasks: int = 8, seeds: int = 5, **more: Any) -> Path:
+def trace_of(tasks: Sequence[str], variant: int, seed: int, every: int = 10) -> dict[str, Any]:
+    """Entropies that fall, and examples: of even variants those that MT-Uncertainty might choose.
+
+    Odd variants have equal examples, whatever their seed.
+    """
+    noise = random.Random(f"trace {variant} {seed}")
+    examples, entropy = [], []
+    for step in range(every, STEPS + 1, every):
+        left = {
+            task: min(1.0, 0.15 + 0.7 * math.exp(-step * (n + 1) / STEPS) + noise.uniform(-0.05, 0.05))
+            for n, task in enumerate(tasks)
+        }
+        wanted = {
+            task: value**3 if variant % 2 == 0 else float(n + 1)
+            for n, (task, value) in enumerate(left.items())
+        }
+        total = sum(wanted.values())
+        examples.append(
+            {"step": step, "examples": {task: round(1000 * x / total) for task, x in wanted.items()}}
+        )
+        if step % (5 * every) == 0:
+            entropy.append({"step": step, "entropy": left})
+    return {"examples": examples, "entropy": entropy}
+
+
+def pairs_of(tasks: Sequence[str], variant: int, seed: int) -> dict[str, Any]:
+    """Cosines of every two tasks, the larger the nearer their places, and of biases for even variants."""
+    noise = random.Random(f"pairs {variant} {seed}")
+    names = ["query_pairs", "ffn_in_bias_pairs"] if variant % 2 == 0 else ["query_pairs"]
+    return {
+        name: {
+            f"{a}{TIMES}{b}": 0.9 * math.exp(-(i - j) / 2) - 0.1 + noise.uniform(-0.05, 0.05)
+            for i, a in enumerate(tasks)
+            for j, b in enumerate(tasks[:i])
+        }
+        for name in names
+    }
+
+
+def large_comparison(
+    folder: Path,
+    variants: int | Sequence[str] = 25,
+    tasks: int | Sequence[str] = 8,
+    seeds: int = 5,
+    over_time: bool = False,
+    **more: Any,
+) -> Path:
     """The folder of a comparison of so many variants, tasks and seeds."""
     grid = load_grid(write_many(folder, variants, tasks, seeds, **more))
     out = folder / "out"
-    simulated(grid, out)
+    simulated(grid, out, over_time=over_time)
     return out

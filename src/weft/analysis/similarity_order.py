@@ -78,15 +78,30 @@ def clustered(similarities: NDArray[np.float64]) -> list[int]:
     return indices if indices[0] < indices[-1] else indices[::-1]
 
 
+def blocks_of(tasks: Sequence[str]) -> dict[str, list[str]]:
+    """The tasks by their kind, as in the first suite that has them all; {} if none has.
+
+    Example:
+        >>> blocks_of(["rte", "cola", "mnli"])
+        {'single sentence': ['cola'], 'inference': ['mnli', 'rte']}
+    """
+    from weft.suites import suite_blocks
+
+    for blocks in suite_blocks().values():
+        if set(tasks) <= {name for block in blocks.values() for name in block}:
+            kept = {kind: [name for name in block if name in tasks] for kind, block in blocks.items()}
+            return {kind: names for kind, names in kept.items() if names}
+    return {}
+
+
 def in_blocks(tasks: Sequence[str]) -> list[str]:
     """The tasks in blocks of their kind, as in the first suite that has them all."""
     from weft.suites import suite_blocks
 
+    blocks = blocks_of(tasks)
+    if blocks:
+        return [name for block in blocks.values() for name in block]
     suites = suite_blocks()
-    for blocks in suites.values():
-        flat = [name for block in blocks.values() for name in block]
-        if set(tasks) <= set(flat):
-            return [name for name in flat if name in tasks]
     suite_tasks = {name for blocks in suites.values() for block in blocks.values() for name in block}
     strange = next((name for name in tasks if name not in suite_tasks), None)
     why = "its tasks are of several suites" if strange is None else f"the task {strange!r} is in none of them"

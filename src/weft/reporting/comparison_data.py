@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import fsum
@@ -116,11 +116,20 @@ class ComparisonData:
     @cached_property
     def shown_first(self) -> list[str]:
         """The variants that are drawn in color at first: all if they are few, else baseline and best."""
-        if len(self.names) <= SHOWN:
-            return self.names
-        ranked = sorted(self.names, key=lambda name: -(self.mean(name) or -1.0))
-        first = [name for name in self.names if name == self.results.get("baseline")]
-        return [*first, *(name for name in ranked if name not in first)][:SHOWN]
+        return self.foremost(self.names, SHOWN)
+
+    def foremost(self, names: Sequence[str], count: int) -> list[str]:
+        """Some variants: all if they are few, else the baseline and the best.
+
+        Args:
+            names: the variants to choose from, in the order of the grid.
+            count: how many.
+        """
+        if len(names) <= count:
+            return list(names)
+        ranked = sorted(names, key=lambda name: -(self.mean(name) or -1.0))
+        first = [name for name in names if name == self.results.get("baseline")]
+        return [*first, *(name for name in ranked if name not in first)][:count]
 
     def first(self, variant: str) -> Record | None:
         """The record of a variant's first seed."""

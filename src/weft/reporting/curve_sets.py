@@ -8,11 +8,10 @@ from typing import Any
 
 from weft.reporting.comparison_data import ComparisonData
 from weft.reporting.curves import Curve, curve_of, table_of
-from weft.reporting.page import figure
-from weft.reporting.pictures.frame import legend_key
+from weft.reporting.page import figure, switches
 from weft.reporting.pictures.lines import Line, line_chart
 from weft.reporting.run_data import RunData, number
-from weft.utils.markup import Html, tag
+from weft.utils.markup import Html
 
 AVERAGE = ""
 """Stands for the average in place of a task."""
@@ -94,25 +93,7 @@ class CurveSet:
 
     def switches(self) -> Html:
         """The legend: a box per series, which colors its lines in all charts of the section."""
-        boxes = [
-            tag(
-                "label",
-                tag(
-                    "input",
-                    type="checkbox",
-                    data_series=self.looks[name],
-                    checked=name in self.shown,
-                    disabled=True,  # until the script is there
-                    autocomplete="off",
-                ),
-                legend_key(self.looks[name]),
-                tag("span", name),
-            )
-            for name in self.names
-        ]
-        return tag(
-            "fieldset", tag("legend", "In color"), tag("div", *boxes, class_="choices"), class_="legend"
-        )
+        return switches(self.names, [self.looks[name] for name in self.names], self.shown)
 
     def as_dict(self) -> dict[str, Any]:
         """All numbers as JSON values: task → series → the lists of a curve; `average` is the average."""

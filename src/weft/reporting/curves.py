@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -19,7 +19,7 @@ class Curve:
 
     Attributes:
         steps: the steps, ascending.
-        middle: the median over seeds.
+        middle: the median over seeds, or their mean.
         low: the lowest value.
         high: the highest value.
         seeds: how many seeds have a value at each step.
@@ -37,11 +37,12 @@ class Curve:
         return len(set(self.seeds)) <= 1
 
 
-def curve_of(seeds: Sequence[Points]) -> Curve:
+def curve_of(seeds: Sequence[Points], middle: Callable[[Sequence[float]], float] = median) -> Curve:
     """The median and the range over seeds, at every step that any of them has.
 
     Args:
         seeds: the finite values of each seed by step.
+        middle: what the line shows of the seeds' values: by default their median.
 
     Example:
         >>> curve_of([{0: 1.0, 10: 2.0}, {0: 3.0, 10: 6.0}, {0: 2.0, 10: 4.0}]).middle
@@ -51,7 +52,7 @@ def curve_of(seeds: Sequence[Points]) -> Curve:
     values = [[p[step] for p in seeds if math.isfinite(p.get(step, math.nan))] for step in steps]
     return Curve(
         tuple(steps),
-        tuple(median(row) for row in values),
+        tuple(middle(row) for row in values),
         tuple(min(row) for row in values),
         tuple(max(row) for row in values),
         tuple(len(row) for row in values),

@@ -147,6 +147,33 @@ def legend(
     return tag("ul", *items, class_="legend")
 
 
+def switches(names: Sequence[str], numbers: Sequence[int], shown: Sequence[str]) -> Html:
+    """A legend with a box per series, which colors its lines in all charts of the section.
+
+    Args:
+        names: the series.
+        numbers: the number of each, which says how it looks.
+        shown: those that are in color at first.
+    """
+    boxes = [
+        tag(
+            "label",
+            tag(
+                "input",
+                type="checkbox",
+                data_series=number,
+                checked=name in shown,
+                disabled=True,  # until the script is there
+                autocomplete="off",
+            ),
+            legend_key(number),
+            tag("span", name),
+        )
+        for number, name in zip(numbers, names, strict=True)
+    ]
+    return tag("fieldset", tag("legend", "In color"), tag("div", *boxes, class_="choices"), class_="legend")
+
+
 def absent(what: str, how: object) -> Html:
     """The line that stands for a part that is left out: what is missing, and how to get it."""
     return tag("p", f"{what}: ", how, class_="absent")

@@ -213,7 +213,12 @@ def evaluation_of(line: Mapping[str, Any]) -> Evaluation | None:
 
 def number(value: object) -> float:
     """A number of a log; nan for anything else. Null stands for a number that was not finite."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of some hundred digits
+        return math.nan
 
 
 def numbers_of(value: object) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.outline import HOSTILE
 from weft.reporting.pictures.bars import Bar, bars, forest
 from weft.reporting.pictures.frame import Box, color_class, dashes
-from weft.reporting.pictures.heat_map import STRONGEST, heat_map, two_decimals
+from weft.reporting.pictures.heat_map import GAP, ROW, STRONGEST, heat_map, two_decimals
 from weft.reporting.pictures.lines import Line, line_chart, pieces
 from weft.reporting.pictures.panels import panels
 from weft.reporting.pictures.scatter import Point, pareto, scatter, some_of
@@ -169,6 +170,18 @@ def test_heat_maps_shade_by_size_and_sign():
     assert [float(c.get("fill-opacity")) for c in cells] == [0, STRONGEST, STRONGEST / 2, 0]
     assert cells[1].find(f"{SVG}title").text == "a, d: 1.00"
     assert [two_decimals(x) for x in (-0.001, -0.5)] == ["0.00", "−0.50"]
+
+
+def test_heat_maps_leave_room_between_blocks_and_out_what_is_with_itself():
+    names = ["a", "b", "c"]
+    matrix = [[math.nan if a == b else 0.5 for b in names] for a in names]
+    tree = parsed(heat_map(names, names, matrix, blocks=(2, 1), **NAMES))
+    cells = of_class(tree, "rect", "cell")
+    assert [c.find(f"{SVG}title").text[:4] for c in cells] == ["a, b", "a, c", "b, a", "b, c", "c, a", "c, b"]
+    a_b, a_c = (float(c.get("x")) for c in cells[:2])
+    assert a_c - a_b == pytest.approx(float(cells[0].get("width")) + GAP, abs=0.2)
+    rows = [float(c.get("transform").split()[1][:-1]) for c in tree.findall(f"{SVG}g[@transform]")]
+    assert [low - high for high, low in pairwise(rows)] == pytest.approx([ROW, ROW + GAP], abs=0.2)
 
 
 @given(st.lists(st.lists(st.floats(0.01, 1), min_size=3, max_size=3), min_size=2, max_size=6))

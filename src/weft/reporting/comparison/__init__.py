@@ -11,8 +11,10 @@ from weft.reporting.comparison.cost import cost_section
 from weft.reporting.comparison.covariance import covariance_section
 from weft.reporting.comparison.curves import curves_section, speed_section
 from weft.reporting.comparison.limits import limits_section
+from weft.reporting.comparison.over_time import entropy_section, sampling_section
 from weft.reporting.comparison.scores import published_section, scores_section
 from weft.reporting.comparison.settings import runs_section, settings_section
+from weft.reporting.comparison.similarity import similarity_section
 from weft.reporting.comparison_data import ComparisonData
 from weft.reporting.page import Section, absent
 
@@ -26,7 +28,10 @@ SECTIONS: tuple[tuple[str, str, Maker], ...] = (
     ("claims", "Claims", claims_section),
     ("curves", "Learning curves", curves_section),
     ("speed", "Steps to a score", speed_section),
+    ("sampling", "Sampling over time", sampling_section),
+    ("entropy", "Uncertainty over time", entropy_section),
     ("cost", "Score against cost", cost_section),
+    ("similarity", "Similarity of tasks", similarity_section),
     ("covariance", "Covariance and scores", covariance_section),
     ("settings", "Chosen settings", settings_section),
     ("again", "Trained again", again_section),
