@@ -65,8 +65,6 @@ class Record:
         machine: the device, cores and versions.
         step: the step of the best weights.
         measures: further numbers that an action reports, by name.
-        trace: what happened between evaluations: `examples`, [{"step": …, "examples": {task: count since the
-            previous entry}}], and `entropy`, [{"step": …, "entropy": {task: value}}]; each may be absent.
         failed: why the cell failed; None: it did not. A failed cell runs again at the next call.
         format: the version of the file format.
     """
@@ -86,7 +84,6 @@ class Record:
     machine: dict[str, Any] = field(default_factory=dict)
     step: int | None = None
     measures: dict[str, Any] = field(default_factory=dict)
-    trace: dict[str, Any] = field(default_factory=dict)
     failed: str | None = None
     format: int = FORMAT
 

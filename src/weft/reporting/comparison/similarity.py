@@ -8,7 +8,7 @@ from itertools import combinations
 from math import fsum
 
 from weft.analysis.similarity_order import blocks_of
-from weft.experiments.measures import TIMES
+from weft.experiments.measures.of_weights import TIMES
 from weft.reporting.comparison.first_few import first_few
 from weft.reporting.comparison_data import ComparisonData, mean_of
 from weft.reporting.page import Section, figure
