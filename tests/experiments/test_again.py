@@ -11,15 +11,12 @@ from hypothesis import strategies as st
 
 from tests.support.tiny_grid import run_here, untimed, write_grid
 from weft.errors import WeftError
-from weft.experiments import ray_pool
 from weft.experiments.again import judgement, repeated, spread_of, to_repeat
 from weft.experiments.compare import TABLES, written
 from weft.experiments.compared import recorded
 from weft.experiments.grid import load_grid
-from weft.experiments.on_ray import OnRay
 from weft.experiments.packing import pack, unpacked
 from weft.experiments.page import Call, page
-from weft.experiments.pool import Pool
 from weft.experiments.records import Record, Records
 from weft.experiments.results import results_of
 from weft.experiments.statistics.seeds import seed_spread
@@ -235,35 +232,6 @@ def test_the_page_names_the_command_that_makes_its_section(made, tmp_path):
     write_json(folder / TABLES["json"], results.to_dict())
     write_results_page(tmp_path / "page.md", [results], Call(GRID), folder)
     assert "weft compare grid.yaml --out runs/grid --again 2" in (tmp_path / "page.html").read_text()
-
-
-def test_runs_of_a_ray_cluster_are_trained_again_on_the_device_of_this_machine(
-    tmp_path, warm_workers, monkeypatch
-):
-    """The cluster may have GPUs that this machine has not."""
-    seen = []
-
-    class Cluster(Pool):
-        device = "cuda:7"
-
-        def __init__(self, *_, **settings):
-            super().__init__(1, dict(settings["environment"]))
-
-        def run(self, ready, show):
-            def jobs():
-                waiting = ready()
-                seen.extend(job.device for job in waiting)
-                return [replace(job, device="cpu") for job in waiting]
-
-            return super().run(jobs, show)
-
-    monkeypatch.setattr(ray_pool, "RayPool", Cluster)
-    grid = write_grid(tmp_path, "", steps=2)
-    done = run_here(grid, tmp_path / "out", again=1, on=OnRay())
-    assert set(seen) == {"cuda:7"}
-    assert not done.failed
-    assert not done.not_repeated
-    assert [run.equal for run in results_of(done).again] == [True]
 
 
 def test_if_the_time_is_over_the_results_of_the_grid_are_there_all_the_same(tmp_path, warm_workers, capsys):
