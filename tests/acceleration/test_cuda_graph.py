@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -11,12 +13,35 @@ from torch.nn import functional
 import weft
 from tests.support.engines import built
 from tests.support.tiny_run import write_run
+from weft.acceleration import cuda_graph
 from weft.acceleration.cuda_graph import Capturer
 
-pytestmark = pytest.mark.gpu
+MODES = ["global", "thread_local"]
 
 
-def test_after_a_capture_that_failed_random_numbers_are_drawn_as_before():
+@pytest.mark.parametrize("mode", MODES)
+def test_what_ends_a_capture_that_failed_leaves_other_threads_alone_too(mode, monkeypatch):
+    """Without a GPU: torch's functions are stand-ins."""
+    fake = MagicMock()
+    for context in (fake.cuda.device, fake.cuda.stream, fake.cuda.graph):
+        context.return_value.__exit__.return_value = False
+    monkeypatch.setattr(cuda_graph, "torch", fake)
+
+    def fails():
+        raise RuntimeError("operation not permitted")
+
+    with pytest.raises(RuntimeError, match="operation not permitted"):
+        Capturer(torch.device("cuda"), warm_ups=0, mode=mode)(fails)
+    assert [call.kwargs["capture_error_mode"] for call in fake.cuda.graph.call_args_list] == [mode, mode]
+
+
+def test_torch_has_the_argument():
+    assert signature(torch.cuda.graph).parameters["capture_error_mode"].default == "global"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", MODES)
+def test_after_a_capture_that_failed_random_numbers_are_drawn_as_before(mode):
     ones = torch.ones(1000, device="cuda")
 
     def stops_the_capture():
@@ -27,7 +52,7 @@ def test_after_a_capture_that_failed_random_numbers_are_drawn_as_before():
     torch.manual_seed(3)
     expected = functional.dropout(ones, 0.5)
     torch.manual_seed(3)
-    capture = Capturer(ones.device)
+    capture = Capturer(ones.device, mode=mode)
     stream = torch.cuda.current_stream()
     with pytest.raises(RuntimeError):
         capture(stops_the_capture)
@@ -40,6 +65,7 @@ def test_after_a_capture_that_failed_random_numbers_are_drawn_as_before():
     assert set(found.tolist()) == {0.0, 2.0}
 
 
+@pytest.mark.gpu
 @pytest.mark.may_fall_back
 @pytest.mark.usefixtures("token_cache")
 def test_a_graph_that_the_user_holds_stops_the_capture_and_not_the_run(tmp_path):

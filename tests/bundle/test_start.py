@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import weft
 from tests.support.tiny_run import save_encoder
+from weft.bundle.checksums import ENCODER_WEIGHTS, write_manifest
 from weft.errors import WeftError
 from weft.model.ownership import owned
+from weft.utils.checksums import file_sha256
 
 TASKS = [weft.Task("a", size=2), weft.Task("b", size=3)]
 
@@ -144,3 +149,28 @@ def test_any_other_difference_is_a_different_method(encoder, tmp_path):
     model = weft.Model(encoder, TASKS, {**CA_MTL, "train_encoder": "all", "norm": "none"}, seed=5)
     (note,) = weft.start_from(model, tmp_path / "all")
     assert "all else starts from initial values" in note
+
+
+def test_a_bundle_whose_included_encoder_has_other_names_of_tensors(encoder, tmp_path):
+    """Releases of transformers name tensors differently: the same weights are a file with another sha256."""
+    before = moved(encoder, {"use": "lora", "rank": 2})
+    bundle = tmp_path / "bundle"
+    before.save(bundle, with_encoder=True)
+    weights = bundle / ENCODER_WEIGHTS
+    renamed = {f"bert.{name}": tensor for name, tensor in load_file(weights).items()}
+    save_file(renamed, weights, metadata={"format": "pt"})
+    manifest = json.loads((bundle / "bundle.json").read_text())
+    assert file_sha256(weights) not in (manifest["encoder"]["sha256"], manifest["encoder"]["included"])
+    manifest["encoder"]["included"] = file_sha256(weights)
+    write_manifest(bundle, manifest)
+    expected = before.eval()(**rows())
+    for source in (encoder, bundle / "encoder"):
+        model = weft.Model(source, TASKS, {"use": "lora", "rank": 2}, seed=5)
+        assert weft.start_from(model, bundle) == []
+        found = model.eval()(**rows())
+        assert all(torch.equal(found.by_shape[shape], expected.by_shape[shape]) for shape in found.by_shape)
+    other = {name: tensor + 0.5 for name, tensor in renamed.items()}
+    save_file(other, weights, metadata={"format": "pt"})
+    model = weft.Model(bundle / "encoder", TASKS, {"use": "lora", "rank": 2}, seed=5)
+    with pytest.raises(WeftError, match="needs a different encoder"):
+        weft.start_from(model, bundle)

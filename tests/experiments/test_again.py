@@ -5,22 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tiny_grid import run_here, untimed, write_grid
 from weft.errors import WeftError
-from weft.experiments.again import repeated, seed_deviation, to_repeat
+from weft.experiments.again import judgement, repeated, spread_of, to_repeat
+from weft.experiments.compare import TABLES, written
 from weft.experiments.compared import recorded
 from weft.experiments.grid import load_grid
 from weft.experiments.packing import pack, unpacked
-from weft.experiments.page import page
+from weft.experiments.page import Call, page
 from weft.experiments.records import Record, Records
 from weft.experiments.results import results_of
+from weft.experiments.statistics.seeds import seed_spread
 from weft.experiments.tables import notes_of, tables_of
+from weft.reporting.results_page import write_results_page
+from weft.utils.files import write_json
 
+GRID = "grid.yaml"
 TEXT = "seeds: 2\naxes: {method: [full, lora]}\nbaseline: full\n"
 TUNED = "seeds: 2\nvariants: {a: {}}\ntune: {over: {train.lr: [1.0e-9, 1.0e-2]}, seeds: 1}\n"
 
@@ -76,8 +80,9 @@ def test_a_run_whose_scores_differ_is_judged_by_the_spread_of_seeds(made, tmp_pa
     (name, *_) = to_repeat(compared.plan, 1)
     second = compared.plan.records.again
     record = second.read(compared.plan.cells[name].identity)
-    noise = seed_deviation(compared.plan.grid, compared.records)
-    for change, agrees in ((1.0, False), (noise / 10, True)):
+    spread = spread_of(compared.plan.grid, compared.records)
+    allowed = spread.largest_difference()
+    for change, agrees in ((1.01 * allowed, False), (0.99 * allowed, True)):
         metrics = {
             task: {metric: value + change for metric, value in values.items()}
             for task, values in record.metrics.items()
@@ -87,6 +92,7 @@ def test_a_run_whose_scores_differ_is_judged_by_the_spread_of_seeds(made, tmp_pa
         assert run.agrees is agrees
         assert not run.equal
         assert run.now - run.then == pytest.approx(change)
+        assert (run.noise, run.allowed) == (spread.deviation, allowed)
         table = tables_of(results_of(compared))[-1]
         (row,) = [row for row in table.rows if row[0] == name]
         assert row[5] == ("yes" if agrees else "no")
@@ -118,6 +124,114 @@ def test_a_run_that_fails_when_it_is_trained_again_is_on_the_page(tmp_path, warm
     assert results.missing == 0
     assert "| failed | – | – | no |" in page(results)
     assert any(note.startswith(f"{run.run} failed when it was trained again: ") for note in notes_of(results))
+
+
+def test_an_older_second_record_does_not_hide_that_a_run_failed(made, tmp_path):
+    """A run whose second record lacks a new measure is trained again, and may fail."""
+    grid, out, _, _ = made
+    pack(recorded(load_grid(grid), out).plan, tmp_path / "all.records")
+    compared = unpacked(load_grid(grid), tmp_path / "all.records", tmp_path / "there")
+    (name, *_) = to_repeat(compared.plan, 1)
+    for reason, shown in (("no memory\nat all", "no memory\nat all"), ("", "no record")):
+        runs = repeated(compared.plan, compared.records, {name: reason})
+        (run,) = [run for run in runs if run.run == name]
+        assert run.failed == shown
+        assert run.agrees is False
+        assert run.now is None
+        assert not run.equal
+
+
+def test_a_note_says_how_many_runs_can_be_trained_again_if_they_are_fewer(tmp_path, warm_workers, capsys):
+    text = "variants: {a: {}, b: {}, c: {start_from: a}}\n"
+    grid = write_grid(tmp_path, text, steps=2)
+    done = run_here(grid, tmp_path / "out", again=3)
+    assert len(results_of(done).again) == 1
+    assert "note: grid: again is 3, but only 1 can be trained once more: " in capsys.readouterr().err
+    run_here(grid, tmp_path / "out", again=1)
+    assert "once more" not in capsys.readouterr().err
+
+
+def test_one_seed_gives_nothing_to_judge_by_and_the_words_say_so(tmp_path, warm_workers):
+    grid = write_grid(tmp_path, "axes: {method: [full, lora]}\n", steps=2)
+    done = run_here(grid, tmp_path / "out", jobs=2, again=2)
+    (name, _) = to_repeat(done.plan, 2)
+    second = done.plan.records.again
+    record = second.read(done.plan.cells[name].identity)
+    metrics = {
+        task: {metric: value + 0.1 for metric, value in values.items()}
+        for task, values in record.metrics.items()
+    }
+    second.write(replace(record, metrics=metrics, machine={}))
+    results = results_of(done)
+    (run,) = [run for run in results.again if run.run == name]
+    assert run.agrees is None
+    assert run.noise is None
+    notes = notes_of(results)
+    assert (
+        "1 of 2 runs that were trained again agrees with its record: all their metrics are equal bit by bit"
+        in notes
+    )
+    assert (
+        "1 of 2 runs that were trained again cannot be judged: no variant has two seeds, so that nothing "
+        "says how much runs of different seeds differ" in notes
+    )
+    assert "2·√2" not in page(results)
+    table = tables_of(results)[-1]
+    assert table.columns[4] == "largest difference of a task"
+    (row,) = [row for row in table.rows if row[0] == name]
+    assert row[5:] == ("–", f"{run.machines[0]} and –")
+
+
+def run_of(**differences):
+    """A repeated run as tables.json has it."""
+    run = {"then": 0.5, "now": 0.51, "noise": 0.01, "allowed": 0.03, "agrees": True}
+    return {**run, **differences}
+
+
+def test_the_words_count_what_agrees_and_say_why_the_rest_cannot_be_judged():
+    missing = run_of(now=None, agrees=None)
+    assert judgement([run_of(), run_of(), run_of(agrees=False), missing]) == [
+        "2 of 4 runs that were trained again agree with their records",
+        "a run agrees with its record if both averages differ by at most 3.00 points, so that the difference "
+        "is within the 95 % interval of a difference of two seeds; the standard deviation between seeds is "
+        "1.00 points",
+        "1 of 4 runs that were trained again cannot be judged: the average of one of both runs is missing",
+    ]
+    alone = run_of(noise=None, allowed=None, agrees=None)
+    assert len(judgement([alone, alone])) == 1
+    assert judgement([alone, alone])[0].startswith(
+        "2 of 2 runs that were trained again cannot be judged: no "
+    )
+    failed = run_of(now=None, noise=None, allowed=None, agrees=False)
+    assert judgement([failed]) == ["0 of 1 runs that were trained again agree with their records"]
+
+
+def test_a_run_without_a_device_has_a_dash(made):
+    results = results_of(made[-1])
+    unknown = replace(results, again=tuple(replace(run, machines=(None, None)) for run in results.again))
+    assert all(row[-1] == "–" for row in tables_of(unknown)[-1].rows)
+    assert Record("0" * 64).device is None
+    assert Record("0" * 64, machine={"device": None}).device is None
+    assert Record("0" * 64, machine={"device": ["CPU"]}).device == "['CPU']"
+
+
+def test_the_page_names_the_command_that_makes_its_section(made, tmp_path):
+    grid, _, _, then = made
+    results = results_of(then)
+    assert f"weft compare {GRID} --out runs/grid --again 2 --pack a.records\n" in page(
+        results, Call(GRID, records="a.records")
+    )
+    assert f"weft compare {GRID} --out runs/grid --again 5\n" in page(results, Call(GRID, again=5))
+    # of several grids, each has as many
+    two = [replace(results, again=results.again[:1]), results]
+    assert " --again 2\n" in page(two, Call(GRID))
+    assert "--again" not in page(replace(results, again=()), Call(GRID))
+    folder = tmp_path / "out"
+    compared = recorded(load_grid(grid), then.plan.out)
+    written(compared, folder)
+    write_json(folder / TABLES["json"], results.to_dict())
+    write_results_page(tmp_path / "page.md", [results], Call(GRID), folder)
+    assert "weft compare grid.yaml --out runs/grid --again 2" in (tmp_path / "page.html").read_text()
 
 
 def test_if_the_time_is_over_the_results_of_the_grid_are_there_all_the_same(tmp_path, warm_workers, capsys):
@@ -161,20 +275,26 @@ def test_a_negative_number_is_refused(tmp_path):
         run_here(grid, tmp_path / "out", again=-1)
 
 
-@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=4), min_size=1, max_size=4))
-def test_the_spread_of_seeds_is_pooled_over_variants(values):
+def of_score(identity, score):
+    return Record(identity * 64, metrics={"task": {"accuracy": score}})
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=4), min_size=1, max_size=3), st.integers(1, 3))
+def test_equal_runs_under_several_names_count_once_in_the_spread_of_seeds(values, names):
     grid = SimpleNamespace(average="average")
+    signs = iter("0123456789abcdef")
     records = {
-        str(v): {s: Record("0" * 64, metrics={"task": {"accuracy": x}}) for s, x in enumerate(row)}
-        for v, row in enumerate(values)
+        str(v): {s: of_score(next(signs), x) for s, x in enumerate(row)} for v, row in enumerate(values)
     }
-    free = sum(len(row) - 1 for row in values)
-    found = seed_deviation(grid, records)
-    if not free:
-        assert found is None
-        return
-    expected = np.sqrt(sum(len(row) * np.var(row) for row in values) / free)
-    assert found == pytest.approx(expected, abs=1e-9)
+    expected = seed_spread(values)
+    # a further name has some of the runs of the first variant, or all
+    more = {f"more {n}": dict(list(records["0"].items())[:n]) for n in range(1, names + 1)}
+    for each in ({**records, **more}, {**more, **records}):
+        found = spread_of(grid, each)
+        assert (found is None) == (expected is None)
+        if found is not None:
+            assert found.df == expected.df
+            assert found.deviation == pytest.approx(expected.deviation, abs=1e-12)
 
 
 @given(

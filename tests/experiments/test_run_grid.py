@@ -322,6 +322,6 @@ def test_with_mps_a_process_that_broke_off_is_tried_once_more(tmp_path, message,
     call = _Call(tmp_path / "out", 2, "cpu", False, lambda cells, done: Silent(), None, None)
     schedule = Schedule([Plan(grid, tmp_path / "out")])
     pool = Breaks()
-    call._run(schedule, pool, shared)
+    call._run(schedule, pool, shared, "cpu")
     assert pool.jobs == (2 if shared else 1)
     assert call.results(schedule)[0].failed == {"run · seed 1": message["failed"]}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -12,7 +14,16 @@ from tests.support.captured import ONE_ROW, model_of, requests_of
 from tests.support.every_kind import task_of_kind
 from tests.support.near import assert_near
 from tests.support.tiny import scramble
-from weft.inference.captured import USES, CapturedModel
+from weft.inference import captured as captured_passes
+from weft.inference.captured import (
+    COMPILED_BF16,
+    MOST_BF16,
+    TOLERANCE,
+    USES,
+    CapturedModel,
+    CaptureWrong,
+)
+from weft.inference.warm_up import _blank
 
 
 @pytest.mark.parametrize("wrong", [0.5, float("nan")])
@@ -80,6 +91,30 @@ def test_a_wrong_head_is_not_hidden_by_the_logits_of_tokens(folder, capturing, m
     with pytest.warns(RuntimeWarning, match="inference falls back to eager: captured passes over"):
         found = [model.predict(requests, precision="bf16") for _ in range(USES)]
     assert_near(found[-1], found[0])
+
+
+@pytest.mark.parametrize(("compiled", "least"), [(False, TOLERANCE["bf16"]), (True, COMPILED_BF16)])
+@pytest.mark.parametrize("autocast", [0.0, 0.04, 0.12, 5.0, float("nan")])
+def test_in_bf16_twice_the_distance_of_autocast_is_allowed_but_never_more_than_a_limit(
+    folder, monkeypatch, compiled, least, autocast
+):
+    """However far autocast is from float32 for a model that is ill-conditioned."""
+    model = model_of(folder, ONE_ROW)
+    inputs = _blank(model, 1, 16)
+    allowed = least if math.isnan(autocast) else min(max(least, 2 * autocast), MOST_BF16)
+    for distance, agrees in ((0.99 * allowed, True), (1.01 * allowed, False), (math.nan, False)):
+        captured = CapturedModel(model, "bf16")
+        captured.compiled = compiled
+        measured = iter([autocast, distance])
+
+        def distances(*args, measured=measured):
+            return [next(measured)]
+
+        monkeypatch.setattr(captured_passes, "_distances", distances)
+        with nullcontext() if agrees else pytest.raises(CaptureWrong, match=f"allowed: {allowed:.0e}"):
+            captured.logits(inputs)
+        assert captured.shapes == agrees
+    assert allowed <= MOST_BF16 < 2 * 5.0
 
 
 def test_a_shape_without_memory_stays_eager_and_the_others_are_captured(folder, capturing, monkeypatch):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from weft.inference.batches import LONG, TOKENS
 from weft.inference.examples import Examples
-from weft.inference.ladder import ROWS, Ladder, by_ladder, cheapest, in_two_ways, to_capture
+from weft.inference.ladder import FEW, ROWS, Ladder, by_ladder, cheapest, in_two_ways, to_capture
 
 
 class Lengths:
@@ -126,18 +126,44 @@ def test_few_examples_are_one_coarse_batch_until_all_shapes_are_captured():
     assert [(cut.rows, cut.length) for cut in to_capture(listed, 128, overhead=1e4)] == [(32, 112)]
 
 
+SEVERAL = st.tuples(st.integers(1, 128), st.integers(1, 3))
+
+
 @given(
-    examples=st.lists(st.tuples(st.integers(1, 128), st.integers(1, 3)), min_size=1, max_size=40),
+    examples=st.one_of(
+        st.lists(SEVERAL, min_size=1, max_size=FEW), st.lists(SEVERAL, min_size=FEW + 1, max_size=2 * FEW)
+    ),
     overhead=st.sampled_from([100.0, 760.0, 1800.0, 8000.0]),
+    spare=st.booleans(),
 )
-def test_a_batch_that_was_cut_is_one_batch_when_it_is_cut_again(examples, overhead):
-    """A server cuts what waits, and `all_logits` cuts each of these batches again."""
+def test_a_batch_that_is_cut_again_stays_one_batch_or_costs_no_more(examples, overhead, spare):
+    """A server cuts what waits, and `all_logits` cuts each of these batches again.
+
+    Batches of few examples stay as they are. Those of more may be cut further: batches of one row, and the
+    exact ends of a batch, are considered only then.
+    """
     tokens = Lengths(*zip(*examples, strict=True))
     listed = [(0, tokens, i) for i in range(len(examples))]
-    for cut in to_capture(Examples.of(listed), 128, overhead=overhead):
-        chosen = [listed[int(i)] for i in cut.chosen]
-        (again,) = to_capture(Examples.of(chosen), 128, overhead=overhead)
-        assert (again.rows, again.length) == (cut.rows, cut.length)
+    for cut in to_capture(Examples.of(listed), 128, spare=spare, overhead=overhead):
+        chosen = Examples.of([listed[int(i)] for i in cut.chosen])
+        again = to_capture(chosen, 128, spare=spare, overhead=overhead)
+        assert cost(again, overhead) <= cost([cut], overhead)
+        if len(examples) <= FEW:
+            assert [(same.rows, same.length) for same in again] == [(cut.rows, cut.length)]
+
+
+def test_a_batch_of_many_examples_may_be_cut_further():
+    lengths = [128] + [16] * (FEW + 1)
+    tokens = Lengths(lengths, [1] * len(lengths))
+    listed = [(0, tokens, i) for i in range(len(lengths))]
+    cuts = to_capture(Examples.of(listed), 128, overhead=100.0)
+    again = [
+        part
+        for cut in cuts
+        for part in to_capture(Examples.of([listed[int(i)] for i in cut.chosen]), 128, overhead=100.0)
+    ]
+    assert len(again) > len(cuts)
+    assert cost(again, 100.0) < cost(cuts, 100.0)
 
 
 def cost(cuts, overhead):

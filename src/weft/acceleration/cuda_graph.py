@@ -12,6 +12,9 @@ import torch
 
 from weft.acceleration.masks import capturable_masks
 
+Mode = Literal["global", "thread_local"]
+"""Which unsafe CUDA calls fail during a capture: those of all threads, or only of the capturing thread."""
+
 WARM_UPS = 3
 """Runs before the capture, in which the compiler, cuBLAS and lazy state are initialized."""
 
@@ -25,15 +28,14 @@ class Capturer:
     Args:
         device: the device of the function's tensors.
         warm_ups: the number of runs before the capture.
-        mode: which unsafe CUDA calls fail during a capture: those of all threads (`global`), or only of the
-            capturing thread (`thread_local`), if other threads use the device at the same time.
+        mode: `thread_local` if other threads use the device at the same time.
     """
 
     def __init__(
         self,
         device: torch.device,
         warm_ups: int = WARM_UPS,
-        mode: Literal["global", "thread_local"] = "global",
+        mode: Mode = "global",
     ) -> None:
         self.device, self._warm_ups, self._mode = device, warm_ups, mode
         self._pool: Any = None
@@ -70,7 +72,7 @@ class Capturer:
         except BaseException:
             torch.cuda.set_stream(current)  # torch leaves the stream of the capture as the current one
             self._pool = None  # the allocator believes that the capture continues, and would reject a new one
-            _end_capture()
+            _end_capture(self._mode)
             raise
         finally:
             torch.cuda.set_rng_state(state, self.device)
@@ -87,15 +89,18 @@ def _warm_up_stream(index: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(index)
 
 
-def _end_capture() -> None:
+def _end_capture(mode: Mode) -> None:
     """Make the device's generator usable again after a capture that failed.
 
     The generator is notified when a capture begins and ends, but not when it fails: every later dropout
     would raise. So this begins and ends an empty capture.
+
+    Args:
+        mode: that of the capture that failed: other threads may still use the device.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the warning that the graph is empty
-        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode=mode):
             pass
 
 

@@ -2,7 +2,8 @@
 
 A table can be trusted if its runs can be repeated. `weft compare GRID --again 2` trains two finished runs
 from nothing, beside the first ones, and the page shows both numbers. On equal machines they may be equal bit
-by bit; elsewhere a difference is judged by how much runs of different seeds differ.
+by bit; elsewhere a difference is judged by how much runs of different seeds differ: two runs agree if their
+averages differ by no more than the 95 % interval of a difference of two seeds allows.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import fsum, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.evaluation.scores import main_score
 from weft.experiments.grid import Grid
 from weft.experiments.plan import Plan, Planned
 from weft.experiments.records import Record
+from weft.experiments.text_table import NONE
 from weft.experiments.tuning import average_of
 
-DIFFERS = 2.0
-"""Two runs agree if their averages differ by at most so many standard deviations of such a difference."""
+if TYPE_CHECKING:
+    from weft.experiments.statistics.seeds import SeedSpread
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,9 @@ class Repeated:
         equal: whether all metrics are equal bit by bit.
         noise: the standard deviation of the average between seeds, over all variants; None: no variant has
             two seeds.
-        agrees: whether both averages agree within the noise; None: there is nothing to judge by.
-        machines: the devices of both runs.
+        allowed: the largest difference of two averages that agree; None as above.
+        agrees: whether both runs agree; None: there is nothing to judge by.
+        machines: the devices of both runs; None: not known.
         failed: why the second run failed; None: it did not.
     """
 
@@ -48,8 +50,9 @@ class Repeated:
     difference: float
     equal: bool
     noise: float | None
+    allowed: float | None
     agrees: bool | None
-    machines: tuple[str, ...]
+    machines: tuple[str | None, ...]
     failed: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,22 +95,69 @@ def repeated(
         now = plan.records.again.read(planned.identity)
         if planned.record is not None and (now is not None or planned.cell.name in failed):
             pairs.append((planned.cell.name, planned.record, now))
-    noise = seed_deviation(plan.grid, records) if pairs else None
-    return tuple(_compared(plan.grid, name, then, now, noise, failed.get(name)) for name, then, now in pairs)
+    spread = spread_of(plan.grid, records) if pairs else None
+    return tuple(_compared(plan.grid, name, then, now, spread, failed.get(name)) for name, then, now in pairs)
 
 
-def seed_deviation(grid: Grid, records: Mapping[str, Mapping[int, Record]]) -> float | None:
-    """The standard deviation of the average between seeds, over all variants; None: no variant has two seeds.
+def spread_of(grid: Grid, records: Mapping[str, Mapping[int, Record]]) -> SeedSpread | None:
+    """How much the average differs between seeds; None: no variant has two seeds.
 
-    With x_vs the average of variant v and seed s, and n_v seeds: √(Σ_v Σ_s (x_vs − x̄_v)² / Σ_v (n_v − 1)).
+    Args:
+        grid: the grid.
+        records: by variant and seed. Equal runs under two names are one run.
     """
-    squares, free = [], 0
+    from weft.experiments.statistics.seeds import seed_spread
+
+    variants: list[dict[str, Record]] = []
     for seeds in records.values():
-        values = [x for record in seeds.values() if (x := _average(grid, record)) is not None]
-        mean = fsum(values) / len(values) if values else 0.0
-        squares += [(value - mean) ** 2 for value in values]
-        free += max(len(values) - 1, 0)
-    return sqrt(fsum(squares) / free) if free else None
+        runs = {record.identity: record for record in seeds.values()}
+        same = next((known for known in variants if known.keys() & runs.keys()), None)
+        if same is None:
+            variants.append(runs)
+        else:
+            same |= runs
+    averages = ([_average(grid, record) for record in runs.values()] for runs in variants)
+    return seed_spread([[x for x in of_variant if x is not None] for of_variant in averages])
+
+
+def judgement(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """In words: how many runs agree with their records, by what this is judged, and how many cannot be.
+
+    Args:
+        runs: `Repeated.to_dict()` of each run of a grid that was trained again; at least one.
+    """
+    judged = [run for run in runs if run["agrees"] is not None]
+    lines = []
+    if judged:
+        count = sum(run["agrees"] for run in judged)
+        agree = "agrees with its record" if count == 1 else "agree with their records"
+        line = f"{count} of {len(runs)} runs that were trained again {agree}"
+        noise, allowed = judged[0]["noise"], judged[0].get("allowed")
+        if noise is None or allowed is None:
+            lines.append(f"{line}: all their metrics are equal bit by bit" if count else line)
+        else:
+            lines += [
+                line,
+                f"a run agrees with its record if both averages differ by at most {100 * allowed:.2f} "
+                "points, so that the difference is within the 95 % interval of a difference of two seeds; "
+                f"the standard deviation between seeds is {100 * noise:.2f} points",
+            ]
+    reasons = [
+        "the average of one of both runs is missing"
+        if run["then"] is None or run["now"] is None
+        else "no variant has two seeds, so that nothing says how much runs of different seeds differ"
+        for run in runs
+        if run["agrees"] is None
+    ]
+    for reason in dict.fromkeys(reasons):
+        count = reasons.count(reason)
+        lines.append(f"{count} of {len(runs)} runs that were trained again cannot be judged: {reason}")
+    return lines
+
+
+def devices(machines: Sequence[str | None]) -> str:
+    """The devices of both runs, for a table."""
+    return " and ".join(dict.fromkeys(device or NONE for device in machines))
 
 
 def _repeatable(plan: Plan) -> list[Planned]:
@@ -121,13 +171,18 @@ def _repeatable(plan: Plan) -> list[Planned]:
 
 
 def _compared(
-    grid: Grid, name: str, then: Record, now: Record | None, noise: float | None, failed: str | None
+    grid: Grid,
+    name: str,
+    then: Record,
+    now: Record | None,
+    spread: SeedSpread | None,
+    failed: str | None,
 ) -> Repeated:
     before = _average(grid, then)
-    machine = str(then.machine.get("device"))
-    if now is None or now.failed is not None:
-        why = failed if now is None or now.failed is None else now.failed
-        return Repeated(name, before, None, "", 0.0, False, noise, False, (machine,), why or "no record")
+    noise, allowed = (None, None) if spread is None else (spread.deviation, spread.largest_difference())
+    if failed is not None or now is None or now.failed is not None:  # an older second record says nothing
+        why = failed or (now.failed if now is not None else None) or "no record"
+        return Repeated(name, before, None, "", 0.0, False, noise, allowed, False, (then.device,), why)
     after = _average(grid, now)
     differences: Sequence[tuple[str, float]] = [
         (task, main_score(now.metrics[task]) - main_score(metrics))
@@ -137,10 +192,10 @@ def _compared(
     task, difference = max(differences, key=lambda each: abs(each[1]), default=("", 0.0))
     equal = bool(differences) and then.metrics == now.metrics
     agrees: bool | None = True if equal else None
-    if agrees is None and noise is not None and before is not None and after is not None:
-        agrees = abs(after - before) <= DIFFERS * sqrt(2) * noise
-    machines = machine, str(now.machine.get("device"))
-    return Repeated(name, before, after, task, difference, equal, noise, agrees, machines)
+    if agrees is None and allowed is not None and before is not None and after is not None:
+        agrees = abs(after - before) <= allowed
+    machines = then.device, now.device
+    return Repeated(name, before, after, task, difference, equal, noise, allowed, agrees, machines)
 
 
 def _average(grid: Grid, record: Record) -> float | None:

@@ -9,7 +9,7 @@ makes it. Everything comes from the grid and its records, so that the same recor
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class Call:
         page: the file of the page; None: it is in the comparison's folder.
         summary: the file with the words that begin the page; None: there are none.
         more: further grids or recipes.
+        again: how many runs of each grid are trained once more.
     """
 
     source: str
@@ -50,6 +51,11 @@ class Call:
     page: str | None = None
     summary: str | None = None
     more: tuple[str, ...] = ()
+    again: int = 0
+
+    def with_again(self, results: Sequence[Results]) -> Call:
+        """This call, which may only read records, with as many runs trained once more as the results have."""
+        return replace(self, again=max([self.again, *(len(each.again) for each in results)]))
 
     def lines(self) -> list[str]:
         """The commands: first the one that trains, then the one that makes the page from records alone."""
@@ -62,8 +68,9 @@ class Call:
         folder = (
             f"runs/{Path(named.removeprefix(RECIPE)).name.removesuffix('.yaml').removesuffix('.records')}"
         )
-        pack = "" if self.records is None else f" --pack {_name(self.records)}"
-        lines = [" ".join(["weft compare", *sources, *settings, f"--out {folder}{pack}"])]
+        to = f" --again {self.again}" if self.again else ""
+        to += "" if self.records is None else f" --pack {_name(self.records)}"
+        lines = [" ".join(["weft compare", *sources, *settings, f"--out {folder}{to}"])]
         if self.records is not None:
             kept = [text for text in settings if not text.startswith(("tasks.root=", "encoder="))]
             to = "" if self.summary is None else f" --summary {_name(self.summary)}"
@@ -106,7 +113,10 @@ def page(
             parts += [f"## {each.grid.title}", *opening(each), *tables(each, level=3)]
     parts += [cautions(several), how_to_read(several)]
     if call is not None:
-        parts += ["## Repeat it\n```\n" + "\n".join(call.lines()) + "\n```", repeated(call, several)]
+        parts += [
+            "## Repeat it\n```\n" + "\n".join(call.with_again(several).lines()) + "\n```",
+            repeated(call, several),
+        ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -87,6 +87,12 @@ class Record:
     failed: str | None = None
     format: int = FORMAT
 
+    @property
+    def device(self) -> str | None:
+        """The device that it was made on; None: not known."""
+        device = self.machine.get("device")
+        return str(device) if device else None
+
     def to_bytes(self) -> bytes:
         """The content of the record's file; equal records have equal bytes."""
         text = json.dumps(asdict(self), separators=(",", ":"), allow_nan=False)

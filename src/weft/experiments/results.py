@@ -221,7 +221,7 @@ def _facts(variant: str, compared: Compared) -> dict[str, Any]:
         "total_ratio": _parameter(records, "total_ratio"),
         "seconds": round(fsum(seconds) / len(seconds), 2) if seconds else None,
         "memory": max(memory) if memory else None,
-        "machines": sorted({str(record.machine.get("device")) for record in records}),
+        "machines": sorted({record.device for record in records if record.device is not None}),
         "chosen": dict(choice.labels) if choice else {},
         "edges": list(choice.edges) if choice else [],
         "tried": _tried(choice) if choice else [],

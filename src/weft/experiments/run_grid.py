@@ -161,7 +161,8 @@ class _Call:
             return
         jobs = min(self.jobs, schedule.count - schedule.done)
         with shared_gpu(jobs, self.device, print_note) as sharing:
-            self._run(schedule, Pool(jobs, {**environment(jobs), **sharing}), bool(sharing))
+            pool = Pool(jobs, {**environment(jobs), **sharing})
+            self._run(schedule, pool, bool(sharing), self.device)
 
     def run_again(self, schedule: Schedule, count: int) -> Schedule:
         """Run some cells of each plan once more, with a folder of their own; returns these.
@@ -170,13 +171,14 @@ class _Call:
             schedule: the plans, whose cells are done.
             count: how many cells of each plan.
         """
-        chosen = [{name: choice.labels for name, choice in of.items()} for of in schedule.choices]
-        second = Schedule(
-            [
-                Plan(plan.grid, self.out / AGAIN, labels or None).only(to_repeat(plan, count))
-                for plan, labels in zip(schedule.plans, chosen, strict=True)
-            ]
-        )
+        plans = []
+        for plan, choices in zip(schedule.plans, schedule.choices, strict=True):
+            names = to_repeat(plan, count)
+            if len(names) < count:
+                print_note(_fewer(plan.grid.name, count, len(names)))
+            chosen = {name: choice.labels for name, choice in choices.items()}
+            plans.append(Plan(plan.grid, self.out / AGAIN, chosen or None).only(names))
+        second = Schedule(plans)
         kept = lambda _: self._keep(schedule)  # noqa: E731
         call = _Call(second.plans[0].out, self.jobs, self.device, False, self.display, self.minutes, kept)
         call.until = self.until
@@ -203,14 +205,14 @@ class _Call:
             until=self.until,
             keep=self.keep or any(plan.grid.keep for plan in schedule.plans),
         )
-        self.device = cluster.device
-        self._run(schedule, cluster, False)
+        self._run(schedule, cluster, False, cluster.device)
 
-    def _run(self, schedule: Schedule, pool: CellPool, shared: bool) -> None:
+    def _run(self, schedule: Schedule, pool: CellPool, shared: bool, device: str | None) -> None:
+        ready = lambda: self._ready(schedule, pool.running, device)  # noqa: E731
         shown = self.display(schedule.count, schedule.done)
         try:
             with Signals(pool) as signals:
-                for job, message in pool.run(lambda: self._ready(schedule, pool.running), shown.workers):
+                for job, message in pool.run(ready, shown.workers):
                     if signals.caught is not None and DONE not in message:
                         continue
                     if shared and self._try_again(job, message):
@@ -239,11 +241,11 @@ class _Call:
         self.retried |= {job.identity} if again else set()
         return again
 
-    def _ready(self, schedule: Schedule, running: set[str]) -> list[Job]:
+    def _ready(self, schedule: Schedule, running: set[str], device: str | None) -> list[Job]:
         """The jobs that can start, if there is time left."""
         if self.until is not None and time.monotonic() >= self.until:
             return []
-        return schedule.ready(running, self.device, self.keep)
+        return schedule.ready(running, device, self.keep)
 
     def _ended(self, schedule: Schedule, job: Job, message: Mapping[str, Any], shown: Display) -> None:
         self.ran.append((job.identity, int(message.get("steps", 0))))
@@ -252,3 +254,11 @@ class _Call:
         schedule.ended(job.identity, reason)
         record = None if reason is not None else entry.plan.records.read(job.identity)
         shown.ended(entry.planned.cell.name, record, reason)
+
+
+def _fewer(grid: str, count: int, possible: int) -> str:
+    """That fewer runs of a grid can be trained once more than were requested."""
+    return (
+        f"{grid}: {words('--again', 'again')} is {count}, but only {possible} can be trained once more: runs "
+        "that failed or use other runs are left out, and equal runs under several names count once"
+    )

@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
+from weft.experiments.again import devices, judgement
 from weft.experiments.claims.evaluate import VERDICTS
 from weft.experiments.results import Results
 from weft.experiments.text_table import NONE, TextTable
@@ -47,12 +48,7 @@ def notes_of(results: Results) -> list[str]:
         for seed, reason in facts["failed"].items():
             notes.append(f"{name}, seed {seed} failed: {reason.splitlines()[0]}")
     if results.again:
-        noise = results.again[0].noise
-        spread = "" if noise is None else f", which is {100 * noise:.2f} points here"
-        notes.append(
-            "a run that was trained again agrees if both averages differ by at most 2·√2 times the standard "
-            f"deviation between seeds{spread}"
-        )
+        notes += judgement([run.to_dict() for run in results.again])
         for run in results.again:
             if run.failed:
                 notes.append(f"{run.run} failed when it was trained again: {run.failed.splitlines()[0]}")
@@ -228,12 +224,12 @@ def again_table(results: Results) -> TextTable:
                 "0, bit by bit" if run.equal else NONE if difference is None else f"{100 * difference:+.2f}",
                 f"{run.task} {100 * run.difference:+.2f}" if run.task and not run.equal else NONE,
                 NONE if run.agrees is None else "yes" if run.agrees else "no",
-                " and ".join(dict.fromkeys(run.machines)),
+                devices(run.machines),
             )
         )
     columns = (
-        *("run", "average", "trained again", "difference, points", "largest of a task", "agrees"),
-        "trained on",
+        *("run", "average", "trained again", "difference, points"),
+        *("largest difference of a task", "agrees", "trained on"),
     )
     return TextTable("runs that were trained again", columns, tuple(rows))
 

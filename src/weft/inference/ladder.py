@@ -1,8 +1,10 @@
 """The fixed shapes that inference on a GPU pads its batches to.
 
 A CUDA graph serves one shape, rows × length. With few lengths and few numbers of rows, a handful of graphs
-serves every batch. There is little padding: examples are sorted by length, longest first, and each batch is
-filled before the next one begins, so that only the last batch of a call has padding rows.
+serves every batch. There is little padding: examples are sorted by length, longest first. While shapes are
+captured when they are needed, each batch is filled before the next one begins, so that only the last batch of
+a call has padding rows (`by_ladder`). Once all shapes are captured, calls of few rows are cut into the
+batches that cost least together (`cheapest`).
 """
 
 from __future__ import annotations

@@ -223,9 +223,8 @@ def _captured(
     """Yield the logits of each batch: captured where its shape is warm, else eager; long rows eager."""
     keys = input_names(model, examples.splits)
     all_captured = always or captured.compiled
-    eager, cuts = in_two_ways(
-        examples, model.longest, most, "example" in keys, all_captured, captured.overhead
-    )
+    overhead = captured.overhead if most is None else None  # else batches have shapes of their own
+    eager, cuts = in_two_ways(examples, model.longest, most, "example" in keys, all_captured, overhead)
     for cut in eager:
         inputs, count, of_rows = _inputs(model, examples, cut, keys)
         moving = captured.eager_logits(inputs, count if "example" in inputs else None, read=read)

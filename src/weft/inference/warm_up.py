@@ -52,12 +52,7 @@ def capture(
         rows: numbers of rows per batch; by default those of the ladder, up to a full batch of each length.
     """
     checked_precision(precision)
-    device = next(model.parameters()).device
-    if device.type != "cuda":
-        raise WeftError(
-            f"capture needs a CUDA GPU, and the model is on {device.type}; move it with model.to('cuda'), or "
-            "call predict without capture"
-        )
+    _check_device(next(model.parameters()).device)
     shapes = _shapes(model, lengths, rows)
     with model.lock:
         model.captures.release()
@@ -73,6 +68,14 @@ def capture(
         if lengths is None and rows is None and captured.shapes == len(shapes):
             captured.overhead = _overhead(model, precision)
         model.captures.request(model, captured)
+
+
+def _check_device(device: torch.device) -> None:
+    if device.type != "cuda":
+        raise WeftError(
+            f"capture needs a CUDA GPU, and the model is on {device.type}; move it with model.to('cuda'), or "
+            "call predict without capture"
+        )
 
 
 def _overhead(model: Model, precision: Precision) -> float:

@@ -51,5 +51,5 @@ def write_results_page(
         return [file]
     write_output(file, page(results, call, web.name, words, title))
     sources = [read_source(folder_of(each.grid, folder, len(results))) for each in finished]
-    write_output(web, report_html(sources, made_by=call.lines()[-1], title=title))
+    write_output(web, report_html(sources, made_by=call.with_again(results).lines()[-1], title=title))
     return [file, web]

@@ -104,7 +104,12 @@ def test_a_run_that_is_trained_again_is_on_both_pages(grid, tmp_path, capsys):
     assert "runs that were trained again" in shown.out
     assert "[1/1]" in shown.err
     assert "## Runs that were trained again\n| run | average |" in page.read_text()
-    assert "1 of 1 runs agree with their record" in (tmp_path / "page.html").read_text()
+    words = "1 of 1 runs that were trained again agrees with its record"
+    assert words in (tmp_path / "page.html").read_text()
+    assert " --again 1\n" in page.read_text()
+    # the page names what was requested, even if there was no time for it
+    assert cli.run([*call[:-1], "2", "--minutes", "1e-9", "--page", str(page)]) == 0
+    assert " --again 2\n" in page.read_text()
 
 
 @pytest.mark.usefixtures("warm_workers")

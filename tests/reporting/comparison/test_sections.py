@@ -73,11 +73,12 @@ def test_claims_have_their_reason(data):
 def test_runs_that_were_trained_again_stand_beside_their_records(data):
     assert "again" not in sections(data)
     run = {"run": "a · seed 1", "then": 0.5, "now": 0.51, "task": "cola", "difference": -0.02, "equal": False}
-    run |= {"noise": 0.01, "agrees": True, "machines": ["H200", "CPU"]}
+    run |= {"noise": 0.01, "allowed": 0.04, "agrees": True, "machines": ["H200", "CPU"]}
     run["failed"] = None
     same = {**run, "run": "b · seed 2", "now": 0.5, "equal": True, "machines": ["H200", "H200"]}
+    unjudged = {**run, "now": None, "agrees": None, "machines": [None, "CPU"]}
     none = {**run, "then": None, "now": None, "agrees": False, "failed": "no memory\nat all"}
-    shown = texts(replace(data, results={**data.results, "again": [run, same, none]}), "again")
+    shown = texts(replace(data, results={**data.results, "again": [run, same, none, unjudged]}), "again")
     for text in (
         "a · seed 1",
         "50.00",
@@ -85,7 +86,11 @@ def test_runs_that_were_trained_again_stand_beside_their_records(data):
         "cola -2.00",
         "H200 and CPU",
         "equal bit by bit",
-        "2 of 3 runs",
+        "2 of 4 runs that were trained again agree with their records.",
+        "A run agrees with its record if both averages differ by at most 4.00 points, ",
+        "the standard deviation between seeds is 1.00 points.",
+        "1 of 4 runs that were trained again cannot be judged: the average of one of both runs is missing.",
+        "– and CPU",
     ):
         assert text in shown
 

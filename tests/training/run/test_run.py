@@ -12,18 +12,24 @@ import yaml
 
 import weft
 from tests.support.tiny import TASKS, build
-from tests.support.tiny_run import rows_of, save_encoder
+from tests.support.tiny_run import rows_of, save_encoder, write_run
 from tests.support.whole_runs import go, log_of
 from weft import cli
 from weft.config import load_run
+from weft.data import load_split
+from weft.data.tokens.tokens import in_memory
 from weft.errors import RunFailed, WeftError
 from weft.evaluation.evaluate import fixed_rows
 from weft.training.optim.schedule import lr_factor
+from weft.training.run.log import NoLog
+from weft.training.run.loop import Loop
 from weft.training.run.plan import unused_rates
+from weft.training.run.progress import Quiet
 from weft.training.step.driver import Driver
 from weft.training.step.gradients import step_seed
 
 pytestmark = pytest.mark.usefixtures("token_cache")
+SPLITS = ("train", "validation")
 
 
 def test_a_run_leaves_its_folder(folder, tmp_path):
@@ -81,6 +87,19 @@ def test_the_speed_of_a_run_counts_the_time_that_a_device_is_waited_for(
     waited = 0.05 * len(calls)
     assert said["seconds"] >= waited - 0.01
     assert said["examples_per_second"] * waited <= 8 * 18  # 8 rows in each of 18 steps at most
+
+
+def test_the_seconds_of_a_run_begin_when_it_runs(tmp_path):
+    """Set-up before `run` is no training; an evaluation of the initial weights, as after a head probe, is."""
+    run = load_run(write_run(tmp_path, steps=2))
+    model = weft.Model(run.encoder, run.tasks, run.method, seed=1)
+    splits = {s: [in_memory(load_split(t, s), model.tokenizer, 24) for t in run.tasks] for s in SPLITS}
+    validation = {task.name: rows for task, rows in zip(run.tasks, splits["validation"], strict=True)}
+    loop = Loop(model, run.training, splits["train"], validation, tmp_path, evaluate_start=True)
+    time.sleep(0.5)
+    began = time.monotonic()
+    loop.run(NoLog(), Quiet())
+    assert 0 < loop.state.step_seconds <= loop.state.seconds <= time.monotonic() - began
 
 
 def last_window(run):

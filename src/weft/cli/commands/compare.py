@@ -178,7 +178,7 @@ def compare(
         raise typer.Exit(128 + stopped.signal) from None
     named = {"records": records, "page": page, "summary": summary}
     files = {name: None if file is None else str(file) for name, file in named.items()}
-    call = Call(source, tuple(overrides), **files, more=tuple(further))
+    call = Call(source, tuple(overrides), **files, more=tuple(further), again=again or 0)
     results = all_written(compared, out, call)
     if pack is not None:
         count = pack_records([each.plan for each in compared], pack)

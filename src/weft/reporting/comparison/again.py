@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from weft.experiments.again import devices, judgement
 from weft.reporting.comparison_data import ComparisonData
 from weft.reporting.page import Section
 from weft.reporting.tables import NONE, Cell, Table
@@ -32,15 +33,11 @@ def again_section(data: ComparisonData, key: str) -> Section | None:
             *(NONE if run[name] is None else f"{100 * run[name]:.2f}" for name in ("then", "now")),
             _difference(run),
             AGREES[run["agrees"]],
-            " and ".join(dict.fromkeys(run["machines"])),
+            devices(run["machines"]),
         ]
         for run in runs
     ]
     columns = ("run", "average", "trained again", "largest difference of a task", "agrees", "trained on")
     table = Table("Runs that were trained again", columns, rows, texts=(3, 4, 5))
-    count = sum(run["agrees"] is True for run in runs)
-    words = (
-        f"{count} of {len(runs)} runs agree with their record: their averages differ by at most 2·√2 times "
-        "the standard deviation between seeds."
-    )
-    return Section(key, "Trained again", join([tag("p", words), table.html()]))
+    words = [tag("p", f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in judgement(runs)]
+    return Section(key, "Trained again", join([*words, table.html()]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.inference.batches import OVERHEAD, by_cost
+from weft.inference.batches import TOKENS as FULL
 from weft.inference.captures import input_names
 from weft.inference.examples import Examples
 from weft.inference.finite import check_logits
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from weft.model.model import Model
     from weft.serving.batching.ticket import Item
 
-TOKENS = {"cpu": 2048, "cuda": 16384}
+TOKENS = {"cpu": 2048, "cuda": FULL}
 """Token positions of a batch: so many that a larger batch is hardly faster per text."""
 
 MANY = 64
@@ -156,7 +157,8 @@ class Worker:
             return [cut.chosen for cut in by_cost(examples, self._overhead, self.tokens)]
         spare = "example" in input_names(self.model, examples.splits)
         requested = self.model.captures.requested
-        overhead = None if requested is None else requested.overhead
+        usual = self.tokens == FULL  # else full batches have shapes that are not captured
+        overhead = requested.overhead if requested is not None and usual else None
         cuts = to_capture(examples, self.model.longest, self.tokens, spare=spare, overhead=overhead)
         return [cut.chosen for cut in cuts]
 

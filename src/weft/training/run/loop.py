@@ -106,7 +106,6 @@ class Loop:
         }
         self.state = State.fresh(len(train))
         self.finished = False
-        self._began = time.monotonic()
         self.records = Records(self.names, self.processes)
         self.validation = Validation(
             model, training, validation, self.names, self.checkpoints, self.processes, self.records
@@ -171,6 +170,7 @@ class Loop:
     def run(self, log: Log, progress: Progress) -> Scores:
         """Train to the end and return the scores of the last evaluation; the model has the best weights."""
         self.log, self.progress = log, progress
+        self._began = time.monotonic() - self.state.seconds  # those before a resumed run was stopped
         with Interruptions(self.training.checkpoint_every, self.processes) as interruptions:
             if self._evaluate_start and not self.state.step and not self.before and self.total:
                 self._evaluate()
@@ -181,7 +181,6 @@ class Loop:
     def _steps(self, interruptions: Interruptions) -> None:
         """Take all steps that are left."""
         log, progress = self.log, self.progress
-        began = self._began = time.monotonic() - self.state.seconds
         while not self.ended:
             step_began = time.monotonic()
             prepared = self._next()
@@ -190,7 +189,7 @@ class Loop:
             if self.chooser is not None:  # the choice depends on the weights: the plan alone cannot repeat it
                 log.write("chosen", **self.chooser.chosen_fields(prepared.step))
             self._count(prepared.step)
-            self.state.note_time(began, step_began, prepared.step.real)
+            self.state.note_time(self._began, step_began, prepared.step.real)
             done, last = self.state.step, self.state.step == self.total
             progress.step(done, self._losses(done))
             if self.before and done == self.before:
