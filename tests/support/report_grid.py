@@ -19,7 +19,7 @@ from weft.evaluation.rows import RunRows
 from weft.evaluation.rows.pack import pack
 from weft.experiments.compared import recorded
 from weft.experiments.grid import Grid, load_grid
-from weft.experiments.measures import TIMES
+from weft.experiments.measures.of_weights import TIMES
 from weft.experiments.plan import Plan
 from weft.experiments.records import Record, Records
 from weft.experiments.results import Results, results_of

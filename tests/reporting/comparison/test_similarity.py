@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.outline import HOSTILE, Outline, check_page
 from tests.support.report_grid import large_comparison
-from weft.experiments.measures import TIMES
+from weft.experiments.measures.of_weights import TIMES
 from weft.reporting.comparison import comparison_sections
 from weft.reporting.comparison.similarity import MOST, mean_pairs, task_blocks
 from weft.reporting.comparison_data import read_comparison
