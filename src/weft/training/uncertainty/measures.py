@@ -28,7 +28,8 @@ def measures(
         labels: the result of `collate_labels`: `tag` reads from them where words begin, but not the labels.
 
     Returns:
-        From 0, certain, to 1 (`raw_entropy`: to ln C); nan for kinds without a measure: `regress` and `similarity`.
+        From 0, certain, to 1, of `raw_entropy` to ln C; nan for kinds without a measure: `regress` and
+        `similarity`.
     """
     import torch
 
