@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
+from dataclasses import replace
+
 import pytest
 
 from tests.support.tiny_grid import run_here, write_grid
 from weft.errors import WeftError
+from weft.experiments.grid import load_grid
+from weft.experiments.measure_tables import measure_tables
+from weft.experiments.measures import FAILED, MEASURED, MEASURES
+from weft.experiments.plan import Plan
+from weft.experiments.results import results_of
+from weft.experiments.worker import Line, run_job
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -21,6 +31,50 @@ def test_a_measured_run_serves_grids_that_measure_less(tmp_path):
     (record,) = again.records["run"].values()
     assert {"data_used", "incremental", "bundled"} <= set(record.measures)
     assert run_here(grid, out).ran == 0
+
+
+def test_what_costs_nothing_is_measured_in_every_run(tmp_path):
+    grid = write_grid(tmp_path, "", steps=9, log_every=3)
+    first = run_here(grid, tmp_path / "out")
+    (record,) = first.records["run"].values()
+    assert record.measures[MEASURED] == ["composition", "data_used", "examples_per_second", "speed"]
+    assert 0 < record.measures["data_used"] <= 100
+    assert sum(record.measures["composition"].values()) == pytest.approx(100)
+    assert record.measures["speed"] > 0
+    later = "measures: [data_used, composition, speed, examples_per_second, sparsity]\n"
+    again = run_here(write_grid(tmp_path, later, steps=9, log_every=3), tmp_path / "out")
+    assert again.ran == 0
+    # pages show what their grid lists
+    titles = [table.title for table in measure_tables(results_of(first, resamples=50))]
+    assert titles == []
+    shown = measure_tables(results_of(again, resamples=50))
+    assert [table.columns for table in shown] == [
+        ("variant", "data used", "speed", "examples per second"),
+        ("variant", "cat", "same", "count"),
+    ]
+
+
+def test_a_measure_that_fails_leaves_a_record_and_is_taken_again(tmp_path, monkeypatch, token_cache):
+    def broken(folder):
+        raise MemoryError("too many tasks")
+
+    monkeypatch.setitem(MEASURES, "storage", broken)
+    plan = Plan(load_grid(write_grid(tmp_path, "measures: [storage]\n", steps=2)), tmp_path / "out")
+    (planned,) = plan.cells.values()
+    job = plan.job(planned, "cpu", keep=False)
+    lines = io.StringIO()
+    with redirect_stdout(lines):
+        assert run_job(job, Line(io.StringIO()))["done"] == planned.identity
+    assert "measure storage could not be taken: MemoryError: too many tasks" in lines.getvalue()
+    record = plan.records.read(planned.identity)
+    assert list(record.metrics) == ["cat", "same", "count"]
+    assert record.measures[FAILED] == {"storage": "MemoryError: too many tasks"}
+    assert record.measures[MEASURED] == ["composition", "data_used", "examples_per_second", "speed"]
+    # the grid lacks a number, and runs the cell again; one that does not ask for it has its record
+    (again,) = Plan(plan.grid, tmp_path / "out").cells.values()
+    assert again.record is None
+    (other,) = Plan(replace(plan.grid, measures=()), tmp_path / "out").cells.values()
+    assert other.record == record
 
 
 def test_a_chosen_run_is_not_trained_again(tmp_path):

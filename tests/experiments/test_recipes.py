@@ -13,13 +13,14 @@ from tests.support.recipe_runs import RecipeData, all_cells, first_cells, two_st
 from weft.config.reading import Reading
 from weft.config.run_file import RunFile, read_run
 from weft.config.task_file import Host, load_task_file
+from weft.encoder.sites import LINEAR, NORM
 from weft.errors import WeftError
 from weft.evaluation.averages import AVERAGES
 from weft.experiments.cells import Cell, cells_of, in_order, variants_of
 from weft.experiments.claims import check_claims
 from weft.experiments.claims.functions import FUNCTIONS, SERIES_ABOUT
 from weft.experiments.grid import Grid
-from weft.experiments.measures import VALUES
+from weft.experiments.measures import VALUES, on_pages
 from weft.experiments.recipes import (
     is_recipe,
     load_recipe,
@@ -31,6 +32,7 @@ from weft.experiments.recipes import (
 )
 from weft.methods import METHODS, build_method
 
+KIND = re.compile(rf"^({'|'.join((*LINEAR, *NORM))})_")
 SCALED = [(name, scale) for name in recipe_names() for scale in recipe_scales(name)]
 FACTS = ("average", "total_ratio", "spread", "data_used", "incremental", "bundled")
 """Columns of published values that are no tasks."""
@@ -284,4 +286,8 @@ def test_the_page_explains_every_function_series_and_measure():
     for name, about in SERIES_ABOUT.items():
         assert f"| `{name}` | {about} |" in text
     for value, measure in VALUES.items():
-        assert re.search(rf"^\| `{measure}` \| .*`{value}`", text, re.M), value
+        # the page has those that pages show, and a pattern for the same of other kinds of maps
+        name = value if measure != "similarity" or on_pages(value, [measure]) else KIND.sub("KIND_", value)
+        assert re.search(rf"^\| `{measure}` \| .*`{name}`", text, re.M), value
+    for kind in (*LINEAR, *NORM):
+        assert re.search(rf"^`KIND` is .*`{kind}`", text, re.M), kind

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import zipfile
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +23,7 @@ RECORD = Record(
     rows={"rte": 10, "mrpc": 20},
     statistics="AAAA",
     curve=[{"step": 1, "tasks": {"rte": {"accuracy": 0.5}}}],
+    trace={"examples": [{"step": 3, "examples": {"rte": 12, "mrpc": 0}}]},
     seconds={"train": 1.5},
     step=3,
 )
@@ -101,6 +105,13 @@ def test_a_later_format():
         read_record(content, "a record")
 
 
+def test_a_record_of_an_earlier_version_has_no_trace():
+    facts = json.loads(gzip.decompress(RECORD.to_bytes()))
+    del facts["trace"]
+    old = read_record(gzip.compress(json.dumps(facts).encode()), "a record")
+    assert old == replace(RECORD, trace={})
+
+
 def test_paths_are_left_out():
     found = without_paths(
         {"encoder": "/home/me/bert", "tasks": [{"train": "/data/a.csv", "kind": "classify"}]}
@@ -117,6 +128,8 @@ def test_paths_are_left_out():
         ({"rows": {"cat": True}}, "'cat' is True, expected a number"),
         ({"statistics": 3}, "statistics is int, expected str"),
         ({"curve": [3]}, "its curve is no list of evaluations"),
+        ({"trace": []}, "trace is list, expected dict"),
+        ({"trace": {"examples": [{"step": 3}]}}, "trace.examples is no list of steps with numbers"),
         ({"memory": "much"}, "memory is str, expected int"),
         ({"step": True}, "step is bool, expected int"),
         ({"seconds": None}, "seconds is NoneType, expected dict"),
@@ -124,8 +137,6 @@ def test_paths_are_left_out():
     ids=str,
 )
 def test_a_record_of_a_stranger_has_fields_of_their_types(change, message):
-    from dataclasses import replace
-
     record = Record("0" * 64, metrics={"cat": {"accuracy": 0.5}})
     assert read_record(record.to_bytes(), "here") == record
     with pytest.raises(WeftError, match=f"here is damaged: {message}"):

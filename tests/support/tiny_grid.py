@@ -66,7 +66,8 @@ def untimed(record: Record) -> dict[str, Any]:
     facts = json.loads(json.dumps(record.__dict__))
     for key in ("seconds", "memory"):
         facts.pop(key)
-    facts["measures"].pop("examples_per_second", None)
+    for name in ("examples_per_second", "speed"):
+        facts["measures"].pop(name, None)
     return facts
 
 

@@ -137,7 +137,7 @@ def breaking_off(step: int) -> Iterator[None]:
         yield
 
 
-TIMES = ("time", "seconds", "examples_per_second")
+TIMES = ("time", "seconds", "step_seconds", "examples_per_second")
 """The fields of log.jsonl and metrics.json that no two runs have in common."""
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
-from weft.experiments.measures import TIMES, VALUES, Value
+from weft.experiments.measures import VALUES, Value, form_of, on_pages
+from weft.experiments.measures.of_weights import TIMES
 from weft.experiments.text_table import NONE, TextTable
 
 if TYPE_CHECKING:
     from weft.experiments.records import Record
     from weft.experiments.results import Results
+
+
+MOST_MATRICES = 3
+"""Of how many variants a page prints matrices of tasks by tasks."""
 
 
 def measured_means(records: Sequence[Record]) -> dict[str, Value]:
@@ -35,7 +41,7 @@ def measured_means(records: Sequence[Record]) -> dict[str, Value]:
 
 def measure_tables(results: Results) -> list[TextTable]:
     """One table of all measures that are numbers, one per measure of tasks, one per variant with pairs."""
-    wanted = [name for name, measure in VALUES.items() if measure in results.grid.measures]
+    wanted = [name for name in VALUES if on_pages(name, results.grid.measures)]
     measured = {variant: facts["measures"] for variant, facts in results.facts.items()}
     numbers = [name for name in wanted if any(isinstance(of.get(name), float) for of in measured.values())]
     tables = []
@@ -45,11 +51,30 @@ def measure_tables(results: Results) -> list[TextTable]:
     for name in wanted:
         per_task = {v: of[name] for v, of in measured.items() if isinstance(of.get(name), dict)}
         keys = list(dict.fromkeys(key for values in per_task.values() for key in values))
-        if any(TIMES in key for key in keys):
-            tables += [_matrix(f"{_words(name)}: {v}", values) for v, values in per_task.items()]
+        if keys and form_of(name) == "pair":
+            tables += _matrices(name, per_task)
         elif keys:
             rows = tuple((v, *(_shown(values.get(key)) for key in keys)) for v, values in per_task.items())
             tables.append(TextTable(f"{_words(name)} of each task", ("variant", *keys), rows))
+    return tables
+
+
+def _matrices(name: str, pairs: dict[str, dict[str, float]]) -> list[TextTable]:
+    """The matrices of the first variants, and where those of the others are.
+
+    Args:
+        name: the name of the value.
+        pairs: the values of each variant.
+    """
+    shown = list(pairs)[:MOST_MATRICES]
+    tables = [_matrix(f"{_words(name)}: {variant}", pairs[variant]) for variant in shown]
+    if len(pairs) > len(shown):
+        others = len(pairs) - len(shown)
+        what = "that of 1 other variant is" if others == 1 else f"those of {others} other variants are"
+        note = (
+            f"The page shows {len(shown)} variants; {what} in tables.json: variants, NAME, measures, {name}."
+        )
+        tables[-1] = replace(tables[-1], note=note)
     return tables
 
 

@@ -244,7 +244,9 @@ def repeated(call: Call, results: Sequence[Results]) -> str:
 
 def section(table: TextTable, level: int = 2) -> str:
     """A table with its title, a heading of this level."""
-    return f"{'#' * level} {table.title[:1].upper()}{table.title[1:]}\n" + "\n".join(markdown_lines(table))
+    heading = f"{'#' * level} {table.title[:1].upper()}{table.title[1:]}"
+    text = "\n".join([heading, *markdown_lines(table)])
+    return f"{text}\n\n{table.note}" if table.note else text
 
 
 def markdown_lines(table: TextTable) -> Iterable[str]:

@@ -15,7 +15,7 @@ from weft.experiments.cells import Cell, cells_of, in_order
 from weft.experiments.grid import Grid
 from weft.experiments.identity import digest, identity_of, identity_of_action, tasks_of_action
 from weft.experiments.job import Job, checked_run, run_folder
-from weft.experiments.measures import MEASURED, applies
+from weft.experiments.measures import applies, measured
 from weft.experiments.records import Record, Records
 from weft.suites import suites_found_once
 
@@ -168,7 +168,7 @@ class Plan:
             run_file = checked_run(cell.raw, grid.source, grid.folder)
             identity = identity_of(run_file, splits, uses, report=grid.report, action=dict(cell.action))
         record = self.records.read(identity)
-        if record is not None and not set(self._wanted(cell, run_file)) <= set(_measured(record)):
+        if record is not None and not set(self._wanted(cell, run_file)) <= set(measured(record.measures)):
             record = None  # it is run again, and what was measured before is measured again
         return Planned(cell, run_file, identity, record)
 
@@ -205,7 +205,7 @@ class Plan:
     def measures(self, planned: Planned) -> tuple[str, ...]:
         """What is measured when a cell runs: also what a record of it holds, which another grid may need."""
         record = self.records.read(planned.identity)
-        before = _measured(record) if record is not None else ()
+        before = measured(record.measures) if record is not None else ()
         return tuple(dict.fromkeys((*self._wanted(planned.cell, planned.run_file), *before)))
 
     def _all_needs(self, cell: Cell) -> list[str]:
@@ -216,11 +216,6 @@ class Plan:
             if not self.has_weights(self.cells[name]):
                 names += self._all_needs(self.cells[name].cell)
         return names
-
-
-def _measured(record: Record) -> tuple[str, ...]:
-    """The measures that a record holds."""
-    return tuple(dict.fromkeys(record.measures.get(MEASURED, ())))
 
 
 def _explained(grid: Grid, text: str, names: Sequence[str]) -> str:

@@ -1,10 +1,10 @@
 """Records: what is kept of a finished cell, about 15 KB, apart from its weights.
 
 A record is one compressed JSON file, `DIR/records/IDENTITY.json.gz`. It holds the settings, the metrics, the
-curve of the evaluations, statistics of each reported row (from which the metrics can be recomputed under any
-weights of the rows), parameter counts, seconds, and the machine. Its name is the identity of the cell: a
-record is found by what was computed, not by the grid that asked for it. `--pack` writes the records of a grid
-into one file, `--unpack` reads them on another machine.
+curve of the evaluations, the trace of what was trained on, statistics of each reported row (from which the
+metrics can be recomputed under any weights of the rows), parameter counts, seconds, and the machine. Its
+name is the identity of the cell: a record is found by what was computed, not by the grid that asked for it.
+`--pack` writes the records of a grid into one file, `--unpack` reads them on another machine.
 
 A packed file also lists the grid's cells (`cells.json`): name, identity, and settings. So tables can be made
 from it where the data and the encoder are not: the identities need not be computed.
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import WeftError, words
+from weft.experiments.trace import problem_of
 from weft.utils.files import write_bytes, write_output
 from weft.utils.plain_files import check_plain_entries
 from weft.utils.safe_json import parse_json
@@ -56,7 +57,9 @@ class Record:
         statistics: the row statistics in base64; see `weft.experiments.statistics`. "": none.
         curve: the evaluations during training: {"step": …, "tasks": {task: metrics}}.
         losses: the logged training losses: {"step": …, "loss": {task: loss}}.
-        parameters: counts of parameters.
+        trace: the examples of each task over time, and its entropy; see `weft.experiments.trace`. Records of
+            earlier versions have none.
+        parameters: counts of parameters; see `weft.experiments.actions.train`.
         seconds: how long it took: `train`, and `all` with loading and evaluation.
         memory: the peak of the process's memory in bytes, on the GPU or on the host; None: not known.
         machine: the device, cores and versions.
@@ -74,6 +77,7 @@ class Record:
     statistics: str = ""
     curve: list[dict[str, Any]] = field(default_factory=list)
     losses: list[dict[str, Any]] = field(default_factory=list)
+    trace: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     memory: int | None = None
@@ -143,6 +147,8 @@ def _check_types(record: Record, source: str) -> None:
             raise WeftError(f"{source} is damaged: {name!r} is {value!r}, expected a number; delete it")
     if not all(isinstance(entry, dict) for entry in (*record.curve, *record.losses)):
         raise WeftError(f"{source} is damaged: its curve is no list of evaluations; delete it")
+    if (problem := problem_of(record.trace)) is not None:
+        raise WeftError(f"{source} is damaged: {problem}; delete it")
 
 
 def _default_of(item: Field[Any]) -> Any:

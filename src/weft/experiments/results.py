@@ -8,7 +8,7 @@ at once.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
@@ -41,10 +41,11 @@ class Results:
     Attributes:
         grid: the grid.
         statistics: `Comparison.to_dict()`: estimates of each variant, contrasts, notes.
-        facts: by variant: `seeds`, `trained` and `total_ratio` of parameters, mean `seconds` of training,
-            peak `memory`, `chosen` labels of tuned keys, those at `edges`, all that were `tried` with their
-            averages, `failed` seeds with reasons, `published`: our values of published columns that are no
-            scores, averages of `groups` of tasks, and means of `measures` over seeds.
+        facts: by variant: `seeds`, `trained` and `total_ratio` of parameters (means over seeds: L0 gates keep
+            different components), mean `seconds` of training, peak `memory`, `chosen` labels of tuned
+            keys, those at `edges`, all that were `tried` with their averages, `failed` seeds with reasons,
+            `published`: our values of published columns that are no scores, averages of `groups` of tasks,
+            and means of `measures` over seeds.
         missing: how many cells have neither a record nor a failure.
         claims: the claims of the grid with their verdicts.
         setup: what the records say about all runs: `encoders`, `steps`, `batch_sizes`, reported `rows` by
@@ -71,6 +72,7 @@ class Results:
             "about": self.grid.about,
             "cautions": list(self.grid.cautions),
             "report": self.grid.report,
+            "measures": list(self.grid.measures),
             "baseline": self.grid.baseline,
             "statistics": self.statistics,
             "variants": self.facts,
@@ -211,13 +213,12 @@ def _facts(variant: str, compared: Compared) -> dict[str, Any]:
         for name, planned in compared.plan.cells.items()
         if planned.cell.variant == variant and name in compared.failed
     }
-    first = records[0].parameters if records else {}
     groups = group_facts(compared.plan.grid.groups, records)
     return {
         "seeds": sorted(compared.records.get(variant, {})),
-        "trained": first.get("trained"),
-        "encoder": first.get("encoder"),
-        "total_ratio": first.get("total_ratio"),
+        "trained": _parameter(records, "trained"),
+        "encoder": _parameter(records, "encoder"),
+        "total_ratio": _parameter(records, "total_ratio"),
         "seconds": round(fsum(seconds) / len(seconds), 2) if seconds else None,
         "memory": max(memory) if memory else None,
         "machines": sorted({str(record.machine.get("device")) for record in records}),
@@ -229,6 +230,14 @@ def _facts(variant: str, compared: Compared) -> dict[str, Any]:
         "groups": groups,
         "measures": measured_means(records),
     }
+
+
+def _parameter(records: Sequence[Record], name: str) -> float | None:
+    """A count of parameters: that of every record, or their mean if L0 gates kept different components."""
+    values = [record.parameters[name] for record in records if record.parameters.get(name) is not None]
+    if not values:
+        return None
+    return values[0] if len(set(values)) == 1 else fsum(values) / len(values)
 
 
 def _tried(choice: Choice) -> list[dict[str, Any]]:

@@ -16,8 +16,10 @@ class TextTable:
         title: its title.
         columns: the titles of its columns.
         rows: its rows.
+        note: a line below it.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    note: str = ""

@@ -137,6 +137,7 @@ def record_of(job: Job, outcome: Outcome, seconds: float, before: int) -> Record
         statistics=outcome.statistics,
         curve=outcome.curve,
         losses=outcome.losses,
+        trace=outcome.trace,
         parameters=outcome.parameters,
         seconds={**outcome.seconds, "all": round(seconds, 2)},
         memory=peak_memory(before),

@@ -147,6 +147,22 @@ def test_names_are_checked_before_anything_is_trained():
         check_claim("measure(pals, storag) > 1", VARIANTS)
     with pytest.raises(WeftError, match=r"'bundled' is not measured; expected measures: \[storage\]"):
         check_claim("measure(pals, bundled) > 1", VARIANTS, measures=["similarity"])
+    check_claim("measure(pals, query_pairs, cola, rte) > measure(pals, query_pairs)", VARIANTS)
+    with pytest.raises(WeftError, match="no task 'colla'; did you mean 'cola'"):
+        check_claim("measure(pals, composition, colla) > 1", VARIANTS, tasks=["cola", "rte"])
+    for call, expected in (
+        (
+            "query_pairs, cola",
+            r"query_pairs with 1 task; expected measure\(.*, query_pairs, TASK, TASK\), or no",
+        ),
+        (
+            "composition, cola, rte",
+            r"composition with 2 tasks; expected measure\(.*, composition, TASK\), or no",
+        ),
+        ("speed, cola", r"speed with 1 task; expected measure\(VARIANT, speed\)\n"),
+    ):
+        with pytest.raises(WeftError, match=expected):
+            check_claim(f"measure(pals, {call}) > 1", VARIANTS)
     with pytest.raises(WeftError, match=r"first_peak of which variant\? expected first_peak\(VARIANT\)"):
         check_claim("rank_correlation(difficulty, first_peak) > 0", VARIANTS)
     check_claim("rank_correlation(difficulty, first_peak) > 0", ["mt_uncertainty"])

@@ -77,6 +77,23 @@ def test_a_curve_without_a_task_is_of_the_average_that_the_tables_report():
     assert without.average_curve("a") == {1: [(5, pytest.approx(90.0))]}
 
 
+def test_a_claim_may_name_one_task_or_one_pair_of_tasks():
+    measures = {"query_pairs": {"x × y": 0.25, "x × z": 0.5}, "composition": {"x": 30.0, "y": 70.0}}
+    records = {"a": {s: Record(identity="0" * 64, measures=measures) for s in (1, 2, 3)}}
+    data = RecordedData(grid_of("average(a) > 0"), records, {})
+    assert data.per_seed("measure", "a", "query_pairs", ("x", "y"))[1] == 0.25
+    assert data.per_seed("measure", "a", "query_pairs", ("y", "x"))[1] == 0.25  # in either order
+    assert data.per_seed("measure", "a", "query_pairs")[1] == 0.375  # the mean
+    assert data.per_seed("measure", "a", "composition", ("y",))[1] == 70.0
+    assert data.per_seed("measure", "a", "query_pairs", ("y", "z")) == {}
+    tests = ("measure(a, query_pairs, y, x) <= 0.25", "measure(a, composition, x) > 40")
+    held, not_held = claim_results(grid_of(*tests), records)
+    assert (held.verdict, not_held.verdict) == ("held", "not held")
+    (missing,) = claim_results(grid_of("measure(a, query_pairs, y, z) > 0"), records)
+    assert missing.verdict == "undecided"
+    assert "variant 'a' has no value of 'query_pairs' for y and z, for measure" in missing.why
+
+
 def test_claims_are_compared_with_records():
     tests = ("average(a) > average(b)", "score(a, y) < score(b, y)", "steps_to(a, 0.9) <= 20")
     more = ("parameters(a) <= parameters(b)", "measure(a, data_used) > 90", "gain(a, b) >= 9.8")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import weft
+from tests.support.gated import GATED, gated, shut
 from tests.support.more import examples
 from tests.support.tiny import FAMILIES, TASKS, batch, build, scramble, tiny
 from tests.support.tiny_run import save_encoder
@@ -16,31 +17,6 @@ from weft.adapters.gate import OPEN, SHUT
 from weft.errors import WeftError
 from weft.model.accounting.sparsity import in_words, sparsity
 from weft.training.optim.l0 import gates_of
-
-GATED = {
-    "morris": {"use": "morris", "rank": 6, "bias_rank": 3, "biases": "all", "l0": True},
-    "morris-tucker": {"use": "morris", "rank": 5, "core": "tucker", "task_rank": 3, "l0": True},
-    "lora": {"use": "lora", "rank": 4, "alpha": 7, "l0": True},
-    "lora-groups": {"use": "lora", "rank": 4, "share": {"g": ["a", "c"]}, "l0": True},
-    "lora_bitfit": {"use": "lora_bitfit", "rank": 3, "l0": True},
-    "lora_bitfit_mtl": {"use": "lora_bitfit_mtl", "rank": 5, "l0": True},
-    "two parts": [{"use": "lora", "rank": 2, "l0": True}, "bitfit", {"use": "morris", "rank": 4, "l0": True}],
-    "a part without": [{"use": "lora", "rank": 2}, {"use": "morris", "rank": 4, "l0": True}],
-}
-
-
-def shut(model, seed, share=0.6):
-    """Shut a share of the gates, and all of the first adapter's."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for number, gate in enumerate(gates_of(model)):
-            closed = torch.rand(gate.alpha.shape, generator=generator) < (1.1 if number == 0 else share)
-            gate.alpha.copy_(torch.where(closed, SHUT, OPEN))
-    return model
-
-
-def gated(method, family="bert", seed=1, share=0.6):
-    return shut(scramble(build(family, GATED[method])), seed, share)
 
 
 def assert_same(one, other, inputs):

@@ -81,6 +81,7 @@ def test_a_checkpoint_keeps_the_keys_that_it_always_had(folder, tmp_path):
     }
     assert set(loop["parts"]) == {"usage", "task_weights", "conflict", "ema"}
     keys = {"done", "epoch_steps", "finished", "last", "longest", "warned", "stopped"}
+    keys |= {"since"}  # since lines of losses have the examples of each task
     assert set(loop["parts"]["usage"]) == keys
     assert set(loop["parts"]["conflict"]) == {"conflict", "telemetry"}
     assert set(loop["parts"]["task_weights"]["cat"]) == {"s", "m", "v", "steps"}

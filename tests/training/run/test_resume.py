@@ -138,7 +138,11 @@ def test_a_run_with_gates_resumes_bit_equal_in_both_phases(method, stop, folder,
         assert torch.equal(one, other), key
     assert first.metrics == second.metrics
     told = [
-        [{**e, "time": 0, "seconds": 0} for e in log_of(run) if e["event"] not in ("resume", "end")]
+        [
+            {**e, "time": 0, "seconds": 0, "step_seconds": 0}
+            for e in log_of(run)
+            if e["event"] not in ("resume", "end")
+        ]
         for run in (first, second)
     ]
     assert told[0] == told[1]

@@ -46,6 +46,7 @@ class Outcome:
     chosen_by: dict[str, dict[str, float]] | None = None
     curve: list[dict[str, Any]] = field(default_factory=list)
     losses: list[dict[str, Any]] = field(default_factory=list)
+    trace: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     step: int | None = None

@@ -21,7 +21,9 @@ from weft.config.task_file import host_of, read_task_file
 from weft.experiments.actions import Outcome, Reporter
 from weft.experiments.actions.train import parameters_of, read_log, reported
 from weft.experiments.job import Job
+from weft.experiments.measures import OF_LOG, measure_run
 from weft.experiments.records import without_paths
+from weft.experiments.trace import trace_of
 
 
 def grow(job: Job, report: Reporter) -> Outcome:
@@ -57,7 +59,9 @@ def grow(job: Job, report: Reporter) -> Outcome:
     outcome.settings = without_paths(task_file.resolved)
     outcome.parameters = parameters_of(model)
     outcome.curve, outcome.losses = read_log(folder / "run" / "log.jsonl")
+    outcome.trace = trace_of(folder / "run" / "log.jsonl")
     outcome.seconds = {"train": round(seconds, 2)}
     outcome.steps = task_file.training.steps
-    outcome.measures = {"start": grown.start, "rows": grown.rows}
+    measures = measure_run(OF_LOG, folder / "run", report.say)
+    outcome.measures = {"start": grown.start, "rows": grown.rows, **measures}
     return outcome

@@ -14,8 +14,9 @@ from weft.config.run_file import RunFile
 from weft.errors import WeftError
 from weft.experiments.actions import Outcome, Reporter
 from weft.experiments.job import Job
-from weft.experiments.measures import MEASURED, measure_run
+from weft.experiments.measures import ALWAYS, applies, measure_run
 from weft.experiments.records import without_paths
+from weft.experiments.trace import trace_of
 from weft.utils.safe_json import parse_json
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def trained(job: Job, report: Reporter, run_file: RunFile) -> Outcome:
         resolved=run_file.resolved,
         splits=prepared.splits,
         progress=display.begin,
-        with_bundle=job.keep or bool(job.measures),
+        with_bundle=job.keep or bool(set(job.measures) - set(ALWAYS)),
     )
     seconds = time.perf_counter() - started
     final = parse_json((folder / "metrics.json").read_bytes())
@@ -77,12 +78,10 @@ def trained(job: Job, report: Reporter, run_file: RunFile) -> Outcome:
     outcome.step = final.get("step")
     outcome.steps = display.taken
     outcome.curve, outcome.losses = read_log(folder / "log.jsonl")
-    outcome.measures = {
-        "engine": final.get("engine"),
-        "examples_per_second": final.get("examples_per_second"),
-        **measure_run(job.measures, folder),
-        **({MEASURED: sorted(job.measures)} if job.measures else {}),
-    }
+    outcome.trace = trace_of(folder / "log.jsonl")
+    always = [name for name in ALWAYS if applies(name, run_file)]
+    names = tuple(dict.fromkeys((*always, *job.measures)))
+    outcome.measures = {"engine": final.get("engine"), **measure_run(names, folder, report.say)}
     whole = time.perf_counter() - began
     outcome.seconds = {"train": round(final.get("seconds", seconds), 2), "all": round(whole, 2)}
     return outcome
@@ -147,17 +146,24 @@ def reported(model: Model, tasks: tuple[Task, ...], split: str, report: Reporter
 
 
 def parameters_of(model: Model) -> dict[str, Any]:
-    """The counts of a model's parameters: those that train outside heads, and the ratio of all."""
+    """The counts of a model's parameters: those that train outside heads, and the ratio of all.
+
+    With L0 gates `trained` and `total_ratio` count what `model.compact()` leaves, and `trained_with_gates`
+    what the model has with its shut components, which is what was trained.
+    """
+    from weft.model.accounting.gated import behind_gates
     from weft.model.ownership import owned
 
     ledger = model.ledger()
     trained_now = sum(item.numel for item in owned(model) if item.trains and item.part != "heads")
-    return {
+    shut = behind_gates(model)
+    counts = {
         "encoder": ledger["encoder"],
-        "trained": trained_now,
-        "total_ratio": round(ledger["total_ratio"], 6),
+        "trained": trained_now - shut.trained,
+        "total_ratio": round((ledger["total"] - shut.all) / ledger["encoder"], 6),
         "heads": sum(ledger["heads"].values()),
     }
+    return counts | ({"trained_with_gates": trained_now} if shut.all else {})
 
 
 def read_log(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weft.errors import WeftError, did_you_mean
 from weft.experiments.claims.functions import FUNCTIONS, MEASURE, OF_DATA, TASK, VARIANT
 from weft.experiments.claims.language import ParsedClaim, Series, located, parse_claim
-from weft.experiments.measures import MEASURES, VALUES
+from weft.experiments.measures import MEASURES, VALUES, form_of
 
 if TYPE_CHECKING:
     from weft.experiments.grid import Grid
@@ -44,6 +44,7 @@ def check_claim(
                 _check_name(test, str(argument), "task", tasks)
             elif kind == MEASURE:
                 _check_measure(test, str(argument), measures)
+                _check_tasks_of(test, str(argument), call.arguments[2:])
     return claim
 
 
@@ -85,6 +86,17 @@ def _check_measure(test: str, name: str, measures: Sequence[str] | None) -> None
         problem = f"{name!r} is not measured; expected measures: [{VALUES[name]}] in the grid"
         raise located(test, _place(test, name), problem)
     assert VALUES[name] in MEASURES
+
+
+def _check_tasks_of(test: str, name: str, tasks: Sequence[object]) -> None:
+    """A value of a pair is one of two tasks, a value per task one of one task; each also has a mean."""
+    count = {"pair": 2, "task": 1}.get(form_of(name), 0)
+    if len(tasks) in (0, count):
+        return
+    forms = {2: f"{name}, TASK, TASK", 1: f"{name}, TASK", 0: name}
+    found = f"{len(tasks)} task{'s' * (len(tasks) > 1)}"
+    problem = f"{name} with {found}; expected measure(VARIANT, {forms[count]})"
+    raise located(test, _place(test, name), problem + (", or no task for the mean" if count else ""))
 
 
 def _check_name(test: str, name: str, what: str, known: Sequence[str]) -> None:

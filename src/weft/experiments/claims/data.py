@@ -41,7 +41,9 @@ AverageCurve = Sequence[tuple[int, float]]
 class ClaimData(Protocol):
     """The results of a grid, as claims read them. Seeds without a finished run are left out."""
 
-    def per_seed(self, function: str, variant: str, task: str | None = None) -> Mapping[int, float]:
+    def per_seed(
+        self, function: str, variant: str, task: str | None = None, of: Sequence[str] = ()
+    ) -> Mapping[int, float]:
         """The value of each seed's run.
 
         Args:
@@ -49,6 +51,7 @@ class ClaimData(Protocol):
                 encoder); `total_ratio`; `seconds`; `memory` (GiB); `measure` (see `measures` of a grid).
             variant: the variant.
             task: of `score`, the task; of `measure`, the name of the value.
+            of: of `measure`, the task or the two tasks whose value it is; (): the mean of all.
         """
         ...
 

@@ -64,13 +64,25 @@ _ALL = (
     Function("peak", (VARIANT, f"{TASK}?"), CURVE, "the best value of the curve, in points"),
     Function("last", (VARIANT, f"{TASK}?"), CURVE, "the last value of the curve, in points"),
     Function("fall", (VARIANT, f"{TASK}?"), CURVE, "the best minus the last value of the curve, in points"),
-    Function("parameters", (VARIANT,), FACTS, "trained parameters in percent of the encoder", exact=True),
+    Function(
+        "parameters",
+        (VARIANT,),
+        FACTS,
+        "trained parameters in percent of the encoder; with L0 gates those that are left",
+        exact=True,
+    ),
     Function(
         "total_ratio", (VARIANT,), FACTS, "what serving all tasks holds, divided by one encoder", exact=True
     ),
     Function("seconds", (VARIANT,), FACTS, "seconds of training"),
     Function("memory", (VARIANT,), FACTS, "the peak of memory in GiB"),
-    Function("measure", (VARIANT, MEASURE), FACTS, "a value of `measures`; of values per task, their mean"),
+    Function(
+        "measure",
+        (VARIANT, MEASURE, f"{TASK}?", f"{TASK}?"),
+        FACTS,
+        "a value of `measures`: of values per task that of the task, of values per pair that of two tasks; "
+        "without tasks their mean",
+    ),
     Function(
         "best_task_count", (VARIANT, VARIANT), TASKS, "how many tasks the first has at or above the second"
     ),

@@ -11,6 +11,7 @@ from weft.experiments.claims.data import AverageCurve, Curve, Interval, Term
 from weft.experiments.claims.evaluate import ClaimResult, evaluate_claims
 from weft.experiments.claims.language import parse_claim
 from weft.experiments.claims.values import linear
+from weft.experiments.measures.of_weights import TIMES
 from weft.experiments.tuning import average_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,21 @@ def _key(terms: Sequence[Term]) -> Key:
     return tuple((term.factor, term.variant, term.task) for term in terms)
 
 
+def value_of(record: Record, name: str, tasks: Sequence[str]) -> float | None:
+    """A measured value of one task, or of a pair of tasks in either order; None: there is none.
+
+    Args:
+        record: the record.
+        name: the name of the value.
+        tasks: one task or two.
+    """
+    values = record.measures.get(name)
+    if not isinstance(values, dict):
+        return None
+    keys = (TIMES.join(tasks), TIMES.join(reversed(tasks)))
+    return next((float(values[key]) for key in keys if key in values), None)
+
+
 class RecordedData:
     """The records of a grid, as claims read them; see `ClaimData`."""
 
@@ -59,10 +75,12 @@ class RecordedData:
         self.grid, self.records = grid, records
         self.sums = dict(zip(claim_sums(grid), statistics.get("combinations", ()), strict=False))
 
-    def per_seed(self, function: str, variant: str, task: str | None = None) -> dict[int, float]:
+    def per_seed(
+        self, function: str, variant: str, task: str | None = None, of: Sequence[str] = ()
+    ) -> dict[int, float]:
         """See `ClaimData`."""
         values = {
-            seed: self._value(function, record, task)
+            seed: self._value(function, record, task) if not of else value_of(record, str(task), of)
             for seed, record in self.records.get(variant, {}).items()
         }
         return {seed: value for seed, value in values.items() if value is not None}

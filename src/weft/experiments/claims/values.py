@@ -138,9 +138,11 @@ def _call(call: Call, data: ClaimData, reasons: list[str]) -> dict[int, float]:
         return _over_tasks(call.function, first, second, data, reasons)
     variant = str(arguments[0])
     task = str(arguments[1]) if len(arguments) > 1 else None
-    values = dict(data.per_seed(call.function, variant, task))
+    of = tuple(map(str, arguments[2:]))
+    values = dict(data.per_seed(call.function, variant, task, *([of] if of else [])))
     if not values:
         what = f" of {task!r}" if task else ""
+        what += f" for {' and '.join(of)}," if of else ""
         kind = "no value" if FUNCTIONS[call.function].source == FACTS else "no score"
         reasons.append(f"variant {variant!r} has {kind}{what} for {call.function}")
     return values

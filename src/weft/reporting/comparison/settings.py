@@ -6,12 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from weft.experiments.measures import MEASURES, on_pages
 from weft.experiments.tables import chosen
 from weft.experiments.tuning import average_of
 from weft.reporting.comparison_data import ComparisonData, mean_of
 from weft.reporting.page import Section
 from weft.reporting.tables import NONE, Cell, Table
 from weft.utils.markup import join, tag
+
+RATES = ("examples_per_second",)
+"""Measures that every page shows."""
 
 
 def settings_section(data: ComparisonData, key: str) -> Section | None:
@@ -133,12 +137,16 @@ def _measured(value: float) -> str:
 
 
 def _measures(data: ComparisonData) -> Table | None:
-    """The mean over seeds of every measure that is a number; of values per task, their mean."""
+    """The mean over seeds of the measures that the grid lists; of values per task, their mean."""
+    # tables of an earlier version do not say what the grid lists: then all are shown
+    wanted = data.results.get("measures", list(MEASURES))
     values: dict[str, dict[str, float]] = {}
     for variant, seeds in data.records.items():
         by_name: dict[str, list[float]] = {}
         for record in seeds.values():
             for name, value in record.measures.items():
+                if not (name in RATES or on_pages(name, wanted)):
+                    continue
                 numbers = list(value.values()) if isinstance(value, dict) else [value]
                 plain = [float(x) for x in numbers if isinstance(x, int | float) and not isinstance(x, bool)]
                 mean = mean_of(plain)

@@ -296,8 +296,8 @@ class Loop:
         self.records.lost(self._waited_for())
         losses = self.records.mean_losses(self.state)
         line: dict[str, Any] = {"step": self.state.step, "loss": losses, "lr": self.optimizers.lr}
-        line |= self.components.log_fields("step", [*line, "seconds"])
-        self.log.write("step", **line, seconds=round(self.state.seconds, 2))
+        line |= self.components.log_fields("step", [*line, "seconds", "step_seconds"])
+        self.log.write("step", **line, **self.state.seconds_so_far())
         return losses
 
     def _evaluate(self) -> None:

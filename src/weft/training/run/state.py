@@ -91,6 +91,10 @@ class State:
         self.step_seconds += now - step_began
         self.step_examples += examples
 
+    def seconds_so_far(self) -> dict[str, float]:
+        """The seconds of the run, and those of its steps alone, for a line of the log."""
+        return {"seconds": round(self.seconds, 2), "step_seconds": round(self.step_seconds, 3)}
+
     def speed(self) -> dict[str, float]:
         """The seconds of the run and the examples per second of its steps, for the log and metrics.json."""
         speed = {"seconds": round(self.seconds, 2)}

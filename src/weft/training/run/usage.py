@@ -52,6 +52,7 @@ class Usage(Component):
         self._longest = np.zeros(tasks, np.int64)  # over gaps that have ended
         self._warned = np.zeros(tasks, bool)
         self._stopped = np.zeros(tasks, bool)
+        self._since = np.zeros(tasks, np.int64)  # examples since the last line of losses in the log
 
     def without_state(self, step: int) -> None:
         """See `Component`: count from this step on; earlier steps are unknown."""
@@ -71,6 +72,7 @@ class Usage(Component):
         if step != self._done:
             raise WeftError(f"usage counts steps in order: expected step {self._done}, found {step}")
         tasks, which = np.asarray(task, np.int64), np.asarray(index, np.int64)
+        self._since += np.bincount(tasks, minlength=len(self.sizes))
         places = np.unique(self._first[tasks] + which)
         owner = np.searchsorted(self._first, places, "right") - 1
         for used in (self._ever, self._epoch):
@@ -99,9 +101,12 @@ class Usage(Component):
                 self.stopped(task)
 
     def log_fields(self, event: LogEvent) -> dict[str, Any]:
-        """See `Component`."""
+        """See `Component`. A line of losses has the examples of each task since the one before."""
         if event == "evaluation":
             return {"usage": self.report()}
+        if event == "step":
+            since, self._since = self._since.tolist(), np.zeros_like(self._since)
+            return {"examples": dict(zip(self.names, since, strict=True))}
         return {"data_used": self.report()["share"]} if event == "end" else {}
 
     def stopped(self, task: int) -> None:
@@ -139,6 +144,7 @@ class Usage(Component):
             "longest": self._longest.tolist(),
             "warned": self._warned.tolist(),
             "stopped": self._stopped.tolist(),
+            "since": self._since.tolist(),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -160,6 +166,8 @@ class Usage(Component):
             used.counts = np.add.reduceat(used.flags, self._first, dtype=np.int64)
         self._done, self._finished = int(state["done"]), list(state["finished"])
         self._last, self._longest = (np.array(state[name], np.int64) for name in ("last", "longest"))
+        # checkpoints of earlier versions have no counts since the last line
+        self._since = np.array(state.get("since", [0] * tasks), np.int64)
         self._warned, self._stopped = (np.array(state[name], bool) for name in ("warned", "stopped"))
 
     def _shares(self, used: _Used) -> dict[str, Any]:
