@@ -94,6 +94,11 @@ def test_a_needed_variant_that_does_not_exist():
         cells_of(grid("variants: {a: {}, b: {start_from: aa}}\n"))
 
 
+def test_a_peer_by_its_name_alone_uses_no_run():
+    (cell,) = cells_of(grid("variants: {a: {peer: sklearn}}\n"))
+    assert (cell.action, cell.needs) == ({"peer": "sklearn"}, ())
+
+
 def test_a_needed_cell_that_is_excluded():
     text = "seeds: 2\nvariants: {a: {}, b: {start_from: a}}\nexclude: [{variant: a, seed: 2}]\n"
     with pytest.raises(WeftError, match="'b · seed 2' uses the run 'a · seed 2', which exclude leaves out"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
@@ -17,13 +16,11 @@ from weft.config.task_file import Host, load_task_file
 from weft.encoder.sites import LINEAR, NORM
 from weft.errors import WeftError
 from weft.evaluation.averages import AVERAGES
-from weft.experiments.cells import Cell, cells_of, in_order, trials_of, variants_of
+from weft.experiments.cells import Cell, cells_of, in_order, variants_of
 from weft.experiments.claims import check_claims
 from weft.experiments.claims.functions import FUNCTIONS, SERIES_ABOUT
-from weft.experiments.compared import halved
 from weft.experiments.grid import Grid
 from weft.experiments.measures import VALUES, on_pages
-from weft.experiments.plan import Plan
 from weft.experiments.recipes import (
     is_recipe,
     load_recipe,
@@ -41,13 +38,17 @@ FACTS = ("average", "total_ratio", "spread", "data_used", "incremental", "bundle
 """Columns of published values that are no tasks."""
 FINER = {"lora": 3e-3, "lora_bitfit": 3e-3, "lora_bitfit_mtl": 4e-4, "morris": 4e-3, "houlsby": 1e-3}
 """Methods with four rates in `methods`, and the best one of an earlier run, which must not be at the edge."""
+LIKE_LORA = ("dora", "hydra", "mtl_lora", "poly", "mhr")
+"""Relatives of LoRA, which have its rates in `methods`."""
+FURTHER = ("hyperformer", "lora_xs", "road", "vera")
+"""Methods with one more rate above those of their kind in `methods`."""
 
 REQUIRED = [
-    *("sampling", "methods", "peers", "head-start", "head-start-cs224n"),
-    *("pals-table1", "pals-table2", "pals-table3", "pals-curves", "pals-squad-swag"),
+    *("sampling", "methods", "peers", "lora-ranks", "head-start", "head-start-cs224n"),
+    *("pals-table1", "pals-table2", "pals-table3", "pals-section5", "pals-curves", "pals-squad-swag"),
     *(f"ca-mtl-table3.{number}" for number in (1, 2, 3, 4, 6, 8, 10)),
     *("ca-mtl-alignment", "ca-mtl-uncertainty", *(f"ca-mtl-figure3.{number}" for number in (4, 5, 6, 7, 8))),
-    *("morris-table1", "morris-table2", "morris-figure2"),
+    *("morris-table1", "morris-table2", "morris-figure2", "morris-penalties"),
     *(f"multitask-lora-{what}" for what in ("table1", "table2", "table3", "figure1", "figure2")),
 ]
 
@@ -141,12 +142,17 @@ def test_methods_has_every_registered_method_with_the_rates_of_its_kind():
         method = build_method(name)
         factors = (1, 3, 10) if method.train_encoder == "none" else (1 / 3, 1, 3)
         rates = [cell.raw["train"]["lr"] for cell in cells if cell.variant == name]
-        if name in FINER:
+        if name in FINER or name in LIKE_LORA:
             assert rates == pytest.approx([rates[0] * factor for factor in (1, 2, 4, 8)])
-            assert rates[0] < FINER[name] < rates[-1]
+            assert name in LIKE_LORA or rates[0] < FINER[name] < rates[-1]
         else:
+            factors = (*factors, 3 * factors[-1]) if name in FURTHER else factors
             assert rates == pytest.approx([method.default_lr * factor for factor in factors], rel=0.02)
         assert all(cell.raw["method"] == name for cell in cells if cell.variant == name)
+    of_lora = [cell.raw["train"]["lr"] for cell in cells if cell.variant == "lora"]
+    for name in LIKE_LORA:
+        assert [cell.raw["train"]["lr"] for cell in cells if cell.variant == name] == of_lora
+        assert (name, "poly" if name == "mhr" else "lora") in grid.contrasts
     assert all(cell.trial and cell.seed == 1 for cell in cells)
     assert grid.report == "test"
     assert grid.raw["tasks"]["halves"] is True
@@ -176,12 +182,15 @@ def test_a_small_scale_says_what_must_not_be_concluded(name):
 def test_a_small_scale_trains_12000_steps_and_chooses_on_one_half(name):
     grid = load_recipe(name)
     if name in ("multitask-lora-figure1", "pals-table1", "multitask-lora-table3"):
-        return  # seconds of a thousand steps, and counts
+        return  # seconds of fewer steps, and counts
     for cell in all_cells(grid):
         train = cell.raw["train"]
         if cell.action and "policy_from" not in cell.action:
             continue
-        assert train["steps"] in ((0, 12000) if name == "ca-mtl-table3.3" else (12000,))
+        method = cell.raw["method"]
+        gates = method.get("l0") if isinstance(method, dict) else None
+        steps = train["steps"] + (gates["steps"] if gates else 0)  # those that find ranks come on top
+        assert steps in ((0, 12000) if name == "ca-mtl-table3.3" else (12000,))
         chooses = grid.tune is not None or train.get("evaluate_every", 0) > 0
         if chooses:
             assert cell.raw["tasks"]["halves"] if isinstance(cell.raw["tasks"], dict) else True
@@ -189,34 +198,25 @@ def test_a_small_scale_trains_12000_steps_and_chooses_on_one_half(name):
         if train.get("evaluate_every", 0) > 0:
             figures = (f"ca-mtl-figure3.{number}" for number in (4, 5, 8))
             assert name in ("pals-curves", "ca-mtl-uncertainty", *figures)
+            assert train["evaluate_every"] == 250
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("first", "second", "shared"),
-    [
-        ("methods", "pals-table3", 56),
-        ("methods", "pals-table2", 20),
-        ("methods", "morris-table2", 34),
-        ("methods", "morris-table1", 31),
-        ("morris-table2", "morris-figure2", 11),
-        ("ca-mtl-table3.1", "ca-mtl-figure3.6", 10),
-        ("ca-mtl-figure3.4", "ca-mtl-uncertainty", 6),
-        ("ca-mtl-figure3.4", "ca-mtl-figure3.5", 6),
-        ("ca-mtl-figure3.4", "ca-mtl-figure3.8", 3),
-        ("ca-mtl-table3.3", "ca-mtl-table3.8", 5),
-        ("multitask-lora-table1", "multitask-lora-table2", 45),
-    ],
-)
-def test_equal_rows_of_two_tables_are_trained_once(first, second, shared, data, tmp_path):
-    assert len(identities(first, data, tmp_path) & identities(second, data, tmp_path)) == shared
-
-
-def identities(name: str, data: RecipeData, out: Path) -> set[str]:
-    """The identities of all runs of a recipe at scale small; of tuned values the first ones are chosen."""
-    grid = halved(load_recipe(name, data.overrides))
-    chosen = {v.name: trials_of(grid, v)[0] for v in variants_of(grid)} if grid.tune else None
-    return {planned.identity for planned in Plan(grid, out, chosen).cells.values()}
+def test_all_tasks_in_one_model_are_those_of_the_example(data):
+    """23 tasks, each in one group; rows of 256 tokens have as many blocks of attention as those of 128."""
+    grid, cells = first_cells("ca-mtl-table3.4", "small", data)
+    example = yaml.safe_load((ROOT / "examples" / "everything.yaml").read_text(encoding="utf-8"))
+    suites = [entry["suite"] for entry in example["tasks"]]
+    of_variant = {cell.variant: read_cell(cell, grid) for cell in cells}
+    for cell in cells:
+        assert [entry["suite"] for entry in cell.raw["tasks"]] == suites
+    grouped = [task for tasks in grid.groups.values() for task in tasks]
+    tasks = {task.name for task in of_variant["MTL"].tasks}
+    assert len(grouped) == len(set(grouped)) == 23
+    assert tasks - set(grouped) == {"record"}  # among the tests' files, not among the offline ones
+    method = of_variant["CA-MTL"].method
+    assert (method.length, method.blocks) == (256, 3)
+    assert of_variant["separate"].training.sampler["use"] == "square_root"
+    assert sum("share texts" in caution for caution in grid.cautions) == 1
 
 
 def suites_of(cell: Cell) -> set[str]:
@@ -269,12 +269,13 @@ def test_a_recipe_that_does_not_exist_is_refused():
 
 def test_the_page_lists_every_recipe():
     text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| `([\w.-]+)` \| (.*?) \| (\d+) \| (\d+|–) \|", text, re.M)
+    listed = re.findall(r"^\| `([\w.-]+)` \| (.*?) \| (\d+) \| (\d+|–) \| (\d+|–) \|", text, re.M)
     assert sorted(name for name, *_ in listed) == recipe_names()
-    for name, paper, small, large in listed:
+    for name, paper, small, *others in listed:
         runs = recipe(name).runs
         assert int(small) == runs["small"], name
-        assert large == (str(runs["paper"]) if "paper" in runs else "–"), name
+        for scale, count in zip(("base", "paper"), others, strict=True):
+            assert count == str(runs.get(scale, "–")), (name, scale)
         assert paper == recipe(name).paper
 
 

@@ -41,6 +41,12 @@ class Results:
     def curve(self, variant: str):
         return self.curves.get(variant, {})
 
+    def average_curve(self, variant: str):
+        return {
+            seed: [(step, float(np.mean([*scores.values()]))) for step, scores in curve]
+            for seed, curve in self.curve(variant).items()
+        }
+
     def series(self, name: str, variant: str | None):
         if name == "score":
             return self.scores.get(str(variant), {})

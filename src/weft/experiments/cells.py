@@ -21,6 +21,8 @@ from weft.experiments.grid_checks import ACTIONS, TUNE, read_axes
 
 BETWEEN = ", "
 """What joins the parts of a variant's name."""
+PEER = "peer"
+"""The action whose settings name a library and no variant: `{peer: sklearn}`."""
 
 
 @dataclass(frozen=True)
@@ -232,8 +234,10 @@ def _settings(grid: Grid, variant: Variant, tuned: Mapping[str, str]) -> Iterato
 
 
 def needed_names(action: Mapping[str, Any]) -> list[str]:
-    """The variants that an action names."""
-    for value in action.values():
+    """The variants that an action names; a peer uses no run."""
+    for name, value in action.items():
+        if name == PEER:
+            continue
         if isinstance(value, str):
             return [value]
         if isinstance(value, list):

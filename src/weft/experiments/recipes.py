@@ -12,7 +12,10 @@ An entry of `cautions` that is a key of `_cautions.yaml` stands for the text the
 same thing in the same words.
 
 A recipe has the scales `small` (the default: the encoder `minilm`, one GPU) and, if a paper describes it,
-`paper` (the paper's encoder, steps and seeds).
+`paper` (the paper's encoder, steps and seeds). Some have `base`: the runs of `small` with 12 layers.
+
+A scale may be `like` another one, whose settings it takes over: its own replace them, and of `variants` those
+of each variant one by one. Recipes that are like this one do not have such a scale.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ from weft.utils.safe_yaml import parse_yaml
 
 """What a recipe's name begins with on the command line: `weft compare recipe:pals-table3`."""
 FILES = "weft.experiments.recipe_files"
-OF_RECIPES = ("paper", "like")
+LIKE = "like"
+OF_RECIPES = ("paper", LIKE)
 """The keys that a grid does not have."""
 COMMON = "_"
 """What the name of a file begins with that is no recipe."""
@@ -132,7 +136,7 @@ def run_count(grid: Grid) -> int:
 
 
 def recipe_sections(name: str) -> dict[str, Any]:
-    """The keys of a recipe, with those of the recipe that it is like, and with its preset as `run`."""
+    """The keys of a recipe, with those of the recipe and the scales it is like, and its preset as `run`."""
     return deepcopy(_sections(name))
 
 
@@ -148,13 +152,27 @@ def _sections(name: str) -> dict[str, Any]:
         raise WeftError(
             f"there is no recipe {name!r}; {did_you_mean(name, known)}\n  to list them: weft show recipes"
         )
-    return _read(name)
+    sections = _read(name)
+    for scale, settings in sections.get("scales", {}).items():
+        if LIKE in settings:
+            sections["scales"][scale] = _like_scale(sections["scales"], settings)
+    return sections
+
+
+def _like_scale(scales: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a scale over those of the scale that it is like; of variants one by one."""
+    below = scales[settings[LIKE]]
+    variants = below.get("variants", {})
+    own = settings.get("variants", {})
+    merged = {name: {**variants.get(name, {}), **own.get(name, {})} for name in {**variants, **own}}
+    whole = _merged(below, {**settings, "variants": merged or None})
+    return {key: value for key, value in whole.items() if key != LIKE}
 
 
 def _read(name: str) -> dict[str, Any]:
     """The keys of a file, over those of the file that it is like."""
     sections = _parsed(name)
-    parent = sections.get("like")
+    parent = sections.get(LIKE)
     if parent is not None:
         sections = _over(_read(parent), sections)
     for part in (sections, *sections.get("scales", {}).values()):
@@ -172,8 +190,13 @@ def _parsed(name: str) -> dict[str, Any]:
 
 
 def _over(parent: Mapping[str, Any], sections: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a recipe over those of the recipe that it is like; a key set to null is left out."""
-    old, new = parent.get("scales", {}), sections.get("scales", {})
+    """The keys of a recipe over those of the recipe that it is like; a key set to null is left out.
+
+    Scales that are like another one are not taken over: they name variants of that recipe.
+    """
+    inherited = parent.get("scales", {})
+    old = {scale: settings for scale, settings in inherited.items() if LIKE not in settings}
+    new = sections.get("scales", {})
     scales = {scale: _merged(old.get(scale, {}), new.get(scale, {})) for scale in {**old, **new}}
     return _merged(parent, {**sections, "scales": scales})
 

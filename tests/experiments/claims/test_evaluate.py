@@ -139,6 +139,7 @@ def test_curves():
     assert verdict("steps_to(fast, 1, cola) > 399", data).verdict == "held"
     assert verdict("steps_to_score(slow, 50, cola) >= 300", data).verdict == "held"
     assert verdict("peak(fast) >= 55", data).verdict == "held"  # the mean of 60 and 50
+    assert verdict("last(fast) >= 55", data).verdict == "held"
     assert verdict("fall(fast, cola) <= 0", data).verdict == "held"
     never = verdict("steps_to_score(fast, 90) < steps_to_score(slow, 90)", data)
     assert never.verdict == "undecided"
@@ -150,6 +151,13 @@ def test_curves():
 def test_the_fall_from_a_peak():
     data = Results(curves={"a": {s: curve(30, 60, 40 + s) for s in (1, 2, 3)}})
     assert verdict("fall(a, cola) > 10", data).estimate == pytest.approx(8)
+
+
+def test_the_last_value_is_not_the_best_one():
+    data = Results(curves={"a": {s: curve(30, 60, 40 + s) for s in (1, 2, 3)}})
+    assert verdict("last(a, cola) > 40", data).estimate == pytest.approx(2)
+    assert verdict("last(a) > 45", data).estimate == pytest.approx(1)  # with the 50 of rte
+    assert verdict("peak(a, cola) - fall(a, cola) <= last(a, cola)", data).verdict == "held"
 
 
 def test_tasks_are_counted_and_ranked():

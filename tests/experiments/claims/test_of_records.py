@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,23 @@ def test_every_function_finds_its_value():
     assert data.series("score", "b")[1] == pytest.approx({"x": 51.1, "y": 31.1})
     assert data.series("difficulty", None)[1] == {"x": 1.0, "y": 3.0}
     assert data.series("first_peak", None) == {}
+
+
+def test_a_curve_without_a_task_is_of_the_average_that_the_tables_report():
+    plain = RecordedData(grid_of("average(a) > 0"), RECORDS, {})
+    assert plain.average_curve("a")[1] == [(10, pytest.approx(20.0)), (20, pytest.approx(51.0))]
+    of_task = RecordedData(replace(plain.grid, average="y"), RECORDS, {})
+    assert of_task.average_curve("a")[1] == [(10, pytest.approx(10.0)), (20, pytest.approx(41.0))]
+    # an average of a paper takes the accuracy of mrpc, whatever metric comes first
+    point = {"step": 5, "tasks": {"mrpc": {"f1": 0.9, "accuracy": 0.8}, "cola": {"matthews": 0.4}}}
+    of_paper = RecordedData(
+        replace(plain.grid, average="pals_dev"), {"a": {1: replace(RECORDS["a"][1], curve=[point])}}, {}
+    )
+    assert of_paper.average_curve("a") == {1: [(5, pytest.approx(60.0))]}
+    assert of_paper.curve("a")[1][0][1]["mrpc"] == pytest.approx(90.0)
+    left_out = replace(RECORDS["a"][1], curve=[{"step": 5, "tasks": {"x": {"accuracy": 1.0}}}, point])
+    without = RecordedData(replace(plain.grid, average="mrpc"), {"a": {1: left_out}}, {})
+    assert without.average_curve("a") == {1: [(5, pytest.approx(90.0))]}
 
 
 def test_a_claim_may_name_one_task_or_one_pair_of_tasks():

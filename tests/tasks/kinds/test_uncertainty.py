@@ -19,7 +19,9 @@ from weft.tasks.kinds.kind import Kind
 from weft.tasks.kinds.rank import RankPairwise
 from weft.tasks.kinds.tag import NOT_A_WORD
 
-MEASURES = st.sampled_from(["entropy", "margin"])
+MEASURES = st.sampled_from(["entropy", "margin", "raw_entropy"])
+MOST = math.log(LENGTH) + 1e-5
+"""The most that an entropy is that is not normalized: no example here has more than LENGTH answers."""
 SCALES = st.sampled_from([0.0, 1.0, 30.0, 300.0])
 EASY = settings(max_examples=examples(40))
 
@@ -31,7 +33,7 @@ def unsure(logits: Any, measure: str) -> float:
         best = [*shares.sort(descending=True).values.tolist(), 0.0]
         return 1 - (best[0] - best[1])
     entropy = -sum(p * math.log(p) for p in shares.tolist() if p > 0)
-    return entropy / (math.log(len(shares)) + 1e-5)
+    return entropy if measure == "raw_entropy" else entropy / (math.log(len(shares)) + 1e-5)
 
 
 def mean(values: list[float]) -> float:
@@ -39,13 +41,13 @@ def mean(values: list[float]) -> float:
 
 
 def assert_found(kind: Kind, logits: Any, batch: Company, measure: str, expected: Any, labels: Any = None):
-    """The kind's numbers are `expected(e)` for its own examples, and numbers from 0 to 1."""
+    """The kind's numbers are `expected(e)` for its own examples, from 0 to 1 if they are normalized."""
     found = kind.uncertainty(logits.detach(), batch.layout, measure, labels)
     assert found is not None
     assert found.shape == (len(batch.mine),)
     for e, own in enumerate(batch.mine):
         if own:
-            assert 0 <= found[e].item() <= 1
+            assert 0 <= found[e].item() <= (MOST if measure == "raw_entropy" else 1)
             assert found[e].item() == pytest.approx(expected(e), abs=2e-5)
 
 
@@ -131,6 +133,14 @@ def test_a_kind_has_a_measure_or_says_that_it_has_none(name):
         assert (found is not None) == kind.has_uncertainty == (name not in ("regress", "similarity"))
         if found is not None:  # of rows that are their own, `choose` and `rank` have one choice each
             assert found.tolist() == pytest.approx([0.0 if kind.answers_by == "row" else 1.0] * 3, abs=2e-5)
+
+
+def test_an_entropy_that_is_not_normalized_grows_with_the_number_of_labels():
+    """So that of two tasks with equally unsure models, the one with more labels is chosen."""
+    kind = KINDS["classify"]()
+    for labels in (2, 3, 5):
+        found = kind.uncertainty(torch.zeros(1, labels), Layout(None, 1), "raw_entropy")
+        assert found.item() == pytest.approx(math.log(labels))
 
 
 @pytest.mark.parametrize("task", ["cola", "mnli"])

@@ -120,7 +120,7 @@ def run(model: Any, items: list[tuple[int, Any, int]]) -> tuple[Output, dict[str
         return model(**inputs), labels
 
 
-@pytest.mark.parametrize("measure", ["entropy", "margin"])
+@pytest.mark.parametrize("measure", ["entropy", "margin", "raw_entropy"])
 def test_a_batch_of_every_kind_is_measured_as_each_example_alone(every_kind, measure):
     model, tokens = every_kind
     items = [(t, own, i) for i in range(3) for t, own in enumerate(tokens)]
@@ -132,6 +132,6 @@ def test_a_batch_of_every_kind_is_measured_as_each_example_alone(every_kind, mea
         alone = measures(model, by_itself, measure, targets).item()
         assert math.isnan(value) == math.isnan(alone) == (not KINDS[model.tasks[t].kind].has_uncertainty)
         if not math.isnan(value):
-            assert 0 <= value <= 1
+            assert 0 <= value <= (math.log(64) if measure == "raw_entropy" else 1)  # of 64 tokens at most
             assert value == pytest.approx(alone, abs=1e-5)
     assert len({round(x, 4) for x in found.tolist() if not math.isnan(x)}) > 20

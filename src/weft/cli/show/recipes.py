@@ -5,12 +5,14 @@ from __future__ import annotations
 from weft.cli.options import Json
 from weft.cli.output import print_json, print_table
 
+SCALES = ("small", "base", "paper")
+
 
 def recipes(as_json: Json = False) -> None:
     """List the recipes: experiments for `weft compare`.
 
-    Runs are counted for each scale: small (the default) uses the encoder minilm, paper the settings of the
-    paper. Each recipe needs data: tasks.root=DATA; --json says which.
+    Runs are counted for each scale: small (the default) uses the encoder minilm, base a larger one, paper the
+    settings of the paper. Each recipe needs data: tasks.root=DATA; --json says which.
 
     Example: weft show recipes
     """
@@ -22,11 +24,11 @@ def recipes(as_json: Json = False) -> None:
         return
     wide = max(len(entry.name) for entry in listed)
     rows = [
-        [f"{entry.name:{wide}}  {entry.paper}", *(entry.runs.get(scale, "-") for scale in ("small", "paper"))]
+        [f"{entry.name:{wide}}  {entry.paper}", *(entry.runs.get(scale, "-") for scale in SCALES)]
         for entry in listed
     ]
     print_table(
         "number of runs at each scale; run a recipe with: weft compare recipe:NAME tasks.root=DATA",
-        [f"{'name':{wide}}  of", "small", "paper"],
+        [f"{'name':{wide}}  of", *SCALES],
         rows,
     )

@@ -34,6 +34,10 @@ Curve = Sequence[tuple[int, Mapping[str, float]]]
 """The evaluations during training, ascending: the step, and the score of each task in points."""
 
 
+AverageCurve = Sequence[tuple[int, float]]
+"""The evaluations during training, ascending: the step, and the average of the grid in points."""
+
+
 class ClaimData(Protocol):
     """The results of a grid, as claims read them. Seeds without a finished run are left out."""
 
@@ -53,6 +57,10 @@ class ClaimData(Protocol):
 
     def curve(self, variant: str) -> Mapping[int, Curve]:
         """The evaluations of each seed's run."""
+        ...
+
+    def average_curve(self, variant: str) -> Mapping[int, AverageCurve]:
+        """The average of the grid at each evaluation of each seed's run."""
         ...
 
     def series(self, name: str, variant: str | None) -> Mapping[int, Mapping[str, float]]:

@@ -53,8 +53,7 @@ _ALL = (
         "steps_to",
         (VARIANT, NUMBER, f"{TASK}?"),
         CURVE,
-        "the first evaluated step at which the curve reaches this share of its best value; without a task "
-        "the mean over tasks",
+        "the first evaluated step at which the curve reaches this share of its best value",
     ),
     Function(
         "steps_to_score",
@@ -63,6 +62,7 @@ _ALL = (
         "the first evaluated step at which the curve reaches this score, in points",
     ),
     Function("peak", (VARIANT, f"{TASK}?"), CURVE, "the best value of the curve, in points"),
+    Function("last", (VARIANT, f"{TASK}?"), CURVE, "the last value of the curve, in points"),
     Function("fall", (VARIANT, f"{TASK}?"), CURVE, "the best minus the last value of the curve, in points"),
     Function(
         "parameters",

@@ -7,7 +7,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from weft.evaluation.scores import main_score
-from weft.experiments.claims.data import Curve, Interval, Term
+from weft.experiments.claims.data import AverageCurve, Curve, Interval, Term
 from weft.experiments.claims.evaluate import ClaimResult, evaluate_claims
 from weft.experiments.claims.language import parse_claim
 from weft.experiments.claims.values import linear
@@ -94,6 +94,18 @@ class RecordedData:
             ]
             for seed, record in self.records.get(variant, {}).items()
             if record.curve
+        }
+
+    def average_curve(self, variant: str) -> dict[int, AverageCurve]:
+        """See `ClaimData`: the average that the tables report too; evaluations without it are left out."""
+        curves = {
+            seed: [(point["step"], average_of(self.grid.average, point["tasks"])) for point in record.curve]
+            for seed, record in self.records.get(variant, {}).items()
+            if record.curve
+        }
+        return {
+            seed: [(step, 100 * value) for step, value in curve if value is not None]
+            for seed, curve in curves.items()
         }
 
     def series(self, name: str, variant: str | None) -> dict[int, Mapping[str, float]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.errors import WeftError
-from weft.experiments.claims.data import ClaimData, Curve, Term
+from weft.experiments.claims.data import AverageCurve, ClaimData, Curve, Term
 from weft.experiments.claims.functions import CURVE, FACTS, FUNCTIONS, OF_DATA
 from weft.experiments.claims.language import Binary, Call, Node, Number, Series
 
@@ -207,23 +207,24 @@ def _peak_steps(curve: Curve) -> dict[str, float]:
 
 
 def _of_curve(call: Call, data: ClaimData, reasons: list[str]) -> dict[int, float]:
-    """The values of steps_to, steps_to_score, peak and fall."""
+    """The values of steps_to, steps_to_score, peak, last and fall."""
     variant, *rest = call.arguments
     number = rest[0] if rest and isinstance(rest[0], float) else None
     task = next((str(argument) for argument in rest if isinstance(argument, str)), None)
-    curves = data.curve(str(variant))
+    curves = _curves(str(variant), task, data)
     if not curves:
         reasons.append(f"variant {variant!r} has no curve; expected train.evaluate_every above 0")
     result = {}
     for seed, curve in sorted(curves.items()):
-        points = [(step, _point(scores, task)) for step, scores in curve]
-        points = [(step, value) for step, value in points if math.isfinite(value)]
+        points = [(step, value) for step, value in curve if math.isfinite(value)]
         if not points:
             reasons.append(f"the curve of {variant!r}, seed {seed}, has no {task or 'score'}")
             continue
         best = max(value for _, value in points)
         if call.function == "peak":
             result[seed] = best
+        elif call.function == "last":
+            result[seed] = points[-1][1]
         elif call.function == "fall":
             result[seed] = best - points[-1][1]
         else:
@@ -237,7 +238,11 @@ def _of_curve(call: Call, data: ClaimData, reasons: list[str]) -> dict[int, floa
     return result
 
 
-def _point(scores: Mapping[str, float], task: str | None) -> float:
-    if task is not None:
-        return scores.get(task, math.nan)
-    return math.fsum(scores.values()) / len(scores) if scores else math.nan
+def _curves(variant: str, task: str | None, data: ClaimData) -> Mapping[int, AverageCurve]:
+    """The curve of a task, or of the average that the tables report, by seed."""
+    if task is None:
+        return data.average_curve(variant)
+    return {
+        seed: [(step, scores.get(task, math.nan)) for step, scores in curve]
+        for seed, curve in data.curve(variant).items()
+    }

@@ -35,9 +35,10 @@ class MtUncertainty(Sampler):
         description="how candidates are scored: by the released code (uncertainty × the task's mean over the "
         "largest task's mean) or by the paper's equation (uncertainty)",
     )
-    measure: Literal["entropy", "margin"] = Field(
+    measure: Literal["entropy", "margin", "raw_entropy"] = Field(
         "entropy",
-        description="the uncertainty: normalized entropy, or 1 − the margin between the two likeliest",
+        description="the uncertainty: normalized entropy, 1 − the margin between the two likeliest, or "
+        "entropy that is not normalized by the number of labels",
     )
     proxy: dict[str, str] = Field(
         {}, description="for tasks without such a measure, the task whose scores they use: {stsb: mrpc}"

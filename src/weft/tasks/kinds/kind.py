@@ -206,13 +206,13 @@ class Kind(ABC):
     def uncertainty(
         self, logits: Tensor, layout: Layout, measure: str, labels: Tensor | None = None
     ) -> Tensor | None:
-        """The model's uncertainty about each example, from 0 to 1, [E]; None if the kind defines none.
+        """The model's uncertainty about each example, from 0, [E]; None if the kind defines none.
 
         Args:
             logits: [E, C], [R, C] or [R, L, C], depending on `answers_by`.
             layout: which example each row belongs to.
-            measure: `entropy`, H(p) / (ln C + 1e-5), or `margin`, 1 − (p₍₁₎ − p₍₂₎); see
-                `weft.tasks.kinds.uncertainty`.
+            measure: `entropy`, H(p) / (ln C + 1e-5), `margin`, 1 − (p₍₁₎ − p₍₂₎), or `raw_entropy`, H(p);
+                see `weft.tasks.kinds.uncertainty`.
             labels: the output of `collate`. A kind may read where there are labels, never their values.
 
         The values of examples of other kinds are not used.

@@ -1,7 +1,8 @@
 """The uncertainty of a model's answer, from 0 (certain) to 1 (all answers equally likely).
 
 `entropy` is H(p) / (ln C + ε) with H(p) = −Σ_c p_c·ln p_c over the C possible answers; `margin` is
-1 − (p₍₁₎ − p₍₂₎) with the two largest probabilities. If there is only one answer, both are 0.
+1 − (p₍₁₎ − p₍₂₎) with the two largest probabilities. `raw_entropy` is H(p) alone, up to ln C: tasks with more
+answers have larger values. If there is only one answer, all are 0.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from weft.core.layout import Layout
 
 EPSILON = 1e-5
 """Prevents a division by ln 1 = 0; the value is that of CA-MTL's code."""
+RAW = "raw_entropy"
+"""The measure that is not divided by the entropy of C equally likely answers."""
 
 
 def of_classes(logits: Tensor, measure: str, keep: Tensor | None = None) -> Tensor:
@@ -22,7 +25,7 @@ def of_classes(logits: Tensor, measure: str, keep: Tensor | None = None) -> Tens
 
     Args:
         logits: [..., C].
-        measure: `entropy` or `margin`.
+        measure: `entropy`, `margin` or `raw_entropy`.
         keep: true for possible answers, [..., C], at least one; C is their number. None: all are possible.
     """
     scores = logits.float()
@@ -34,6 +37,8 @@ def of_classes(logits: Tensor, measure: str, keep: Tensor | None = None) -> Tens
         second = best[..., 1] if best.size(-1) == 2 else torch.zeros_like(best[..., 0])
         return 1 - (best[..., 0] - second)
     entropy = torch.special.entr(probabilities).sum(-1)
+    if measure == RAW:
+        return entropy
     if keep is None:
         return entropy / (math.log(probabilities.size(-1)) + EPSILON)
     return entropy / (keep.sum(-1).float().log() + EPSILON)
@@ -54,9 +59,12 @@ def of_rows(scores: Tensor, layout: Layout, measure: str) -> Tensor:
         at_best = probabilities == layout.of_rows(best)
         second = layout.max(probabilities.masked_fill(at_best, 0.0))
         return 1 - (best - torch.where(layout.sum(at_best.long()) > 1, best, second))
-    rows = layout.sum(torch.ones_like(probabilities))
     # a probability can exceed 1 by rounding only
-    return layout.sum(torch.special.entr(probabilities.clamp(max=1))) / (rows.log() + EPSILON)
+    entropy = layout.sum(torch.special.entr(probabilities.clamp(max=1)))
+    if measure == RAW:
+        return entropy
+    rows = layout.sum(torch.ones_like(probabilities))
+    return entropy / (rows.log() + EPSILON)
 
 
 def of_pairs(scores: Tensor, layout: Layout, measure: str) -> Tensor:

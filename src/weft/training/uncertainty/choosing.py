@@ -31,7 +31,7 @@ def scores(measure: Floats, task: Ints, rule: str, proxy: Mapping[int, int]) -> 
     also in the maximum. A candidate without a measure and without a proxy has the score 0.
 
     Args:
-        measure: from 0 to 1; nan for a candidate of a task without a measure, [C].
+        measure: from 0; nan for a candidate of a task without a measure, [C].
         task: the task of each candidate, [C].
         rule: `code`, as in CA-MTL's code, or `paper`.
         proxy: task → the task whose scores it uses.

@@ -24,11 +24,12 @@ def measures(
     Args:
         model: the model.
         output: the output of its forward pass, with any mix of tasks.
-        measure: `entropy` or `margin`.
+        measure: `entropy`, `margin` or `raw_entropy`.
         labels: the result of `collate_labels`: `tag` reads from them where words begin, but not the labels.
 
     Returns:
-        From 0, certain, to 1; nan for kinds without a measure: `regress` and `similarity`.
+        From 0, certain, to 1, of `raw_entropy` to ln C; nan for kinds without a measure: `regress` and
+        `similarity`.
     """
     import torch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ from tests.support.tiny_run import write_run
 from weft.config.run_file import load_run
 from weft.data.splits.task_rows import rows_of_task
 from weft.errors import WeftError
-from weft.experiments.actions.peers import make_peer, peer
+from weft.experiments.actions.peers import PEERS, make_peer, peer
 from weft.experiments.job import Job
 
 QUIET = SimpleNamespace(step=lambda *a: None, say=lambda text: None)
@@ -45,6 +46,56 @@ def test_every_task_is_trained_and_judged(run_file, settings):
     if lora:
         assert 0 < outcome.parameters["trained"] < encoder
     assert outcome.steps == (0 if settings == "sklearn" else 12)
+
+
+def test_a_peer_has_the_rate_of_its_cell_if_that_is_set(run_file):
+    assert make_peer({"use": "trainer", "lora": 2}, run_file, "cpu")._lr == 1e-3
+    assert make_peer("trainer", run_file, "cpu")._lr == 3e-5
+    assert make_peer("trainer", run_file, "cpu", 5e-4)._lr == 5e-4
+    assert make_peer({"use": "trainer", "lr": 2e-4}, run_file, "cpu", 5e-4)._lr == 2e-4
+    assert make_peer("sklearn", run_file, "cpu", 5e-4).steps == 0  # it has none, and is not in the way
+
+
+def test_values_are_chosen_by_the_half_that_is_not_reported(tmp_path, monkeypatch):
+    """Both halves are predicted, by models of the cell's rate; statistics are those of the reported one."""
+    halves = [f"tasks.{name}.halves=true" for name in ("cat", "same", "count")]
+    halved = load_run(write_run(tmp_path, steps=12), halves)
+    rates = []
+
+    class Constant:
+        trained = encoder = steps = 0
+        has_rate = True
+
+        def __init__(self, run_file, device, lr):
+            rates.append(lr)
+
+        def logits(self, task, train, tests):
+            size = 1 if task.kind == "regress" else len(task.labels)
+            return [[np.arange(size, dtype=np.float32) + i for i in range(len(split))] for split in tests]
+
+    monkeypatch.setitem(PEERS._entries, "constant", Constant)
+    raw = {**halved.resolved, "train": {**halved.resolved["train"], "lr": 7e-4}}
+    job = Job(
+        "a", "1" * 64, "k", "g.yaml", "/", raw, {"peer": "constant"}, "test", True, "/none", device="cpu"
+    )
+    outcome = peer(job, QUIET)
+    assert rates == [7e-4]
+    assert set(outcome.chosen_by) == set(outcome.metrics) == {"cat", "same", "count"}
+    assert all(outcome.chosen_by[task].keys() == outcome.metrics[task].keys() for task in outcome.metrics)
+    assert outcome.rows == {"cat": 6, "same": 6, "count": 6}
+    last = [
+        np.mean([label == len(task.labels) - 1 for label in split.labels])
+        for task in halved.tasks[:2]
+        for name in ("validation", "test")
+        for split in [rows_of_task(task, (name,)).splits[task.name, name]]
+    ]
+    chosen, reported = (
+        [o[task]["accuracy"] for task in ("cat", "same")] for o in (outcome.chosen_by, outcome.metrics)
+    )
+    assert [chosen[0], reported[0], chosen[1], reported[1]] == pytest.approx(last)
+    alone = peer(replace(job, chosen_by=False), QUIET)
+    assert alone.chosen_by is None
+    assert (alone.metrics, alone.statistics) == (outcome.metrics, outcome.statistics)
 
 
 def test_scikit_learn_learns(run_file):

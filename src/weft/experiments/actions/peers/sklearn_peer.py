@@ -33,6 +33,8 @@ class SklearnPeer:
         rows: the most training rows per task, from the beginning: for millions scikit-learn takes hours.
     """
 
+    has_rate = False
+
     def __init__(self, run_file: RunFile, device: str | None, rows: int = 20_000) -> None:
         from weft.encoder.load import load_encoder
         from weft.utils.devices import device_of

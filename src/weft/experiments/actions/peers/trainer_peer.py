@@ -37,6 +37,8 @@ class TrainerPeer:
         lr: the peak learning rate; None: 1e-3 with LoRA, else 3e-5.
     """
 
+    has_rate = True
+
     def __init__(
         self,
         run_file: RunFile,
