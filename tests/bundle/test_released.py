@@ -51,7 +51,7 @@ def lines_of(out: Path, *events: str) -> list[dict[str, Any]]:
     """The lines of a run's log that tell of such events, by default of its course; without times."""
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     chosen = [line for line in lines if line["event"] in (events or ("step", "evaluation"))]
-    # that version did not count the examples of each task: its lines of losses have none, and the next too few
+    # that version counted no examples: its lines of losses have none, the next one too few
     left_out = (*TIMES, "examples")
     return [{key: line[key] for key in line if key not in left_out} for line in chosen]
 
