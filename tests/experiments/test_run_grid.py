@@ -132,6 +132,10 @@ variants:
     assert records["merged"].settings["assemble"]["merge"] == "ties"
     assert list(records["grown"].metrics) == ["count"]
     assert compared.steps == 4 + 4 + 3 + 4
+    assert [entry["step"] for entry in records["grown"].trace["examples"]] == [3]
+    assert sum(records["grown"].trace["examples"][0]["examples"].values()) > 0
+    assert 0 < records["grown"].measures["data_used"] <= 100
+    assert records["both"].trace == {}
     assert list((tmp_path / "out" / "runs").iterdir()) == []
     # a cell that is to run again needs the weights of those it uses, which are trained again for it
     from weft.experiments.records import Records
