@@ -10,11 +10,13 @@ import pytest
 
 from tests.support.tiny_grid import run_here, write_grid
 from weft.errors import WeftError
+from weft.experiments.compared import recorded
 from weft.experiments.grid import load_grid
 from weft.experiments.measure_tables import measure_tables
 from weft.experiments.measures import FAILED, MEASURED, MEASURES
 from weft.experiments.plan import Plan
 from weft.experiments.results import results_of
+from weft.experiments.tables import notes_of
 from weft.experiments.worker import Line, run_job
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
@@ -54,7 +56,7 @@ def test_what_costs_nothing_is_measured_in_every_run(tmp_path):
     ]
 
 
-def test_a_measure_that_fails_leaves_a_record_and_is_taken_again(tmp_path, monkeypatch, token_cache):
+def test_a_measure_that_fails_leaves_a_record_and_a_note(tmp_path, monkeypatch, token_cache):
     def broken(folder):
         raise MemoryError("too many tasks")
 
@@ -70,11 +72,13 @@ def test_a_measure_that_fails_leaves_a_record_and_is_taken_again(tmp_path, monke
     assert list(record.metrics) == ["cat", "same", "count"]
     assert record.measures[FAILED] == {"storage": "MemoryError: too many tasks"}
     assert record.measures[MEASURED] == ["composition", "data_used", "examples_per_second", "speed"]
-    # the grid lacks a number, and runs the cell again; one that does not ask for it has its record
-    (again,) = Plan(plan.grid, tmp_path / "out").cells.values()
-    assert again.record is None
-    (other,) = Plan(replace(plan.grid, measures=()), tmp_path / "out").cells.values()
-    assert other.record == record
+    # it would fail again after another training: the grid has its record, and says what is missing
+    for measures in (("storage",), ()):
+        compared = recorded(replace(plan.grid, measures=measures), tmp_path / "out")
+        assert compared.records["run"][1] == record
+        note = "storage could not be measured of 1 run (MemoryError: too many tasks); to measure it again"
+        shown = [text for text in notes_of(results_of(compared, resamples=50)) if text.startswith(note)]
+        assert len(shown) == len(measures)
 
 
 def test_a_chosen_run_is_not_trained_again(tmp_path):

@@ -15,7 +15,7 @@ from weft.experiments.cells import Cell, cells_of, in_order
 from weft.experiments.grid import Grid
 from weft.experiments.identity import digest, identity_of, identity_of_action, tasks_of_action
 from weft.experiments.job import Job, checked_run, run_folder
-from weft.experiments.measures import applies, measured
+from weft.experiments.measures import applies, measured, not_measured
 from weft.experiments.records import Record, Records
 from weft.suites import suites_found_once
 
@@ -168,8 +168,11 @@ class Plan:
             run_file = checked_run(cell.raw, grid.source, grid.folder)
             identity = identity_of(run_file, splits, uses, report=grid.report, action=dict(cell.action))
         record = self.records.read(identity)
-        if record is not None and not set(self._wanted(cell, run_file)) <= set(measured(record.measures)):
-            record = None  # it is run again, and what was measured before is measured again
+        if record is not None:
+            # a measure that failed once would fail again, after another training
+            settled = {*measured(record.measures), *not_measured(record.measures)}
+            if not set(self._wanted(cell, run_file)) <= settled:
+                record = None  # it is run again, and what was measured before is measured again
         return Planned(cell, run_file, identity, record)
 
     def _check_average(self) -> None:

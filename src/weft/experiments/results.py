@@ -24,6 +24,7 @@ from weft.experiments.grid import Grid
 from weft.experiments.groups import group_facts
 from weft.experiments.identity import digest
 from weft.experiments.measure_tables import measured_means
+from weft.experiments.measures import not_measured
 from weft.experiments.records import Record
 from weft.experiments.tuning import Choice
 from weft.utils.files import write_json
@@ -45,7 +46,7 @@ class Results:
             different components), mean `seconds` of training, peak `memory`, `chosen` labels of tuned
             keys, those at `edges`, all that were `tried` with their averages, `failed` seeds with reasons,
             `published`: our values of published columns that are no scores, averages of `groups` of tasks,
-            and means of `measures` over seeds.
+            means of `measures` over seeds, and by seed why measures were `not_measured`.
         missing: how many cells have neither a record nor a failure.
         claims: the claims of the grid with their verdicts.
         setup: what the records say about all runs: `encoders`, `steps`, `batch_sizes`, reported `rows` by
@@ -229,6 +230,11 @@ def _facts(variant: str, compared: Compared) -> dict[str, Any]:
         "published": _published(variant, compared),
         "groups": groups,
         "measures": measured_means(records),
+        "not_measured": {
+            str(seed): failed
+            for seed, record in compared.records.get(variant, {}).items()
+            if (failed := not_measured(record.measures))
+        },
     }
 
 

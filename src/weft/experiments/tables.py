@@ -47,6 +47,18 @@ def notes_of(results: Results) -> list[str]:
     for name, facts in results.facts.items():
         for seed, reason in facts["failed"].items():
             notes.append(f"{name}, seed {seed} failed: {reason.splitlines()[0]}")
+    for measure in results.grid.measures:
+        reasons = [
+            of_run[measure]
+            for facts in results.facts.values()
+            for of_run in facts.get("not_measured", {}).values()
+            if measure in of_run
+        ]
+        if reasons:
+            notes.append(
+                f"{measure} could not be measured of {len(reasons)} run{'s' * (len(reasons) > 1)} "
+                f"({reasons[0].splitlines()[0]}); to measure it again, delete their records"
+            )
     if results.again:
         notes += judgement([run.to_dict() for run in results.again])
         for run in results.again:

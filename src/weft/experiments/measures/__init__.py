@@ -18,6 +18,7 @@ from weft.experiments.measures.registry import (
     form_of,
     measure_run,
     measured,
+    not_measured,
     on_pages,
 )
 
@@ -35,5 +36,6 @@ __all__ = [
     "form_of",
     "measure_run",
     "measured",
+    "not_measured",
     "on_pages",
 ]

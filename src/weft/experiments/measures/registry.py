@@ -180,6 +180,16 @@ def measured(measures: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name in MEASURES))
 
 
+def not_measured(measures: Mapping[str, Any]) -> dict[str, str]:
+    """Why measures of a record could not be taken.
+
+    Args:
+        measures: `Record.measures`.
+    """
+    failed = measures.get(FAILED)
+    return {str(name): str(why) for name, why in failed.items()} if isinstance(failed, dict) else {}
+
+
 def applies(name: str, run: RunFile) -> bool:
     """Whether a measure can be taken of a run: of updates, if its method adds any; of gates, if it has
     some; of choices and of uncertainty, if the run has lines of them in its log.
