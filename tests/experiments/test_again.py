@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from tests.support.tiny_grid import run_here, untimed, write_grid
 from weft.errors import WeftError
 from weft.experiments.again import judgement, repeated, spread_of, to_repeat
+from weft.experiments.call import Call
 from weft.experiments.compare import TABLES, written
 from weft.experiments.compared import recorded
 from weft.experiments.grid import load_grid
 from weft.experiments.packing import pack, unpacked
-from weft.experiments.page import Call, page
+from weft.experiments.page import page
 from weft.experiments.records import Record, Records
 from weft.experiments.results import results_of
 from weft.experiments.statistics.seeds import seed_spread

@@ -7,6 +7,7 @@ import stat
 
 import pytest
 
+from tests.support.tiny_grid import write_grid
 from weft.experiments import gpu_sharing
 from weft.experiments.gpu_sharing import has_gpu, shared_gpu
 
@@ -112,3 +113,39 @@ def test_no_daemon(programs, monkeypatch):
     with shared_gpu(2, None, told.append) as variables:
         assert variables == {}
     assert "no-such-program" in told[0]
+
+
+@pytest.mark.parametrize(
+    "message", [{"gone": -9, "failed": "killed"}, {"broken": True, "failed": "CUDA error"}]
+)
+@pytest.mark.parametrize("shared", [True, False])
+def test_with_mps_a_process_that_broke_off_is_tried_once_more(tmp_path, message, shared):
+    """An error of one process on the GPU ends all others that share it."""
+    from weft.experiments.grid import load_grid
+    from weft.experiments.plan import Plan
+    from weft.experiments.run_grid import _Call
+    from weft.experiments.schedule import Schedule
+
+    class Breaks:
+        """A pool in which every process breaks off."""
+
+        running = frozenset()
+        jobs = 0
+
+        def run(self, next_jobs, show):
+            while ready := next_jobs():
+                self.jobs += 1
+                yield ready[0], message
+
+        def close(self):
+            pass
+
+    grid = load_grid(write_grid(tmp_path, "", steps=2))
+    from weft.experiments.display import Silent
+
+    call = _Call(tmp_path / "out", 2, "cpu", False, lambda cells, done: Silent(), None, None)
+    schedule = Schedule([Plan(grid, tmp_path / "out")])
+    pool = Breaks()
+    call._run(schedule, pool, shared, "cpu")
+    assert pool.jobs == (2 if shared else 1)
+    assert call.results(schedule)[0].failed == {"run · seed 1": message["failed"]}

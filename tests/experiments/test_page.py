@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from tests.support.tiny_grid import run_here, write_grid
-from weft.experiments.page import Call, page
+from weft.experiments.call import Call
+from weft.experiments.page import page
 from weft.experiments.results import results_of
 
 TEXT = """

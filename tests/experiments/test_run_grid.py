@@ -293,39 +293,3 @@ def test_after_its_minutes_no_run_begins_and_nothing_is_lost(tmp_path):
     assert done.ran == 3
     with pytest.raises(WeftError, match="minutes must be above 0; found 0"):
         run_here(grid, tmp_path / "out", minutes=0)
-
-
-@pytest.mark.parametrize(
-    "message", [{"gone": -9, "failed": "killed"}, {"broken": True, "failed": "CUDA error"}]
-)
-@pytest.mark.parametrize("shared", [True, False])
-def test_with_mps_a_process_that_broke_off_is_tried_once_more(tmp_path, message, shared):
-    """An error of one process on the GPU ends all others that share it."""
-    from weft.experiments.grid import load_grid
-    from weft.experiments.plan import Plan
-    from weft.experiments.run_grid import _Call
-    from weft.experiments.schedule import Schedule
-
-    class Breaks:
-        """A pool in which every process breaks off."""
-
-        running = frozenset()
-        jobs = 0
-
-        def run(self, next_jobs, show):
-            while ready := next_jobs():
-                self.jobs += 1
-                yield ready[0], message
-
-        def close(self):
-            pass
-
-    grid = load_grid(write_grid(tmp_path, "", steps=2))
-    from weft.experiments.display import Silent
-
-    call = _Call(tmp_path / "out", 2, "cpu", False, lambda cells, done: Silent(), None, None)
-    schedule = Schedule([Plan(grid, tmp_path / "out")])
-    pool = Breaks()
-    call._run(schedule, pool, shared, "cpu")
-    assert pool.jobs == (2 if shared else 1)
-    assert call.results(schedule)[0].failed == {"run · seed 1": message["failed"]}

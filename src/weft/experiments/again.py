@@ -161,11 +161,16 @@ def devices(machines: Sequence[str | None]) -> str:
 
 
 def _repeatable(plan: Plan) -> list[Planned]:
-    """The runs that can be repeated; of equal runs under several names the first."""
+    """The runs that can be repeated; of equal runs under several names the first.
+
+    Left out are trials, runs that use others, and those that train nothing.
+    """
     runs: dict[str, Planned] = {}
     for planned in plan.cells.values():
         record = planned.record
-        if record is not None and record.failed is None and not (planned.cell.trial or planned.cell.needs):
+        if record is None or record.failed is not None or planned.cell.trial or planned.cell.needs:
+            continue
+        if (record.settings.get("train") or {}).get("steps") != 0:
             runs.setdefault(planned.identity, planned)
     return list(runs.values())
 

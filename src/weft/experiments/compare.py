@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from weft.errors import WeftError
+from weft.experiments.call import Call
 from weft.experiments.claims import check_claims
 from weft.experiments.compared import Compared
 from weft.experiments.display import Display, Silent, display_for
 from weft.experiments.grid import Grid, load_grid
-from weft.experiments.page import Call, page
+from weft.experiments.page import page
 from weft.experiments.recipes import is_recipe, load_recipe
 from weft.experiments.results import Results, results_of
 from weft.experiments.run_grid import run_grids

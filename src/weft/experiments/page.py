@@ -9,12 +9,11 @@ makes it. Everything comes from the grid and its records, so that the same recor
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
+from weft.experiments.call import Call
 from weft.experiments.claims.evaluate import FEWEST_SEEDS, HELD
-from weft.experiments.grid import RECIPE
 from weft.experiments.measure_tables import measure_tables
 from weft.experiments.results import Results
 from weft.experiments.tables import (
@@ -29,54 +28,6 @@ from weft.experiments.tables import (
     tasks_table,
 )
 from weft.experiments.text_table import NONE, TextTable
-
-
-@dataclass(frozen=True)
-class Call:
-    """The command that a page names.
-
-    Attributes:
-        source: the grid or recipe.
-        overrides: `key=value` settings.
-        records: the file of packed records that the tables are made from; None: they are trained.
-        page: the file of the page; None: it is in the comparison's folder.
-        summary: the file with the words that begin the page; None: there are none.
-        more: further grids or recipes.
-        again: how many runs of each grid are trained once more.
-    """
-
-    source: str
-    overrides: tuple[str, ...] = ()
-    records: str | None = None
-    page: str | None = None
-    summary: str | None = None
-    more: tuple[str, ...] = ()
-    again: int = 0
-
-    def with_again(self, results: Sequence[Results]) -> Call:
-        """This call, which may only read records, with as many runs trained once more as the results have."""
-        return replace(self, again=max([self.again, *(len(each.again) for each in results)]))
-
-    def lines(self) -> list[str]:
-        """The commands: first the one that trains, then the one that makes the page from records alone."""
-        settings = [_without_folder(override) for override in self.overrides]
-        sources = [_name(source) for source in (self.source, *self.more)]
-        recipe = any(source.startswith(RECIPE) for source in sources)
-        if recipe and not any(override.startswith("tasks.root=") for override in settings):
-            settings.append("tasks.root=DATA")
-        named = sources[0] if not self.more or self.records is None else self.records
-        folder = (
-            f"runs/{Path(named.removeprefix(RECIPE)).name.removesuffix('.yaml').removesuffix('.records')}"
-        )
-        to = f" --again {self.again}" if self.again else ""
-        to += "" if self.records is None else f" --pack {_name(self.records)}"
-        lines = [" ".join(["weft compare", *sources, *settings, f"--out {folder}{to}"])]
-        if self.records is not None:
-            kept = [text for text in settings if not text.startswith(("tasks.root=", "encoder="))]
-            to = "" if self.summary is None else f" --summary {_name(self.summary)}"
-            to += "" if self.page is None else f" --page {_name(self.page)}"
-            lines.append(" ".join(["weft compare", *sources, *kept, f"--records {_name(self.records)}{to}"]))
-        return lines
 
 
 def page(
@@ -111,6 +62,7 @@ def page(
         parts = [f"# {title}", words, link]
         for each in several:
             parts += [f"## {each.grid.title}", *opening(each), *tables(each, level=3)]
+            parts.append(_listed("### Notes", own_notes(each, several)))
     parts += [cautions(several), how_to_read(several)]
     if call is not None:
         parts += [
@@ -228,16 +180,31 @@ def cautions(results: Sequence[Results]) -> str:
 
 
 def how_to_read(results: Sequence[Results]) -> str:
-    """The notes of the tables; one that is about some of several grids names them."""
-    of_note: dict[str, list[str]] = {}
-    for each in results:
-        for note in notes_of(each):
-            of_note.setdefault(note, []).append(each.grid.title)
-    lines = [
-        f"- {_sentence(note)}" if len(titles) == len(results) else f"- {', '.join(titles)}: {note}"
-        for note, titles in of_note.items()
-    ]
-    return "## How to read the tables\n" + "\n".join(lines)
+    """The notes of the tables; of several grids those that hold for all of them, see `own_notes`."""
+    first = next((each for each in results if not counts_only(each)), results[0])
+    notes = [note for note in _notes(first) if note not in own_notes(first, results)]
+    return _listed("## How to read the tables", notes)
+
+
+def own_notes(results: Results, every: Sequence[Results]) -> list[str]:
+    """The notes that hold for one of several grids and not for all: they are in its chapter.
+
+    Args:
+        results: the grid.
+        every: all grids of the page.
+    """
+    others = [_notes(each) for each in every if not counts_only(each)]
+    return [note for note in _notes(results) if any(note not in notes for notes in others)]
+
+
+def _notes(results: Results) -> list[str]:
+    """The notes of a grid's tables, without those about scores if it only counts."""
+    about_scores = notes_of(replace(results, facts={}, again=(), missing=0)) if counts_only(results) else ()
+    return [note for note in notes_of(results) if note not in about_scores]
+
+
+def _listed(heading: str, notes: Sequence[str]) -> str:
+    return f"{heading}\n" + "\n".join(f"- {_sentence(note)}" for note in notes) if notes else ""
 
 
 def repeated(call: Call, results: Sequence[Results]) -> str:
@@ -289,19 +256,6 @@ def _times(count: int, noun: str) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
-
-
-def _without_folder(override: str) -> str:
-    """A setting without the folders of this machine."""
-    key, _, value = override.partition("=")
-    if key.endswith(".root"):
-        return f"{key}=DATA"
-    return f"{key}={_name(value)}" if value.startswith(("/", "~")) else override
-
-
-def _name(path: str) -> str:
-    """A file as a page names it: a path of this machine by its last part."""
-    return path.rstrip("/").rpartition("/")[2] if path.startswith(("/", "~")) else path
 
 
 def _escaped(text: str) -> str:

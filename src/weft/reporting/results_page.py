@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.errors import WeftError
+from weft.experiments.call import Call
 from weft.experiments.compare import folder_of
-from weft.experiments.page import Call, page
+from weft.experiments.page import page
 from weft.experiments.results import Results
 from weft.reporting.report import read_source, report_html
 from weft.utils.files import write_output

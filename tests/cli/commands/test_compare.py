@@ -153,7 +153,10 @@ def test_several_grids_run_together_and_make_one_page(tmp_path, capsys, monkeypa
     ]
     assert text.count("### Average scores\n") == 2
     assert text.count("- Rows are invented.\n") == 1
-    assert "- tiny: the average" not in text
+    notes = text.partition("## How to read the tables\n")[2].partition("\n\n")[0].splitlines()
+    assert len(notes) >= 2
+    assert all(text.count(note) == 1 for note in notes)
+    assert "### Notes\n- Verdicts are by the 95 % interval" in text  # the first grid has no verdicts
     assert "weft compare one.yaml two.yaml train.seed=1 --out runs/all --pack all.records\n" in text
     again = (
         "weft compare one.yaml two.yaml train.seed=1 --records all.records --summary words.md --page page.md"

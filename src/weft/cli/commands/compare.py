@@ -125,13 +125,13 @@ def compare(
 
     Example: weft compare recipe:pals-table3 recipe:pals-curves tasks.root=DATA --out runs/pals --jobs 7
     """
+    from weft.experiments.call import Call
     from weft.experiments.claims import all_held
     from weft.experiments.claims.of_records import RecordedData
     from weft.experiments.compare import all_written, load_all
     from weft.experiments.compared import halved
     from weft.experiments.packing import pack as pack_records
     from weft.experiments.packing import unpacked
-    from weft.experiments.page import Call
     from weft.experiments.plan import Plan
     from weft.experiments.records import Records
     from weft.experiments.run_grid import Stopped, run_grids
