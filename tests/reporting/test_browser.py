@@ -13,7 +13,9 @@ from tests.support.outline import HOSTILE
 from tests.support.report_grid import large_comparison
 from tests.support.report_runs import error_report, write_run_folder
 from weft.cli import run as weft
+from weft.reporting.covariance_scatter import TaskPoint
 from weft.reporting.report import report
+from weft.reporting.single_picture import write_covariance
 
 pytestmark = pytest.mark.skipif(
     browsers.missing() is not None and not browsers.required(), reason=str(browsers.missing())
@@ -45,6 +47,9 @@ def files(tmp_path_factory):
     pages["curves"], pages["composition"] = folder / "curves.html", folder / "composition.html"
     assert weft(["show", "curves", str(compared), "--plot", str(pages["curves"])]) == 0
     assert weft(["show", "composition", str(folder / "run"), "--plot", str(pages["composition"])]) == 0
+    pages["covariance"] = folder / "covariance.html"
+    points = [TaskPoint(f"model {n}", f"task {t}", 0.1 * t, 5.0 * n - t) for n in (1, 2) for t in range(3)]
+    write_covariance(points, pages["covariance"], "against separate")
     pages["attention"] = folder / "attention.html"
     pages["attention"].write_text(attention_page())
     return pages
@@ -64,7 +69,10 @@ def attention_page():
     return attention_html(AttentionMap(HOSTILE[0], (HOSTILE[1],), tokens, layers), 2)
 
 
-PAGES = ("run", "hostile", "comparison", "two", "several", "curves", "composition", "attention")
+PAGES = (
+    *("run", "hostile", "comparison", "two", "several"),
+    *("curves", "composition", "covariance", "attention"),
+)
 
 
 @pytest.mark.parametrize("screen", some_of(SCREENS, 1))
@@ -81,6 +89,15 @@ def test_pages_open_without_errors_requests_or_obstacles(started, files, name, s
         assert shown.clipped() == []
         assert shown.accessibility("serious", "critical") == []
         assert shown.errors == []
+
+
+@pytest.mark.parametrize("name", ["comparison", "curves", "composition", "covariance"])
+def test_samples_of_a_legend_are_as_small_as_its_words(started, files, name):
+    with opened(started, files[name], "wide") as shown:
+        sizes = "[...document.querySelectorAll('.key')].map((key) => key.getBoundingClientRect())"
+        widths = shown.page.evaluate(f"{sizes}.map((box) => box.width)")
+        assert widths
+        assert max(widths) <= 40
 
 
 def test_sentences_are_in_sight_on_a_phone(started, files):
