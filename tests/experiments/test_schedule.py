@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tests.support.tiny_grid import results, run_here, write_grid
 from weft.experiments.display import Silent
 from weft.experiments.grid import load_grid
+from weft.experiments.on_ray import OnRay
 from weft.experiments.plan import Plan
 from weft.experiments.records import Record
-from weft.experiments.run_grid import Stopped, run_grids
+from weft.experiments.run_grid import Stopped, _Call, run_grids
 from weft.experiments.schedule import Schedule
 from weft.experiments.tuning import choices_of
 
@@ -170,15 +171,34 @@ def test_a_cell_of_several_grids_is_one_job_that_serves_all_of_them(tmp_path):
     assert schedule.failed_of(schedule.plans[1]) == {"it · seed 1": "it diverged"}
 
 
-def test_jobs_of_the_first_grid_are_begun_first(tmp_path):
-    from weft.experiments.pool import next_job
+class Noted:
+    """A pool of two processes that notes what it is offered while nothing ends."""
 
+    def __init__(self):
+        self.running, self.offered = set(), []
+
+    def run(self, next_jobs, show):
+        for _ in range(3):
+            jobs = next_jobs()
+            self.offered.append([job.name for job in jobs])
+            self.running |= {job.identity for job in jobs}
+        return iter(())
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("ray", "offered"), [(False, [2, 1, 0]), (True, [3, 0, 0])])
+def test_cells_of_the_first_grid_are_begun_first(tmp_path, ray, offered):
+    """A process would else prefer what it has compiled, of whatever grid. Ray gets everything at once."""
     one = grid_of(tmp_path, "seeds: 2\n", "one")
-    two = grid_of(tmp_path, "variants: {lora: {method: lora}}\n", "two")
-    schedule = schedule_of(one, two, out=tmp_path / "out")
-    first, second, other = schedule.ready((), "cpu", False)
-    assert next_job([first, second, other], [other.kind], {first.kind}) is first
-    assert next_job([other], [], {other.kind}) is other
+    two = grid_of(tmp_path, "variants: {two: {method: full}}\n", "two")
+    on = OnRay() if ray else None
+    call = _Call(tmp_path / "out", 2, "cpu", False, lambda cells, done: Silent(), None, None, on)
+    pool = Noted()
+    call._run(schedule_of(one, two, out=tmp_path / "out"), pool, False, "cpu")
+    assert [len(names) for names in pool.offered] == offered
+    assert pool.offered[0][:2] == ["run · seed 1", "run · seed 2"]
 
 
 @pytest.mark.usefixtures("warm_workers")

@@ -2,7 +2,7 @@
 
 A process that has trained a method has its compiled code in memory, and the method's next run starts at once.
 So a free process is given a cell of a kind that it has run before, if there is one, else one of a kind that
-no other process has run. Cells of the most urgent grid come first.
+no other process has run.
 """
 
 from __future__ import annotations
@@ -255,7 +255,6 @@ def next_job(waiting: Sequence[Job], done: Sequence[str], elsewhere: set[str]) -
         done: the kinds that this process has run.
         elsewhere: the kinds that other processes have run or run now.
     """
-    urgent = [job for job in waiting if job.source == waiting[0].source]
-    compiled = [job for job in urgent if job.kind in done]
-    new = [job for job in urgent if job.kind not in elsewhere]
-    return (compiled or new or urgent)[0]
+    compiled = [job for job in waiting if job.kind in done]
+    new = [job for job in waiting if job.kind not in elsewhere]
+    return (compiled or new or list(waiting))[0]

@@ -242,10 +242,15 @@ class _Call:
         return again
 
     def _ready(self, schedule: Schedule, running: set[str], device: str | None) -> list[Job]:
-        """The jobs that can start, if there is time left."""
+        """The jobs that can start, if there is time left.
+
+        Those of one grid: a free process prefers a kind of cell that it has compiled, and would leave cells
+        of the first grid to the end. Ray gets all at once, in their order.
+        """
         if self.until is not None and time.monotonic() >= self.until:
             return []
-        return schedule.ready(running, device, self.keep)
+        jobs = schedule.ready(running, device, self.keep)
+        return jobs if self.on is not None else [job for job in jobs if job.source == jobs[0].source]
 
     def _ended(self, schedule: Schedule, job: Job, message: Mapping[str, Any], shown: Display) -> None:
         self.ran.append((job.identity, int(message.get("steps", 0))))
