@@ -22,6 +22,7 @@ from weft.experiments.claims.of_records import RecordedData
 from weft.experiments.compared import Compared
 from weft.experiments.grid import Grid
 from weft.experiments.groups import group_facts
+from weft.experiments.guesses import not_learned
 from weft.experiments.identity import digest
 from weft.experiments.measure_tables import measured_means
 from weft.experiments.measures import not_measured
@@ -46,7 +47,8 @@ class Results:
             different components), mean `seconds` of training, peak `memory`, `chosen` labels of tuned
             keys, those at `edges`, all that were `tried` with their averages, `failed` seeds with reasons,
             `published`: our values of published columns that are no scores, averages of `groups` of tasks,
-            means of `measures` over seeds, and by seed why measures were `not_measured`.
+            means of `measures` over seeds, by seed why measures were `not_measured`, and the tasks that
+            were `not_learned`: a majority answer scores as high.
         missing: how many cells have neither a record nor a failure.
         claims: the claims of the grid with their verdicts.
         setup: what the records say about all runs: `encoders`, `steps`, `batch_sizes`, reported `rows` by
@@ -230,6 +232,7 @@ def _facts(variant: str, compared: Compared) -> dict[str, Any]:
         "published": _published(variant, compared),
         "groups": groups,
         "measures": measured_means(records),
+        "not_learned": not_learned(records),
         "not_measured": {
             str(seed): failed
             for seed, record in compared.records.get(variant, {}).items()

@@ -44,6 +44,11 @@ def notes_of(results: Results) -> list[str]:
     edges = [f"{name} ({', '.join(f['edges'])})" for name, f in results.facts.items() if f["edges"]]
     if edges:
         notes.append(f"* chosen at the edge of its range, a better value may lie beyond: {'; '.join(edges)}")
+    if unlearned := {name: f["not_learned"] for name, f in results.facts.items() if f.get("not_learned")}:
+        listed = "; ".join(f"{name} ({', '.join(tasks)})" for name, tasks in unlearned.items())
+        notes.append(
+            f"not better than the most frequent answer, which suggests that a task is not learned: {listed}"
+        )
     for name, facts in results.facts.items():
         for seed, reason in facts["failed"].items():
             notes.append(f"{name}, seed {seed} failed: {reason.splitlines()[0]}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weft.config.run_file import RunFile
 from weft.errors import WeftError
 from weft.experiments.actions import Outcome, Reporter
+from weft.experiments.guesses import MAJORITY, majority_scores
 from weft.experiments.job import Job
 from weft.experiments.measures import ALWAYS, applies, measure_run
 from weft.experiments.records import without_paths
@@ -22,6 +23,7 @@ from weft.utils.safe_json import parse_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from weft.data.splits.split import Split
     from weft.evaluation.rows.run_rows import SetRows
     from weft.model.model import Model
     from weft.tasks.task import Task
@@ -71,7 +73,7 @@ def trained(job: Job, report: Reporter, run_file: RunFile) -> Outcome:
     )
     seconds = time.perf_counter() - started
     final = parse_json((folder / "metrics.json").read_bytes())
-    outcome = reported(prepared.model, run_file.tasks, job.report, report)
+    outcome = reported(prepared.model, run_file.tasks, job.report, report, prepared.splits)
     outcome.settings = without_paths(run_file.resolved)
     outcome.chosen_by = {name: dict(m) for name, m in run.metrics["tasks"].items()} if job.chosen_by else None
     outcome.parameters = parameters_of(prepared.model)
@@ -81,7 +83,7 @@ def trained(job: Job, report: Reporter, run_file: RunFile) -> Outcome:
     outcome.trace = trace_of(folder / "log.jsonl")
     always = [name for name in ALWAYS if applies(name, run_file)]
     names = tuple(dict.fromkeys((*always, *job.measures)))
-    outcome.measures = {"engine": final.get("engine"), **measure_run(names, folder, report.say)}
+    outcome.measures |= {"engine": final.get("engine"), **measure_run(names, folder, report.say)}
     whole = time.perf_counter() - began
     outcome.seconds = {"train": round(final.get("seconds", seconds), 2), "all": round(whole, 2)}
     return outcome
@@ -119,7 +121,13 @@ def can_resume(run_file: RunFile, folder: Path) -> bool:
     return False
 
 
-def reported(model: Model, tasks: tuple[Task, ...], split: str, report: Reporter) -> Outcome:
+def reported(
+    model: Model,
+    tasks: tuple[Task, ...],
+    split: str,
+    report: Reporter,
+    rows: Mapping[tuple[str, str], Split] | None = None,
+) -> Outcome:
     """Evaluate a model on all labelled rows of a split; tasks without labels there are left out.
 
     Args:
@@ -127,6 +135,7 @@ def reported(model: Model, tasks: tuple[Task, ...], split: str, report: Reporter
         tasks: the tasks, with their files.
         split: `validation` or `test`.
         report: gets a note about tasks without labels.
+        rows: (task, split) → rows, whose training labels tell the majority answer; None: it is not scored.
     """
     from weft.config.model_data import labelled_rows
     from weft.data.tokens.tokens import tokenize
@@ -142,6 +151,7 @@ def reported(model: Model, tasks: tuple[Task, ...], split: str, report: Reporter
         metrics=dict(scores["tasks"]),
         rows=dict(scores["rows"]),
         statistics=base64.b64encode(pack(RunRows(sets))).decode(),
+        measures={} if rows is None else {MAJORITY: majority_scores(tasks, rows, labelled)},
     )
 
 

@@ -62,6 +62,11 @@ def _limits(data: ComparisonData) -> Iterator[object]:
             f"the tuned value of {_listed(edges)} is the smallest or largest that was tried: a better one "
             "may lie beyond"
         )
+    for name, facts in data.variants.items():
+        unlearned = facts.get("not_learned")
+        if isinstance(unlearned, list) and unlearned:
+            tasks = _listed([str(task) for task in unlearned])
+            yield f"{name} is not better than the most frequent answer on {tasks}"
     failed = {name: facts["failed"] for name, facts in data.variants.items() if facts["failed"]}
     for name, seeds in failed.items():
         for seed, reason in seeds.items():
