@@ -90,7 +90,7 @@ def test_a_packed_file_with_wrong_names(tmp_path, name):
 @pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04"])
 def test_a_file_that_is_not_packed(tmp_path, content):
     (tmp_path / "a.records").write_bytes(content)
-    with pytest.raises(WeftError, match="is no file of packed records"):
+    with pytest.raises(WeftError, match="is damaged, or no file of packed records"):
         Records(tmp_path).unpack(tmp_path / "a.records")
 
 

@@ -54,6 +54,8 @@ def test_what_is_not_there_is_a_dash(tmp_path):
     ("text", "expected"),
     [
         ("fine\n\n{{average(c)}}", r"words\.md, line 3: .*there is no variant 'c'; .*known: a, b, annealed"),
+        ("fine\n{{average(a)} is open", r"words\.md, line 2: \{\{ and \}\} must be in pairs"),
+        ("{{average(a)}} }}", r"words\.md, line 1: \{\{ and \}\} must be in pairs"),
         ("{{averag(a)}}", r"words\.md, line 1: .*no such function; did you mean 'average'"),
         ("{{}}", r"words\.md, line 1: "),
         ("{{average(a) > 1}}", r"words\.md, line 1: "),

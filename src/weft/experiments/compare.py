@@ -111,9 +111,16 @@ def load_all(sources: Sequence[str | Path | Grid], overrides: Sequence[str] = ()
         overrides: `key=value` settings; see `load_any`.
     """
     grids = [load_any(source, overrides) for source in sources]
-    names = [grid.name for grid in grids]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise WeftError(f"two grids are called {twice!r}: name each once, and files differently")
+    first: dict[str, str] = {}
+    for grid in grids:
+        if (other := first.get(grid.name)) == grid.source:
+            raise WeftError(f"{grid.source} is named twice")
+        if other is not None:
+            raise WeftError(
+                f"{other} and {grid.source} are both called {grid.name!r}, which names their chapters and "
+                "folders; rename one of the files"
+            )
+        first[grid.name] = grid.source
     return grids
 
 
@@ -141,7 +148,16 @@ def load_any(source: str | Path | Grid, overrides: Sequence[str] = ()) -> Grid:
 
 def all_written(compared: Sequence[Compared], out: Path, call: Call | None = None) -> list[Results]:
     """Compute the results of grids and write the tables of each, in every format; see `written`."""
-    return [written(each, folder_of(each.plan.grid, out, len(compared)), call) for each in compared]
+    results, mistakes = [], []
+    for each in compared:
+        try:
+            results.append(written(each, folder_of(each.plan.grid, out, len(compared)), call))
+        except WeftError as wrong:
+            mistakes.append(str(wrong))
+    if mistakes:  # the tables of the other grids are written all the same
+        others = f"; the tables of the other grids are in {out}" if results else ""
+        raise WeftError("\n".join(mistakes) + others)
+    return results
 
 
 def written(compared: Compared, out: Path, call: Call | None = None) -> Results:

@@ -7,7 +7,7 @@ data: they may have other names, or be absent, where the tables are made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from weft.experiments.cells import Cell, cells_of, trials_of, variants_of
 from weft.experiments.compared import Compared, halved, recorded
 from weft.experiments.grid import Grid
 from weft.experiments.plan import Plan
-from weft.experiments.records import Records, packed_cells, without_paths
+from weft.experiments.records import AGAIN, ENDING, Records, packed_cells, packed_records, without_paths
 
 
 def pack(plans: Plan | Sequence[Plan], file: Path) -> int:
@@ -31,8 +31,22 @@ def pack(plans: Plan | Sequence[Plan], file: Path) -> int:
     identities = [facts["identity"] for of_grid in cells.values() for facts in of_grid.values()]
     if not identities:
         return 0
+    _check_kept(file, identities)
     listed = {"grids": cells} if len(cells) > 1 else {"cells": cells[several[0].grid.name]}
     return several[0].records.pack(identities, file, listed)
+
+
+def _check_kept(file: Path, identities: Iterable[str]) -> None:
+    """Refuse to write over a file that has further records: they may be nowhere else."""
+    if not file.exists():
+        return
+    names = [name for name, _ in packed_records(file)]
+    before = {name.removesuffix(ENDING) for name in names if not name.startswith(AGAIN)}
+    if lost := before - {*identities}:
+        raise WeftError(
+            f"{words('--pack', 'pack')} {file}: the file holds {len(lost)} records of other runs, and would "
+            "lose them; name another file, or repeat the grids and settings of the call that wrote it"
+        )
 
 
 def _listed(plan: Plan) -> dict[str, dict[str, Any]]:

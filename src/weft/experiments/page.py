@@ -52,8 +52,8 @@ def page(
         ""
         if web is None
         else (
-            f"[{web}]({web}) shows the same as a web page with pictures: download it, and open it in a "
-            "browser."
+            f"[{web}]({web}) is a web page with the tables and their pictures: download it, and open it "
+            "in a browser."
         )
     )
     if len(several) == 1:
@@ -193,7 +193,10 @@ def own_notes(results: Results, every: Sequence[Results]) -> list[str]:
         results: the grid.
         every: all grids of the page.
     """
-    others = [_notes(each) for each in every if not counts_only(each)]
+    if len(every) == 1:
+        return []
+    # what is said of runs that were trained again counts those of one grid
+    others = [_notes(replace(each, again=())) for each in every if not counts_only(each)]
     return [note for note in _notes(results) if any(note not in notes for notes in others)]
 
 
@@ -209,7 +212,8 @@ def _listed(heading: str, notes: Sequence[str]) -> str:
 
 def repeated(call: Call, results: Sequence[Results]) -> str:
     """What the commands need, and where the runs were made."""
-    text = "The first command trains all runs; DATA is the folder of the data."
+    text = "The first command trains all runs"
+    text += "; DATA is the folder of the data." if "DATA" in call.lines()[0] else "."
     if call.records is not None:
         text += " The second makes this page from the records alone, without data, encoder or GPU."
     machines = sorted(

@@ -289,7 +289,9 @@ def _packed(file: Path) -> list[tuple[str, bytes]]:
         raise WeftError(f"there is no file {str(file)!r}") from None
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error) as wrong:
         how = words("weft compare GRID.yaml --pack FILE", "Records.pack")
-        raise WeftError(f"{file} is no file of packed records ({wrong}); write one by {how}") from None
+        raise WeftError(
+            f"{file} is damaged, or no file of packed records ({wrong}); copy it again, or write one by {how}"
+        ) from None
 
 
 def without_paths(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -89,6 +89,9 @@ def read_summary(path: Path, grids: Sequence[Grid]) -> SummaryText:
         line = text.count("\n", 0, match.start()) + 1
         parts += [text[end : match.start()], _parsed(match[1], f"{path}, line {line}", grids)]
         end = match.end()
+    for number, line in enumerate(_NUMBER.sub(lambda m: "\n" * m[0].count("\n"), text).splitlines(), 1):
+        if "{{" in line or "}}" in line:
+            raise WeftError(f"{path}, line {number}: {{{{ and }}}} must be in pairs; found {line.strip()!r}")
     return SummaryText((*parts, text[end:]), "" if title is None else title[1])
 
 

@@ -6,7 +6,7 @@ tables report the other, so that a choice among many values does not make a vari
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from typing import TYPE_CHECKING
@@ -87,19 +87,30 @@ def _score(grid: Grid, record: Record) -> float:
     return average_of(grid.average, tasks) or 0.0
 
 
-def average_of(name: str, tasks: Mapping[str, Mapping[str, float]]) -> float | None:
+def average_of(
+    name: str, tasks: Mapping[str, Mapping[str, float]], every: Collection[str] = ()
+) -> float | None:
     """The average of a run: the mean of its tasks' scores, or one that papers report; None: there is none.
 
     Args:
         name: `average`, the mean of the tasks' scores; one of `AVERAGES`, of which the values that are there
             count; or a task.
         tasks: the metrics of each task.
+        every: the tasks of all runs that are compared. A run without one that counts has no average: it would
+            be that of other tasks.
     """
+    if name not in AVERAGES and name != AVERAGE:
+        return main_score(tasks[name]) if name in tasks else None
+    if not _counted(name, every) <= tasks.keys():
+        return None
     if name in AVERAGES:
         return average(name, tasks).partial
-    if name != AVERAGE:
-        return main_score(tasks[name]) if name in tasks else None
     return fsum(main_score(metrics) for metrics in tasks.values()) / len(tasks)
+
+
+def _counted(name: str, every: Collection[str]) -> set[str]:
+    """The tasks that an average is about, among those that are compared."""
+    return set(every) & {part.task_in(every) for part in AVERAGES[name]} if name in AVERAGES else set(every)
 
 
 def _edges(axes: Sequence[Axis], labels: Mapping[str, str]) -> tuple[str, ...]:

@@ -102,7 +102,11 @@ class ComparisonData:
     def points(self) -> dict[str, dict[int, dict[str, dict[int, float]]]]:
         """The curves in points: variant → seed → task, or the average under "" → step → score."""
         return {
-            variant: {seed: _points(record, self.average) for seed, record in seeds.items() if record.curve}
+            variant: {
+                seed: _points(record, self.average, self.tasks)
+                for seed, record in seeds.items()
+                if record.curve
+            }
             for variant, seeds in self.records.items()
         }
 
@@ -136,8 +140,8 @@ class ComparisonData:
         return next(iter(self.records.get(variant, {}).values()), None)
 
 
-def _points(record: Record, average: str) -> dict[str, dict[int, float]]:
-    """The score of each task at each evaluation, and the average under ""."""
+def _points(record: Record, average: str, every: Sequence[str]) -> dict[str, dict[int, float]]:
+    """The score of each task at each evaluation, and the average under "", if the run has `every` task."""
     points: dict[str, dict[int, float]] = {}
     for line in record.curve:
         evaluation = evaluation_of(line)
@@ -145,7 +149,7 @@ def _points(record: Record, average: str) -> dict[str, dict[int, float]]:
             continue
         for task in evaluation.tasks:
             points.setdefault(task, {})[evaluation.step] = 100 * evaluation.score(task)
-        score = average_of(average, evaluation.tasks)
+        score = average_of(average, evaluation.tasks, every)
         if score is not None:
             points.setdefault("", {})[evaluation.step] = 100 * score
     return points

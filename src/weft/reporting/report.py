@@ -54,7 +54,7 @@ def inside_of(folder: Path) -> list[Path]:
         folder: a folder of a run or of a comparison, or one that holds some. A comparison of several grids
             has a folder for the tables of each.
     """
-    if is_run(folder) or has_tables(folder) or not folder.is_dir():
+    if is_run(folder) or not folder.is_dir():
         return [folder]
     of_grids = is_comparison(folder)
     inside = sorted(
@@ -68,7 +68,7 @@ def inside_of(folder: Path) -> list[Path]:
             f"{folder} holds {len(inside)} runs and comparisons; a page shows at most {MOST} of a folder. "
             f"Name those that you need: weft report {some} … --out {folder / FILE}"
         )
-    return inside or [folder]
+    return [*([folder] if has_tables(folder) else []), *inside] or [folder]
 
 
 def place_of(folders: Sequence[Path], out: Path | None) -> Path:

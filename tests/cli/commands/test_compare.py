@@ -81,7 +81,7 @@ def test_a_page_from_packed_records_alone(grid, tmp_path, capsys):
     assert f"{page}: written" in capsys.readouterr().err
     assert (tmp_path / "there" / "tables.csv").read_text() == trained
     web = tmp_path / "page.html"
-    link = f"[{web.name}]({web.name}) shows the same as a web page with pictures"
+    link = f"[{web.name}]({web.name}) is a web page with the tables and their pictures"
     parts = page.read_text().split("\n\n")
     assert [part for part in parts if not part.startswith(link)] == (
         (tmp_path / "there" / "tables.md").read_text().split("\n\n")
@@ -93,6 +93,44 @@ def test_a_page_from_packed_records_alone(grid, tmp_path, capsys):
     assert "--records all.records --page page.md" in page.read_text()
     assert cli.run([*there, "--pack", packed]) == 2
     assert "--records makes tables alone" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_a_packed_file_loses_no_records(grid, tmp_path, capsys):
+    """A page names the file beside it, and whoever repeats its first command has that file."""
+    packed = tmp_path / "all.records"
+    call = ["compare", str(grid), "--device", "cpu", "--pack", str(packed)]
+    assert cli.run([*call, "--out", str(tmp_path / "out")]) == 0
+    before = packed.read_bytes()
+    # another folder, and no time: the records are taken over
+    assert cli.run([*call, "--out", str(tmp_path / "there"), "--minutes", "1e-9"]) == 0
+    assert "2 new records" in capsys.readouterr().err
+    assert packed.read_bytes() == before
+    # runs of other settings
+    assert cli.run([*call, "train.lr=1.0e-3", "--out", str(tmp_path / "there"), "--minutes", "1e-9"]) == 130
+    assert cli.run([*call, "train.lr=1.0e-3", "--out", str(tmp_path / "there")]) == 2
+    assert "the file holds 2 records of other runs, and would lose them" in capsys.readouterr().err
+    assert packed.read_bytes() == before
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_files_of_one_name_in_two_folders_and_a_grid_whose_tables_fail(tmp_path, capsys):
+    good = write_grid(tmp_path, "seeds: 2\n", steps=2)
+    (tmp_path / "b").mkdir()
+    same = tmp_path / "b" / "grid.yaml"
+    same.write_text(good.read_text().replace("base: run.yaml", "base: ../run.yaml"))
+    assert cli.run(["compare", str(good), str(same)]) == 2
+    assert "are both called 'grid', which names their chapters" in capsys.readouterr().err
+    # variants whose rows differ cannot be compared; the tables of the other grid are there all the same
+    other = tmp_path / "b" / "other.yaml"
+    half = "tasks.cat.halves: true, tasks.same.halves: true, tasks.count.halves: true"
+    other.write_text(f"base: ../run.yaml\nvariants: {{all: {{}}, half: {{{half}}}}}\nbaseline: all\n")
+    out = tmp_path / "out"
+    assert cli.run(["compare", str(other), str(good), "--out", str(out), "--device", "cpu"]) == 2
+    shown = capsys.readouterr().err
+    assert "evaluate both on the same rows" in shown
+    assert f"the tables of the other grids are in {out}" in shown
+    assert (out / "grid" / "tables.md").is_file()
 
 
 @pytest.mark.usefixtures("warm_workers")
@@ -180,8 +218,17 @@ def test_several_grids_run_together_and_make_one_page(tmp_path, capsys, monkeypa
     capsys.readouterr()
     assert cli.run([*call, "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["grids"]) == ["one", "two"]
+    assert cli.run([*call, "--dry-run", "--no-estimate", "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["grid"] for run in runs] == ["one"] * 3 + ["two"] * 6
     assert cli.run(["report", str(tmp_path / "out"), "--out", str(tmp_path / "report.html")]) == 0
     assert "Full or LoRA?" in (tmp_path / "report.html").read_text()
+    # a later call of one grid has its tables in the folder itself: a report has them too
+    assert (
+        cli.run(["compare", str(one), "train.seed=1", "--out", str(tmp_path / "out"), "--device", "cpu"]) == 0
+    )
+    assert cli.run(["report", str(tmp_path / "out"), "--out", str(tmp_path / "report.html")]) == 0
+    assert "<title>3 reports: " in (tmp_path / "report.html").read_text()
 
 
 NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
@@ -194,7 +241,13 @@ NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not inst
         (["{grid}", "seeds=x"], "command line, seeds: expected the number of seeds"),
         (["{grid}", "train.stepz=3"], "train.stepz"),
         (["{grid}", "train.steps"], "'train.steps' is neither a setting nor a grid; expected KEY=VALUE"),
-        (["{grid}", "{grid}"], "two grids are called 'grid': name each once, and files differently"),
+        (["{grid}", "{grid}"], "grid.yaml is named twice"),
+        (["{grid}", "none.yaml"], "there is no grid 'none.yaml'"),
+        (
+            ["{grid}", "--page", "none/page.md"],
+            "--page none/page.md: there is no folder none; create it first",
+        ),
+        (["{grid}", "--pack", "none/a.records"], "--pack none/a.records: there is no folder none"),
         (["{grid}", "recipe:pals"], "there is no recipe 'pals'"),
         (["{grid}", "--unpack", "none.records"], "there is no file 'none.records'"),
         (["{grid}", "--jobs", "0"], "--jobs"),

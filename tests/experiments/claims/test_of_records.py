@@ -132,3 +132,21 @@ def test_the_sums_of_the_statistics_give_intervals():
 def test_the_sums_of_claims():
     grid = grid_of("average(a) > average(b)", "gain(a, b) > 1", "score(a, x) > 3", "seconds(a) > 1")
     assert claim_sums(grid) == [((1.0, "a", None), (-1.0, "b", None)), ((1.0, "a", "x"),)]
+
+
+def test_a_run_without_a_task_of_the_others_has_no_average():
+    """Its average would be that of other tasks: the tables have none either."""
+    metrics = {"a": {"accuracy": 0.5}, "b": {"accuracy": 0.7}}
+    curve = [{"step": 1, "tasks": metrics}]
+    few = {"a": {"accuracy": 0.9}}
+    records = {
+        "all": {1: Record("0" * 64, metrics=metrics, curve=curve)},
+        "few": {1: Record("1" * 64, metrics=few, curve=[{"step": 1, "tasks": few}])},
+    }
+    grid = read_grid("run: {encoder: minilm, tasks: {suite: swatch}}\n", "grid.yaml", Path())
+    data = RecordedData(grid, records, {})
+    assert data.per_seed("average", "all") == {1: pytest.approx(60)}
+    assert data.per_seed("average", "few") == {}
+    assert data.per_seed("score", "few", "a") == {1: pytest.approx(90)}
+    assert data.average_curve("all") == {1: [(1, pytest.approx(60))]}
+    assert data.average_curve("few") == {1: []}

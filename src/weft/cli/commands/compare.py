@@ -71,12 +71,18 @@ def compare(
     again: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="train N finished runs once more: the page says whether they agree"
+            min=1,
+            metavar="N",
+            help="train N finished runs of each grid once more: the page says whether they agree",
         ),
     ] = None,
     pack: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="write the records of the grid into one file, after every run"),
+        typer.Option(
+            metavar="FILE",
+            help="write the records of the grids into one file, after every run; if the file exists, its "
+            "records are taken over first",
+        ),
     ] = None,
     unpack: Annotated[
         list[Path] | None,
@@ -149,8 +155,12 @@ def compare(
         web_page_of(page)  # a wrong name is reported before anything is trained
     elif summary is not None:
         raise WeftError("--summary begins a page; add --page FILE")
+    for option, file in (("--page", page), ("--pack", pack)):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise WeftError(f"{option} {file}: there is no folder {file.parent}; create it first")
     text = None if summary is None else read_summary(summary, grids)
-    for file in unpack or ():
+    taken = [*(unpack or ()), *([pack] if pack is not None and pack.exists() and not dry_run else [])]
+    for file in taken:
         new, known = Records(out).unpack(file)
         print_notes([f"{file}: {new} new records, {known} that were there already"])
     if dry_run:
@@ -206,6 +216,8 @@ def _separated(more: Sequence[str]) -> tuple[list[str], list[str]]:
     grids = [text for text in more if is_recipe(text) or "=" not in text]
     for text in grids:
         if not is_recipe(text) and not Path(text).is_file():
+            if Path(text).suffix in (".yaml", ".yml"):
+                raise WeftError(f"there is no grid {text!r}")
             raise WeftError(
                 f"{text!r} is neither a setting nor a grid; expected KEY=VALUE, such as train.steps=500, a "
                 "YAML file, or recipe:NAME (to list the recipes: weft show recipes)"
@@ -257,20 +269,19 @@ def _print_plans(plans: Sequence[Plan], jobs: int, device: str | None, estimate:
     to_do = {planned.identity for plan in plans for planned in plan.waiting}
     every = {planned.identity for plan in plans for planned in plan.cells.values()}
     rows = {
-        plan.grid.title: [
+        plan.grid.name: [
             (planned.cell.name, planned.identity[:16], "to do" if planned.identity in to_do else "done")
             for planned in plan.cells.values()
         ]
         for plan in plans
     }
     if as_json:
-        runs = [
-            dict(zip(("run", "identity", "state"), row, strict=True)) for of in rows.values() for row in of
-        ]
+        keys = ("grid", "run", "identity", "state")
+        runs = [dict(zip(keys, (name, *row), strict=True)) for name, of in rows.items() for row in of]
         print_json({"runs": runs, "to_do": len(to_do), "minutes": minutes, "estimated_by": how})
         return
-    for title, of_grid in rows.items():
-        print_table(title, ["run", "identity", ""], [list(row) for row in of_grid])
+    for plan in plans:
+        print_table(plan.grid.title, ["run", "identity", ""], [list(row) for row in rows[plan.grid.name]])
     time = "" if minutes is None else f"; about {minutes:.1f} minutes with --jobs {jobs} ({how})"
     print_text(f"{len(to_do)} of {len(every)} runs to do{time}")
     if any(plan.grid.tune is not None for plan in plans):

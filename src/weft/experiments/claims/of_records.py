@@ -73,6 +73,8 @@ class RecordedData:
 
     def __init__(self, grid: Grid, records: RecordsOfGrid, statistics: Mapping[str, Any]) -> None:
         self.grid, self.records = grid, records
+        runs = [record for seeds in records.values() for record in seeds.values()]
+        self.tasks = {task for record in runs for task, metrics in record.metrics.items() if metrics}
         self.sums = dict(zip(claim_sums(grid), statistics.get("combinations", ()), strict=False))
 
     def per_seed(
@@ -99,7 +101,7 @@ class RecordedData:
     def average_curve(self, variant: str) -> dict[int, AverageCurve]:
         """See `ClaimData`: the average that the tables report too; evaluations without it are left out."""
         curves = {
-            seed: [(point["step"], average_of(self.grid.average, point["tasks"])) for point in record.curve]
+            seed: [(point["step"], self._average(point["tasks"])) for point in record.curve]
             for seed, record in self.records.get(variant, {}).items()
             if record.curve
         }
@@ -129,10 +131,14 @@ class RecordedData:
         low, high = difference["interval"]
         return Interval(100 * difference["estimate"], 100 * low, 100 * high, difference["df"])
 
+    def _average(self, tasks: Mapping[str, Mapping[str, float]]) -> float | None:
+        """The average of a run, which must have all tasks that others have: as in the tables."""
+        return average_of(self.grid.average, tasks, self.tasks)
+
     def _value(self, function: str, record: Record, task: str | None) -> float | None:
         parameters = record.parameters
         if function == "average":
-            average = average_of(self.grid.average, record.metrics)
+            average = self._average(record.metrics)
             return None if average is None else 100 * average
         if function == "score":
             return 100 * main_score(record.metrics[task]) if task in record.metrics else None

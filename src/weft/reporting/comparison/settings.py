@@ -109,7 +109,7 @@ def runs_section(data: ComparisonData, key: str) -> Section | None:
     rows: list[list[object]] = []
     for variant, seeds in data.records.items():
         for seed, record in seeds.items():
-            average = average_of(data.average, record.metrics) if record.metrics else None
+            average = average_of(data.average, record.metrics, data.tasks) if record.metrics else None
             step = record.step
             rows.append(
                 [
