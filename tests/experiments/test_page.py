@@ -36,6 +36,9 @@ def test_it_begins_with_what_was_found(results):
     means = {name: of["average"]["mean"] for name, of in results.statistics["variants"].items()}
     best = max(means, key=means.get)
     assert first.startswith(f"**The highest average is that of {best}, {100 * means[best]:.1f} ± ")
+    assert re.search(
+        r" The one difference is (undecided\.|decided: lora is (better|worse) than full\.) ", first
+    )
     assert first.endswith("Of 1 claims 1 is held.")
     assert about == "What a reader should know."
     assert "3 tasks, 3 steps of" in setup

@@ -160,6 +160,16 @@ def devices(machines: Sequence[str | None]) -> str:
     return " and ".join(dict.fromkeys(device or NONE for device in machines))
 
 
+def in_points(difference: float) -> str:
+    """A difference of scores for readers.
+
+    Example:
+        >>> in_points(-0.0123), in_points(-0.00001)
+        ('-1.23', 'below 0.01')
+    """
+    return f"{100 * difference:+.2f}" if abs(difference) >= 5e-5 else "below 0.01"
+
+
 def _repeatable(plan: Plan) -> list[Planned]:
     """The runs that can be repeated; of equal runs under several names the first.
 

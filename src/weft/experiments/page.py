@@ -133,8 +133,11 @@ def summary(results: Results) -> str:
     count = len(results.statistics["contrasts"])
     if count:
         each = [f"{c['variant']} is {c['verdict']} than {c['baseline']}" for c in decided]
-        text += f" Of {count} differences {_some(len(decided))} decided"
-        text += f": {'; '.join(each)}." if each else "."
+        found = f": {'; '.join(each)}." if each else "."
+        if count == 1:
+            text += f" The one difference is {'decided' if each else 'undecided'}{found}"
+        else:
+            text += f" Of {count} differences {_some(len(decided))} decided{found}"
     return text + _claims(results)
 
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from weft.experiments.again import devices, judgement
+from weft.experiments.again import devices, in_points, judgement
 from weft.experiments.claims.evaluate import VERDICTS
 from weft.experiments.results import Results
 from weft.experiments.text_table import NONE, TextTable
@@ -238,8 +238,8 @@ def again_table(results: Results) -> TextTable:
                 run.run,
                 NONE if run.then is None else f"{100 * run.then:.2f}",
                 "failed" if run.failed else NONE if run.now is None else f"{100 * run.now:.2f}",
-                "0, bit by bit" if run.equal else NONE if difference is None else f"{100 * difference:+.2f}",
-                f"{run.task} {100 * run.difference:+.2f}" if run.task and not run.equal else NONE,
+                "0, bit by bit" if run.equal else NONE if difference is None else in_points(difference),
+                f"{run.task} {in_points(run.difference)}" if run.task and not run.equal else NONE,
                 NONE if run.agrees is None else "yes" if run.agrees else "no",
                 devices(run.machines),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.experiments.again import devices, judgement
+from weft.experiments.again import devices, in_points, judgement
 from weft.reporting.comparison_data import ComparisonData
 from weft.reporting.page import Section
 from weft.reporting.tables import NONE, Cell, Table
@@ -19,7 +19,7 @@ def _difference(run: Mapping[str, Any]) -> str:
         return f"failed: {run['failed'].splitlines()[0]}"
     if run["equal"]:
         return "equal bit by bit"
-    return f"{run['task']} {100 * run['difference']:+.2f}" if run["task"] else NONE
+    return f"{run['task']} {in_points(run['difference'])}" if run["task"] else NONE
 
 
 def again_section(data: ComparisonData, key: str) -> Section | None:
