@@ -240,3 +240,23 @@ def test_a_folder_of_too_many_runs_is_refused(tmp_path):
         (tmp_path / f"r{number:02}" / "run.yaml").write_text("{}")
     with pytest.raises(WeftError, match=r"holds 21 runs and comparisons; .* weft report .*r00 .*r01 … --out"):
         report(folders=[tmp_path])
+
+
+def test_a_page_of_several_sources_has_a_chapter_for_each(tmp_path):
+    made = [large_comparison(tmp_path / name, variants=2, tasks=2, seeds=2) for name in ("one", "two")]
+    folders = [folder.rename(tmp_path / name) for folder, name in zip(made, ("1st", "2nd"), strict=True)]
+    shown = report(folders, tmp_path / "both.html").read_text()
+    outline = check_page(shown)
+    chapters = [text for text in outline.inside("h2") if text.startswith(("1st: ", "2nd: "))]
+    titles = outline.inside("summary")[:2]  # the contents are the first thing on the page
+    assert [title.partition(":")[0] for title in titles] == ["1st", "2nd"]
+    assert set(titles) <= set(chapters)
+    links = outline.inside("a")
+    assert links.count("Scores") == 2
+    assert len(chapters) == len(links) - 1 + 2  # all but the one that skips the contents, and two titles
+
+
+def test_chapters_of_equal_titles_are_apart(comparison, tmp_path):
+    shown = report([comparison, comparison], tmp_path / "both.html").read_text()
+    titles = check_page(shown).inside("summary")[:2]
+    assert titles[1] == f"{titles[0]} (2)"

@@ -10,6 +10,7 @@ import hashlib
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from weft.reporting.assets import asset
 from weft.reporting.pictures.frame import legend_key
@@ -25,11 +26,15 @@ class Section:
         key: unique in its page, of letters, digits and hyphens: the target of links to it.
         title: its heading.
         body: its content.
+        chapter: the title of the source that it is about, if a page has several; "": it is about all.
+        name: its title inside of its chapter; "": its heading.
     """
 
     key: str
     title: str
     body: Html
+    chapter: str = ""
+    name: str = ""
 
 
 def page(
@@ -54,7 +59,6 @@ def page(
     """
     style = "\n".join([asset("picture.css"), asset("page.css"), style])
     script = "\n".join([asset("page.js"), script])
-    contents = tag("ul", *(tag("li", tag("a", part.title, href=f"#{part.key}")) for part in sections))
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -76,13 +80,32 @@ def page(
                 class_="top",
             ),
             *(tag("p", line) for line in about),
-            tag("nav", contents, aria_label="Contents") if len(sections) > 1 else None,
+            tag("nav", *_contents(sections), aria_label="Contents") if len(sections) > 1 else None,
         ),
-        tag("main", *map(_section, sections), tail, id="content", tabindex=-1),
+        tag("main", *_parts(sections), tail, id="content", tabindex=-1),
         tag("footer", tag("p", made_by)),
         tag("script", Html(script)),
     )
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _contents(sections: Sequence[Section]) -> list[Html]:
+    """Links to the sections; those of a chapter are folded under its title."""
+    lists = []
+    for chapter, parts in groupby(sections, key=lambda part: part.chapter):
+        links = (tag("li", tag("a", part.name or part.title, href=f"#{part.key}")) for part in parts)
+        inside = tag("ul", *links)
+        lists.append(tag("details", tag("summary", chapter), inside) if chapter else inside)
+    return lists
+
+
+def _parts(sections: Sequence[Section]) -> list[Html]:
+    """The sections; before the first one of a chapter stands its title."""
+    shown = []
+    for chapter, parts in groupby(sections, key=lambda part: part.chapter):
+        shown += [tag("h2", chapter, class_="chapter")] if chapter else []
+        shown += map(_section, parts)
+    return shown
 
 
 def policy(style: str, script: str) -> str:

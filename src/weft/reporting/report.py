@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from weft.errors import WeftError, words
@@ -119,9 +120,13 @@ def report_html(sources: Sequence[Source], made_by: str | None = None, title: st
         prefix = f"p{place}-" if several else ""
         heading = f"{source.name}: " if several else ""
         if isinstance(source, RunData):
-            sections += run_sections(source, prefix, heading)
+            own, chapter = run_sections(source, prefix, heading), f"Run {source.name}"
         else:
-            sections += comparison_sections(source, prefix, heading)
+            own, chapter = comparison_sections(source, prefix, heading), f"{heading}{source.title}"
+        if several:
+            chapter += f" ({place + 1})" if any(part.chapter == chapter for part in sections) else ""
+            own = [replace(part, chapter=chapter, name=part.title.removeprefix(heading)) for part in own]
+        sections += own
     if made_by is None:
         folders = " ".join(str(source.folder) for source in sources)
         made_by = f"weft {__version__}: weft report {folders}"
@@ -137,8 +142,7 @@ def _title(sources: Sequence[Source]) -> str:
 
 def _about(sources: Sequence[Source]) -> list[str]:
     if len(sources) > 1:
-        titles = [f"{of.name}: {of.title}" for of in sources if isinstance(of, ComparisonData)]
-        return ["Runs and comparisons on one page.", *titles]
+        return ["Runs and comparisons on one page."]
     source = sources[0]
     if isinstance(source, RunData):
         return [f"{len(source.tasks)} tasks: {', '.join(source.tasks)}"]
