@@ -15,7 +15,7 @@ from weft.errors import WeftError, command_line, run_file_words, train_key, word
 SOURCE = ROOT / "src" / "weft"
 OF_THE_COMMAND_LINE = (
     *("cli", "evaluation/submission", "workflows/submit.py", "analysis"),
-    *("data/drafting", "workflows/new", "reporting", "experiments/page.py"),
+    *("data/drafting", "workflows/new", "reporting", "experiments/call.py"),
     *("inference/requests.py", "workflows/predict.py", "workflows/prediction_", "corpora"),
     "utils/ray_start.py",
     "hub/body.py",
