@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,13 +122,6 @@ class Plan:
             device=device,
             measures=self.measures(planned),
         )
-
-    def delete_weights(self) -> None:
-        """Delete the weights of cells that other cells needed and that nobody has asked to keep."""
-        for planned in self.cells.values():
-            users = [other for other in self.cells.values() if planned.cell.name in other.cell.needs]
-            if users and all(user.record is not None for user in users):
-                shutil.rmtree(run_folder(self.out, planned.identity), ignore_errors=True)
 
     def refresh(self, identity: str) -> None:
         """Read the record of a cell that has just ended."""

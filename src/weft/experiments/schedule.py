@@ -112,10 +112,6 @@ class Schedule:
             self._fail_dependents(identity)
         self._choose(plans)
 
-    def plans_of(self, identity: str) -> list[Plan]:
-        """The plans that have a cell."""
-        return list(dict.fromkeys(plan for plan, _ in self._same(identity)))
-
     def failed_of(self, plan: Plan) -> dict[str, str]:
         """Why cells of a plan failed, by their names."""
         return {
@@ -133,14 +129,14 @@ class Schedule:
         cells = [(plan, planned) for plan in self.plans for planned in plan.cells.values()]
         kept = {planned.identity for plan, planned in cells if keep or plan.grid.keep}
         used = {plan.cells[name].identity for plan, planned in cells for name in planned.cell.needs}
-        open_ = {
+        unfinished = {
             plan.cells[name].identity
             for plan, planned in cells
             if planned.record is None
             for name in planned.cell.needs
         }
         for plan, planned in cells:
-            if planned.identity in used - open_ - kept:
+            if planned.identity in used - unfinished - kept:
                 shutil.rmtree(run_folder(plan.out, planned.identity), ignore_errors=True)
 
     def _add(self, plan: Plan) -> None:
